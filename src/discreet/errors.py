@@ -1,0 +1,115 @@
+"""Every error a user can meet, in one tree.
+
+::
+
+    DiscreetError
+    ├── PlanError                 the question cannot be answered as asked (exit code 2)
+    │   ├── UnsupportedQuery      a construct that is not answered; the hint says the way round
+    │   ├── UnknownColumn         a table, column or function that does not exist
+    │   ├── MissingBounds         a public fact (range, values, caps) that the owner has to declare
+    │   └── NotPrivate            no guarantee can hold for it as asked (no δ, no unit, no bound)
+    ├── InvalidParameter          a parameter out of its range (also a ValueError; exit code 2)
+    ├── MissingExtra              an optional package that is not installed (also an ImportError; exit code 2)
+    ├── BudgetExceeded            the account cannot pay for it (exit code 3)
+    ├── LedgerError               the ledger cannot be used (exit code 4)
+    │   ├── LedgerBusy            another process holds it for too long
+    │   └── LedgerCorrupt         its chain or its file is broken
+    ├── SourceError               a data source cannot be opened; raised before anything is charged (exit code 4)
+    ├── BackendFailed             the database failed after the charge (exit code 4)
+    └── InternalError             two derivations of one cost disagree; nothing was charged (exit code 4)
+
+An error is an output. After the charge its type and its text never depend on private values, and before
+the charge nothing private has been read.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class DiscreetError(Exception):
+    """The root of every error that this package raises on purpose: a sentence, and a hint what to do."""
+
+    exit_code: ClassVar[int] = 2
+
+    def __init__(self, message: str, *, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        return f"{self.message}\nHint: {self.hint}" if self.hint else self.message
+
+
+class PlanError(DiscreetError):
+    """A question that cannot be answered as asked; nothing was charged."""
+
+
+class UnsupportedQuery(PlanError):
+    """A construct that is refused; `hint` says the way round."""
+
+
+class UnknownColumn(PlanError):
+    """A table, column or function that does not exist."""
+
+
+class MissingBounds(PlanError):
+    """A public fact (a range, a list of values, a cap) that the owner has to declare first."""
+
+
+class NotPrivate(PlanError):
+    """A question to which no guarantee can be given as asked."""
+
+
+class InvalidParameter(DiscreetError, ValueError):
+    """A parameter outside its range; the message names it, says what came and what is wanted."""
+
+
+class MissingExtra(DiscreetError, ImportError):
+    """An optional package that this feature needs and that is not installed."""
+
+
+class BudgetExceeded(DiscreetError):
+    """A charge that the account cannot pay; nothing was charged and no data was read.
+
+    `asked` and `left` are `(ε, δ)` in words, so that they can be shown as they are.
+    """
+
+    exit_code = 3
+
+    def __init__(self, message: str, *, asked: str, left: str, hint: str = "") -> None:
+        super().__init__(message, hint=hint)
+        self.asked = asked
+        self.left = left
+
+
+class LedgerError(DiscreetError):
+    """A ledger that cannot be used: unreadable, read-only, of another account, out of disk."""
+
+    exit_code = 4
+
+
+class LedgerBusy(LedgerError):
+    """A ledger that another process holds for longer than the time allowed; nothing was charged."""
+
+
+class LedgerCorrupt(LedgerError):
+    """A ledger whose file or hash chain is broken; it is refused, never repaired silently."""
+
+
+class SourceError(DiscreetError):
+    """A data source that cannot be opened; raised before anything is charged."""
+
+    exit_code = 4
+
+
+class BackendFailed(DiscreetError):
+    """A database that failed after the charge; its own words are withheld, since they may quote data."""
+
+    exit_code = 4
+
+
+class InternalError(DiscreetError):
+    """A contradiction inside the package, found before anything was charged. Please report it."""
+
+    exit_code = 4

@@ -1,0 +1,260 @@
+"""What one use of a mechanism cost.
+
+A treaty with every ledger ever written: a class here is never removed, a field never changes its meaning,
+and a mechanism with a new meaning gets a new class and a new tag. An event says only what accounting needs:
+which pair of distributions dominates it, and the closed forms that are theorems for it. `Composed` is the
+only place that counts.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+
+from discreet.errors import InvalidParameter
+from discreet.privacy.exact import above, count
+from discreet.privacy.pair import Pair
+
+
+class Event(ABC):
+    """One use of one mechanism with public parameters."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def pure(self) -> Fraction | None:
+        """An ε for which the use is ε-DP; None when there is none."""
+
+    @property
+    @abstractmethod
+    def rho(self) -> Fraction | None:
+        """A ρ for which the use is ρ-zCDP, apart from `failure`; None when there is none."""
+
+    @property
+    def mu_squared(self) -> Fraction | None:
+        """μ² for which the use is exactly or at most μ-GDP; None when no closed form is known."""
+        return None
+
+    @property
+    def failure(self) -> Fraction:
+        """A δ that is spent apart: outside an event of this probability, `pure` and `rho` hold."""
+        return Fraction(0)
+
+    @abstractmethod
+    def pair(self) -> Pair:
+        """The dominating pair."""
+
+
+@dataclass(frozen=True, slots=True)
+class ApproximateEvent(Event):
+    """Any (ε, δ)-DP use, known by its guarantee alone. With δ = 0 any ε-DP use.
+
+    References: the pair is Kairouz, Oh, Viswanath 2015, Theorem 3.2, https://arxiv.org/abs/1311.0776;
+    ρ = ε²/2 is Bun, Steinke 2016, Proposition 1.4, https://arxiv.org/abs/1605.02065
+    """
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        _at_least_zero("epsilon", self.epsilon)
+        _fraction("delta", self.delta)
+        if not 0 <= self.delta < 1:
+            raise InvalidParameter(f"delta must lie in [0, 1), not {self.delta}.")
+
+    @property
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def rho(self) -> Fraction:
+        return self.epsilon * self.epsilon / 2
+
+    @property
+    def failure(self) -> Fraction:
+        return self.delta
+
+    def pair(self) -> Pair:
+        from discreet.privacy.pairs.approximate import ApproximatePair
+
+        return ApproximatePair(above(self.epsilon), above(self.delta))
+
+
+@dataclass(frozen=True, slots=True)
+class ZCDPEvent(Event):
+    """Any ρ-zCDP use, known by its guarantee alone.
+
+    References: Bun, Steinke 2016, Definition 1.1, https://arxiv.org/abs/1605.02065
+    """
+
+    rho: Fraction
+
+    def __post_init__(self) -> None:
+        _at_least_zero("rho", self.rho)
+
+    @property
+    def pure(self) -> None:
+        return None
+
+    def pair(self) -> Pair:
+        from discreet.privacy.pairs.zcdp import ZCDPPair
+
+        return ZCDPPair(above(self.rho))
+
+
+@dataclass(frozen=True, slots=True)
+class LaplaceEvent(Event):
+    """Continuous Laplace noise of scale b on one number that moves by at most `ratio`·b."""
+
+    ratio: Fraction
+
+    def __post_init__(self) -> None:
+        _at_least_zero("ratio", self.ratio)
+
+    @property
+    def pure(self) -> Fraction:
+        return self.ratio
+
+    @property
+    def rho(self) -> Fraction:
+        return self.ratio * self.ratio / 2
+
+    def pair(self) -> Pair:
+        from discreet.privacy.pairs.laplace import LaplacePair
+
+        return LaplacePair(above(self.ratio))
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplaceEvent(Event):
+    """Noise with mass ∝ exp(−|k|/scale) on one integer that moves by at most `shift`."""
+
+    shift: int
+    scale: Fraction
+
+    def __post_init__(self) -> None:
+        count("shift", self.shift, least=0)
+        _positive("scale", self.scale)
+
+    @property
+    def pure(self) -> Fraction:
+        return self.shift / self.scale
+
+    @property
+    def rho(self) -> Fraction:
+        return self.pure * self.pure / 2
+
+    def pair(self) -> Pair:
+        from discreet.privacy.pairs.laplace import DiscreteLaplacePair
+
+        return DiscreteLaplacePair(self.shift, self.scale)
+
+
+@dataclass(frozen=True, slots=True)
+class GaussianEvent(Event):
+    """Gaussian noise of deviation σ on a vector that moves by at most μσ in ℓ2, continuous or rounded
+    afterwards.
+
+    References: Dong, Roth, Su 2019, Theorem 2.7, https://arxiv.org/abs/1905.02383; ρ = μ²/2 is Bun, Steinke
+    2016, Proposition 1.6, https://arxiv.org/abs/1605.02065. Rounding is post-processing.
+    """
+
+    mu_squared: Fraction
+
+    def __post_init__(self) -> None:
+        _at_least_zero("mu_squared", self.mu_squared)
+
+    @property
+    def pure(self) -> Fraction | None:
+        return None if self.mu_squared else Fraction(0)
+
+    @property
+    def rho(self) -> Fraction:
+        return self.mu_squared / 2
+
+    def pair(self) -> Pair:
+        from discreet.privacy.pairs.gaussian import GaussianPair
+
+        return GaussianPair(self.mu_squared)
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteGaussianEvent(Event):
+    """Noise with mass ∝ exp(−k²/2σ²) on one integer that moves by at most `shift`.
+
+    References: ρ = shift²/2σ² is Canonne, Kamath, Steinke 2020, Theorem 4, https://arxiv.org/abs/2004.00010
+    """
+
+    shift: int
+    sigma_squared: Fraction
+
+    def __post_init__(self) -> None:
+        count("shift", self.shift, least=0)
+        _positive("sigma_squared", self.sigma_squared)
+
+    @property
+    def pure(self) -> Fraction | None:
+        return None if self.shift else Fraction(0)
+
+    @property
+    def rho(self) -> Fraction:
+        return Fraction(self.shift * self.shift, 2) / self.sigma_squared
+
+    def pair(self) -> Pair:
+        from discreet.privacy.pairs.gaussian import DiscreteGaussianPair
+
+        return DiscreteGaussianPair(self.shift, self.sigma_squared)
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Composed:
+    """A flat multiset of events: what several uses cost together, whatever their order.
+
+    >>> e = ApproximateEvent(Fraction(1, 2))
+    >>> Composed([e]) * 3 == Composed([e, e, e])
+    True
+    """
+
+    parts: tuple[tuple[Event, int], ...]
+
+    def __init__(self, parts: Iterable[Event | tuple[Event, int]] = ()) -> None:
+        tally: Counter[Event] = Counter()
+        for part in parts:
+            event, n = part if isinstance(part, tuple) else (part, 1)
+            if count("count", n, least=0):
+                tally[event] += n
+        ordered = sorted(tally.items(), key=lambda p: (type(p[0]).__name__, repr(p[0])))
+        object.__setattr__(self, "parts", tuple(ordered))
+
+    def __add__(self, other: Composed) -> Composed:
+        return Composed((*self.parts, *other.parts))
+
+    def __mul__(self, n: int) -> Composed:
+        return Composed((e, k * count("count", n, least=0)) for e, k in self.parts)
+
+    def __iter__(self) -> Iterator[tuple[Event, int]]:
+        return iter(self.parts)
+
+    def __len__(self) -> int:
+        return sum(n for _, n in self.parts)
+
+
+def _at_least_zero(name: str, x: Fraction) -> None:
+    _fraction(name, x)
+    if x < 0:
+        raise InvalidParameter(f"{name} must be at least 0, not {x}.")
+
+
+def _positive(name: str, x: Fraction) -> None:
+    _fraction(name, x)
+    if x <= 0:
+        raise InvalidParameter(f"{name} must be above 0, not {x}.")
+
+
+def _fraction(name: str, x: object) -> None:
+    if not isinstance(x, Fraction):  # a float would be NaN one day, and could not be stored exactly
+        raise InvalidParameter(f"{name} of an event must be a Fraction, not {type(x).__name__}.")

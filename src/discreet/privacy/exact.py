@@ -1,0 +1,109 @@
+"""Numbers as the user meant them: an exact fraction for anything on which a guarantee depends."""
+
+from __future__ import annotations
+
+import math
+import operator
+import sys
+from decimal import Decimal, InvalidOperation
+from fractions import Fraction
+from typing import TypeAlias
+
+from discreet.errors import InvalidParameter
+
+Real: TypeAlias = int | float | str | Decimal | Fraction
+"""What a privacy parameter may be; a float means its shortest decimal (0.1 is 1/10)."""
+
+_LONGEST = 400  # digits of a decimal exponent or a text; far beyond any use, and short enough to stay fast
+
+
+def exact(name: str, value: Real) -> Fraction:
+    """The exact value of a parameter; a float stands for its shortest decimal.
+
+    >>> exact("epsilon", 0.1)
+    Fraction(1, 10)
+
+    Raises:
+        InvalidParameter: not a number, NaN or infinite; the message carries `name`.
+    """
+    if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's too
+        raise InvalidParameter(f"{name} must be a number, not {value}.")
+    if isinstance(value, Fraction):
+        return value
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise InvalidParameter(f"{name} must be a finite number, not {float(value)}.")
+        return Fraction(repr(float(value)))
+    if isinstance(value, str | Decimal):
+        return _from_text(name, str(value))
+    try:
+        n = operator.index(value)
+    except TypeError:
+        pass
+    else:
+        if n.bit_length() > 4 * _LONGEST:  # also keeps it printable in a message
+            raise InvalidParameter(f"{name} has more digits than any use needs ({_LONGEST} at most).")
+        return Fraction(n)
+    try:  # numpy's other floats, but not bytes, which float() would parse
+        return exact(name, value.__float__())
+    except (AttributeError, TypeError, ValueError):
+        raise InvalidParameter(
+            f"{name} must be a number, not {type(value).__name__}.",
+            hint=f"give {name}=0.5, '1/2' or Fraction(1, 2)",
+        ) from None
+
+
+def positive(name: str, value: Real) -> Fraction:
+    """The exact value of a parameter that must be above 0."""
+    x = exact(name, value)
+    if x <= 0:
+        raise InvalidParameter(f"{name} must be above 0, not {value}.")
+    return x
+
+
+def probability(name: str, value: Real) -> Fraction:
+    """The exact value of a probability in [0, 1)."""
+    x = exact(name, value)
+    if not 0 <= x < 1:
+        raise InvalidParameter(f"{name} must lie in [0, 1), not {value}.")
+    return x
+
+
+def count(name: str, value: int, *, least: int = 1) -> int:
+    """An integer parameter of at least `least`."""
+    try:
+        n = operator.index(value)
+    except TypeError:
+        n = None
+    if n is None or isinstance(value, bool) or n < least:
+        raise InvalidParameter(f"{name} must be an integer of at least {least}, not {value!r}.")
+    return n
+
+
+def above(x: Fraction) -> float:
+    """The least float that is at least `x`: for a quantity that may only be overstated.
+
+    >>> above(Fraction(1, 10)) >= Fraction(1, 10)
+    True
+    """
+    try:
+        f = float(x)
+    except OverflowError:
+        return math.inf if x > 0 else -sys.float_info.max
+    return f if f >= x else math.nextafter(f, math.inf)
+
+
+def below(x: Fraction) -> float:
+    """The greatest float that is at most `x`: for a quantity that may only be understated."""
+    return -above(-x)
+
+
+def _from_text(name: str, text: str) -> Fraction:
+    try:
+        if len(text) > _LONGEST or abs(Decimal(text).adjusted() if "/" not in text else 0) > _LONGEST:
+            raise InvalidParameter(f"{name} has more digits than any use needs ({_LONGEST} at most).")
+        return Fraction(text)
+    except (ValueError, InvalidOperation, ZeroDivisionError):
+        raise InvalidParameter(
+            f"{name} must be a number, not {text!r}.", hint=f"give {name}='0.5' or {name}='1/2'"
+        ) from None

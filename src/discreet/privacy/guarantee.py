@@ -1,0 +1,105 @@
+"""Promises, as values."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from discreet.errors import InvalidParameter
+from discreet.privacy.exact import Real, exact, positive, probability
+
+PER_QUERY = Fraction(20)
+"""The owner's cap on one query's ε unless the budget says another."""
+
+
+@dataclass(frozen=True, slots=True)
+class Approximate:
+    """(ε, δ)-differential privacy: P(S) ≤ e^ε Q(S) + δ for all events S and neighbours P, Q. δ = 0 is pure.
+
+    References:
+        Dwork, Roth, *The Algorithmic Foundations of Differential Privacy*, Definition 2.4,
+        https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf
+    """
+
+    epsilon: Fraction
+    delta: Fraction = Fraction(0)
+
+    def __post_init__(self) -> None:
+        if self.epsilon < 0:
+            raise InvalidParameter(f"epsilon must be at least 0, not {self.epsilon}.")
+        if not 0 <= self.delta < 1:
+            raise InvalidParameter(f"delta must lie in [0, 1), not {self.delta}.")
+
+
+@dataclass(frozen=True, slots=True)
+class ZCDP:
+    """ρ-zero-concentrated differential privacy: every Rényi divergence of order α is at most ρα.
+
+    References: Bun, Steinke 2016, Definition 1.1, https://arxiv.org/abs/1605.02065
+    """
+
+    rho: Fraction
+
+    def __post_init__(self) -> None:
+        if self.rho < 0:
+            raise InvalidParameter(f"rho must be at least 0, not {self.rho}.")
+
+
+@dataclass(frozen=True, slots=True)
+class GDP:
+    """μ-Gaussian differential privacy; `mu_squared` is μ², which adds up exactly.
+
+    References: Dong, Roth, Su 2019, Definition 2.6, https://arxiv.org/abs/1905.02383
+    """
+
+    mu_squared: Fraction
+
+    def __post_init__(self) -> None:
+        if self.mu_squared < 0:
+            raise InvalidParameter(f"mu_squared must be at least 0, not {self.mu_squared}.")
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Budget:
+    """How much may ever be learned about each unit of a population: (ε, δ), for life.
+
+    `per_query` caps the ε of a single query, so that a slip of the keyboard cannot spend a lifetime.
+
+    >>> Budget(epsilon=3, delta=1e-6)
+    Budget(epsilon=3, delta=1e-06)
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    per_query: Fraction
+
+    def __init__(self, epsilon: Real, delta: Real = 0, *, per_query: Real = PER_QUERY) -> None:
+        e = exact("epsilon", epsilon)
+        if e < 0:
+            raise InvalidParameter(f"epsilon must be at least 0, not {epsilon}.")
+        object.__setattr__(self, "epsilon", e)
+        object.__setattr__(self, "delta", probability("delta", delta))
+        object.__setattr__(self, "per_query", positive("per_query", per_query))
+
+    @property
+    def guarantee(self) -> Approximate:
+        """The promise that the budget stands for."""
+        return Approximate(self.epsilon, self.delta)
+
+    def __repr__(self) -> str:
+        cap = "" if self.per_query == PER_QUERY else f", per_query={decimal(self.per_query)}"
+        return f"Budget(epsilon={decimal(self.epsilon)}, delta={decimal(self.delta)}{cap})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return (_budget, (self.epsilon, self.delta, self.per_query))
+
+
+def decimal(x: Fraction) -> str:
+    """A fraction as people write it: exact when short, else six significant digits."""
+    short = f"{float(x):.6g}"
+    return short if Fraction(short) == x or x.denominator > 10**6 else str(float(x))
+
+
+def _budget(epsilon: Fraction, delta: Fraction, per_query: Fraction) -> Budget:
+    return Budget(epsilon, delta, per_query=per_query)

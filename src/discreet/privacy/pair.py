@@ -1,0 +1,49 @@
+"""Dominating pairs, each given by its hockey-stick curve in both directions.
+
+A pair (P, Q) dominates a mechanism when H_α(M(x) ‖ M(y)) ≤ H_α(P ‖ Q) for all neighbours x, y and all α ≥ 0,
+with H_α(P ‖ Q) = sup over events S of P(S) − α Q(S). Its curve δ(ε) = H_{exp(ε)} is all that an accountant
+needs, and products of dominating pairs dominate adaptive compositions.
+
+References: Zhu, Dong, Wang 2022, Definition 7 and Theorem 10, https://arxiv.org/abs/2106.08567
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+from numpy.typing import NDArray
+
+Curve = NDArray[np.float64]
+
+ACCURACY = 1e-11
+"""How far a curve may be off, relatively; accountants add it. Below `FLOOR` a curve may be 0."""
+
+FLOOR = 1e-300
+"""A δ so small that it is rounded up to this."""
+
+
+class Pair(ABC):
+    """A dominating pair of distributions, seen through its hockey-stick curve."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def delta(self, epsilon: Curve) -> Curve:
+        """H_{exp(ε)}(P ‖ Q) at each ε (any real number), or a bound on it from above.
+
+        Never below the truth by more than the relative `ACCURACY` (or below `FLOOR`); see `upper`.
+        """
+
+    def upper(self, epsilon: Curve) -> Curve:
+        """`delta` with its rounding errors added: a certified upper bound."""
+        return np.minimum(self.delta(epsilon) * (1 + ACCURACY) + FLOOR, 1.0)
+
+    def reverse(self) -> Pair:
+        """The pair (Q, P). A symmetric pair is its own reverse."""
+        return self
+
+    @property
+    @abstractmethod
+    def epsilon_max(self) -> float:
+        """The least ε with δ(ε) = δ(∞), rounded up; infinite when there is none."""

@@ -1,0 +1,1 @@
+"""The dominating pairs of the events, one file for each family of noise."""

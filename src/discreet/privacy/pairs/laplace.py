@@ -1,0 +1,66 @@
+"""The pairs of continuous and discrete Laplace noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from discreet.privacy.exact import above
+from discreet.privacy.pair import Curve, Pair
+
+
+@dataclass(frozen=True, slots=True)
+class LaplacePair(Pair):
+    """Laplace noise of scale 1 around 0 and around `ratio`.
+
+    References: the curve is Balle, Barthe, Gaboardi 2018, Theorem 3, https://arxiv.org/abs/1807.01647
+    """
+
+    ratio: float
+
+    def delta(self, epsilon: Curve) -> Curve:
+        """1 − e^((ε−r)/2) for |ε| ≤ r, 0 above, 1 − e^ε below."""
+        middle = -np.expm1(np.minimum(epsilon - self.ratio, 0.0) / 2)
+        return np.where(epsilon >= -self.ratio, middle, -np.expm1(np.minimum(epsilon, 0.0)))
+
+    @property
+    def epsilon_max(self) -> float:
+        return self.ratio
+
+
+@dataclass(frozen=True, slots=True)
+class DiscreteLaplacePair(Pair):
+    """Mass ∝ exp(−|k|/scale) on the integers, around 0 and around `shift`.
+
+    References: docs/proofs/pairs.md, from the definition; a larger shift dominates a smaller one.
+    """
+
+    shift: int
+    scale: Fraction
+
+    def delta(self, epsilon: Curve) -> Curve:
+        """P(k < m) − e^ε Q(k < m) with the best m, that is m = ⌈(shift − ε·scale)/2⌉ in 0 … shift."""
+        top = self.epsilon_max
+        if self.shift == 0:
+            return -np.expm1(np.minimum(epsilon, 0.0))
+        step = top / self.shift  # 1/scale, rounded so that shift·step is the (rounded up) largest loss
+        u = np.clip(epsilon - top, -2 * top, 0.0)
+        m = np.clip(np.ceil(-u / (2 * step)), 1, self.shift)
+        # Any event gives a lower bound, so the neighbours of the rounded m can only correct it.
+        best = np.maximum(self._at(u, m, step), self._at(u, np.maximum(m - 1, 1), step))
+        best = np.maximum(best, self._at(u, np.minimum(m + 1, self.shift), step))
+        middle = np.where(epsilon >= top, 0.0, best)
+        return np.where(epsilon >= -top, middle, -np.expm1(np.minimum(epsilon, 0.0)))
+
+    @property
+    def epsilon_max(self) -> float:
+        return above(self.shift / self.scale)
+
+    @staticmethod
+    def _at(u: Curve, m: Curve, step: float) -> Curve:
+        # With q = e^−step: (1 − e^(u + (m−1)step) + q(1 − q^(m−1))) / (1 + q); nothing cancels at the best m.
+        q = math.exp(-step)
+        return (-np.expm1(u + (m - 1) * step) - q * np.expm1(-(m - 1) * step)) / (1 + q)

@@ -1,0 +1,82 @@
+"""Imports go only downwards, and packages of one level do not import each other."""
+
+from __future__ import annotations
+
+from tests.house.tree import SRC, imports, module_of, name_of, sources
+
+# From the ground up. A name stands for `discreet.<name>`; "discreet" is the package's own `__init__`.
+LEVELS: tuple[set[str], ...] = (
+    {"errors", "table", "data"},
+    {"noise", "privacy"},
+    {"accounting"},
+    {"mechanisms", "local", "finite", "ledger"},
+    {"plan", "backends"},
+    {"release"},
+    {"run"},
+    {"session"},
+    {"discreet"},
+    {"learn", "synth", "sketch"},
+    {"plots"},
+    {"audit"},
+    {"server"},
+    {"cli", "__main__"},
+    {"testing"},  # the public kit: it may use everything, and nothing uses it
+)
+LEVEL = {name: level for level, names in enumerate(LEVELS) for name in names}
+
+# (importing module, imported part): the reason.
+EXCEPTIONS: dict[tuple[str, str], str] = {}
+
+
+def part_of(module: str) -> str:
+    """The first name below `discreet`, or "discreet" for a public name of the package itself."""
+    names = module.split(".")
+    if len(names) == 1:
+        return "discreet"
+    part = SRC / "discreet" / names[1]
+    return names[1] if part.is_dir() or part.with_suffix(".py").exists() else "discreet"
+
+
+def upward_imports() -> dict[tuple[str, str], str]:
+    """(module, part) of each import that does not go down, with where it stands."""
+    found = {}
+    for path in sources():
+        own = part_of(module_of(path))
+        for target, line in imports(path):
+            if target.split(".")[0] != "discreet":
+                continue
+            part = part_of(target)
+            if part != own and LEVEL[part] >= LEVEL[own]:
+                found[module_of(path), part] = f"{name_of(path)}:{line} imports {target}"
+    return found
+
+
+def test_every_part_of_the_package_has_a_level() -> None:
+    parts = {part_of(module_of(path)) for path in sources()}
+    assert parts <= LEVEL.keys(), "give each new part its level in LEVELS"
+
+
+def test_imports_go_only_downwards() -> None:
+    assert [text for key, text in upward_imports().items() if key not in EXCEPTIONS] == []
+
+
+def test_every_exception_is_still_needed() -> None:
+    assert EXCEPTIONS.keys() - upward_imports().keys() == set()
+
+
+def test_an_upward_import_inside_a_function_would_be_seen() -> None:
+    session = SRC / "discreet" / "session.py"
+    assert any(part_of(target) == "plan" for target, _ in imports(session))
+    assert part_of("discreet.errors.PlanError") == "errors"
+    assert part_of("discreet.connect") == "discreet"
+    assert LEVEL["errors"] < LEVEL["privacy"] < LEVEL["ledger"] < LEVEL["session"] < LEVEL["cli"]
+
+
+def test_relative_imports_are_resolved() -> None:
+    assert [target for path in sources() for target, _ in imports(path) if target.startswith(".")] == []
+
+
+def test_the_second_derivation_of_a_cost_shares_no_code_with_the_first() -> None:
+    check = SRC / "discreet" / "plan" / "check.py"
+    shared = {target.rpartition(".")[0] for target, _ in imports(check) if target.startswith("discreet.")}
+    assert shared <= {"discreet.errors", "discreet.mechanisms.additive", "discreet.plan.plan"}

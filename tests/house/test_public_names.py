@@ -1,0 +1,118 @@
+"""Every public name says what it is, every mechanism what it promises, every error is of one tree."""
+
+from __future__ import annotations
+
+import ast
+import builtins
+import dataclasses
+import inspect
+from collections.abc import Iterator
+from types import ModuleType
+
+import discreet
+from discreet import errors, mechanisms
+from tests.house.tree import ROOT, module_of, name_of, sources, tree_of
+
+# Errors that are not from `errors.py` and may be raised all the same.
+BUILTIN_ERRORS = {
+    "AttributeError": "the protocol of `__getattr__`",
+    "IndexError": "the protocol of `__getitem__`",
+    "KeyError": "the protocol of `__getitem__`",
+    "KeyboardInterrupt": "Ctrl-C, passed on",
+    "OverflowError": "a number that nothing here can hold",
+    "SystemExit": "the end of the command line",
+    "TypeError": "a slip of the programmer",
+}
+# Where a ValueError never gets out: what is not canonical there is a LedgerCorrupt to the reader.
+PARSERS = "src/discreet/ledger/"
+
+
+def listed(module: ModuleType) -> list[str]:
+    """The public names of a module: `__all__`, or what its file imports as `X as X`."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    tree = ast.parse(inspect.getsource(module))
+    aliases = [alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    return [alias.name for alias in aliases if alias.asname == alias.name]
+
+
+def parts(name: str, value: object) -> Iterator[tuple[str, object]]:
+    """A public value and, for a class, its public methods and properties."""
+    yield name, value
+    if inspect.isclass(value):
+        for member, item in vars(value).items():
+            function = getattr(item, "__func__", item)  # inside a classmethod or a staticmethod
+            if not member.startswith("_") and (inspect.isfunction(function) or isinstance(item, property)):
+                yield f"{name}.{member}", getattr(value, member)
+
+
+def docstring(value: object) -> str:
+    """What somebody wrote: for a class its own words, neither inherited nor made up by `dataclass`."""
+    if not inspect.isclass(value):
+        return inspect.getdoc(value) or ""
+    own = vars(value).get("__doc__") or ""
+    made_up = dataclasses.is_dataclass(value) and own.startswith(f"{value.__name__}(")
+    return "" if made_up else own
+
+
+def mechanism_classes() -> dict[str, type]:
+    """The mechanisms that a user can make."""
+    values = {name: getattr(mechanisms, name) for name in listed(mechanisms)}
+    classes = {name: value for name, value in values.items() if inspect.isclass(value)}
+    return {name: c for name, c in classes.items() if hasattr(c, "release") and not inspect.isabstract(c)}
+
+
+def test_every_public_name_exists_and_is_listed_once() -> None:
+    names = listed(discreet)
+    assert {"Budget", "PrivacyUnit", "Range", "Values", "connect", "errors", "mechanism"} <= set(names)
+    assert len(names) == len(set(names))
+    assert [name for name in names if not hasattr(discreet, name)] == []
+
+
+def test_every_public_name_has_a_docstring() -> None:
+    values = {name: getattr(discreet, name) for name in listed(discreet)}
+    described = {n: v for n, v in values.items() if callable(v) or inspect.ismodule(v)}
+    assert [p for n, v in described.items() for p, item in parts(n, v) if not docstring(item).strip()] == []
+
+
+def test_every_module_says_what_it_is() -> None:
+    assert [name_of(path) for path in sources() if not ast.get_docstring(tree_of(path))] == []
+
+
+def test_every_mechanism_states_its_guarantee_and_its_references() -> None:
+    assert {"Laplace", "Gaussian"} <= mechanism_classes().keys()
+    wanted = ("Guarantee:", "References:")
+    missing = [(n, w) for n, c in mechanism_classes().items() for w in wanted if w not in docstring(c)]
+    assert missing == []
+
+
+def test_every_mechanism_has_a_page_of_proof_that_names_its_file() -> None:
+    proofs = "".join(page.read_text(encoding="utf-8") for page in (ROOT / "docs" / "proofs").glob("*.md"))
+    files = {c.__module__.replace(".", "/") + ".py" for c in mechanism_classes().values()}
+    assert [file for file in sorted(files) if file not in proofs] == []
+
+
+def test_every_error_stands_in_the_tree_that_users_read() -> None:
+    assert errors.__doc__
+    classes = [v for v in vars(errors).values() if inspect.isclass(v) and issubclass(v, Exception)]
+    assert [c.__name__ for c in classes if c.__name__ not in errors.__doc__] == []
+    assert [c.__name__ for c in classes if not issubclass(c, errors.DiscreetError)] == []
+
+
+def test_only_errors_of_that_tree_are_raised() -> None:
+    builtin = {n for n, v in vars(builtins).items() if inspect.isclass(v) and issubclass(v, BaseException)}
+    found = []
+    for path in sources():
+        for node in ast.walk(tree_of(path)):
+            if isinstance(node, ast.Raise) and node.exc is not None:
+                raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+                name = raised.id if isinstance(raised, ast.Name) else ""
+                inside = name == "ValueError" and name_of(path).startswith(PARSERS)
+                if name in builtin - BUILTIN_ERRORS.keys() and not inside:
+                    found.append(f"{name_of(path)}:{node.lineno} {name}")
+    assert found == []
+
+
+def test_the_kit_for_tests_is_not_imported_by_the_package() -> None:
+    assert [name for name in listed(discreet) if name == "testing"] == []
+    assert any(module_of(path).startswith("discreet.testing") for path in sources())
