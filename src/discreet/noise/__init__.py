@@ -1,0 +1,1 @@
+"""Exact randomness: entropy, the public lattice, and samplers whose law is the stated law."""

@@ -1,0 +1,132 @@
+"""One index out of n, the better ones more likely, exactly as the law says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidParameter
+from discreet.noise import fixedpoint
+from discreet.noise.bernoulli import scaled_exp_neg
+from discreet.noise.entropy import Entropy, bits, words32
+from discreet.noise.gaps import LAST, STEP_BITS, Utilities, as_array, gaps_below_best
+from discreet.noise.uniform import below
+
+_TABLE_BITS = 62  # precision of the table of weights; exp(−LAST/2^STEP_BITS) < 2^-62, so it ends at 1
+
+
+def exponential(utilities: Utilities, rate: Fraction, rng: Entropy) -> int:
+    """An index i with probability proportional to exp(rate·uᵢ): the exponential mechanism.
+
+    The same law as the argmax of rate·uᵢ + Gumbel noise.
+
+    Guarantee:
+        The law is exact. With xᵢ = rate·(max u − uᵢ), a candidate is proposed with an integer weight
+        Wᵢ ≥ 2^B·exp(−xᵢ) and kept with probability 2^B·exp(−xᵢ)/Wᵢ, which big integers decide. Floats only
+        choose Wᵢ, from a proved lower bound of xᵢ: they bear on the number of proposals (1.01 at most on
+        average), never on the law. If neighbours move each utility by at most Δ, the index is
+        (2·rate·Δ, 0)-private, and (rate·Δ, 0)-private if they all move in one direction. So rate is ε/2Δ.
+
+    References:
+        McSherry and Talwar 2007, Theorem 6 (https://doi.org/10.1109/FOCS.2007.41); docs/proofs/selection.md.
+    """
+    gaps = gaps_below_best(utilities, rate)
+    precision = _TABLE_BITS - gaps.steps.size.bit_length()  # the sum of all weights stays below 2^63
+    weights = _weights(precision)[gaps.steps]
+    ends = np.cumsum(weights)
+    while True:
+        i = int(np.searchsorted(ends, below(int(ends[-1]), rng), side="right"))
+        kept = scaled_exp_neg(
+            gaps.exact(i), rng, drawn=bits(rng, 64), known=64, weight=int(weights[i]), shift=precision
+        )
+        if kept:
+            return i
+
+
+def permute_and_flip(utilities: Utilities, rate: Fraction, rng: Entropy) -> int:
+    """The first index, in random order, whose coin of chance exp(rate·(uᵢ − max u)) shows True.
+
+    The same law as the argmax of uᵢ + exponential noise of rate `rate`; never worse in expected utility
+    than `exponential` at the same guarantee, and up to twice better.
+
+    Guarantee:
+        The law is exact. All coins are thrown at once, and a uniform one of those that show True is taken:
+        the same law. The first 32 bits of each coin are compared with a proved upper bound of its chance,
+        and big integers decide the coin of the candidate about to be taken. If neighbours move each utility
+        by at most Δ, the index is (2·rate·Δ, 0)-private, and (rate·Δ, 0)-private if they all move in one
+        direction. So rate is ε/2Δ.
+
+    References:
+        McKenna and Sheldon 2020, Algorithm 1 and Theorem 1 (https://arxiv.org/abs/2010.12603); Ding, Kifer et
+        al. 2021 (https://arxiv.org/abs/2105.07260); docs/proofs/selection.md.
+    """
+    gaps = gaps_below_best(utilities, rate)
+    coins = words32(rng, gaps.steps.size)
+    possible = np.flatnonzero(coins <= _coin_bounds()[gaps.steps])
+    while True:
+        j = below(possible.size, rng)
+        i = int(possible[j])
+        if scaled_exp_neg(gaps.exact(i), rng, drawn=int(coins[i]), known=32):
+            return i
+        possible = np.delete(possible, j)
+
+
+def noisy_max(utilities: NDArray[np.integer[Any]] | Sequence[int], scale: Fraction, rng: Entropy) -> int:
+    """The argmax of uᵢ + Zᵢ, for integer uᵢ and independent discrete Laplace Zᵢ of `scale`; ties at random.
+
+    Guarantee:
+        The law is exact. If neighbours move each utility by at most the integer Δ, the index is
+        (2Δ/scale, 0)-private, and (Δ/scale, 0)-private if they all move in one direction.
+
+    References:
+        Dwork and Roth 2014, Claim 3.9 (https://doi.org/10.1561/0400000042); docs/proofs/selection.md for the
+        lattice and its ties.
+    """
+    from discreet.noise import laplace
+
+    u = as_array(utilities)
+    if u.dtype.kind == "f" or (u.dtype.kind == "O" and not all(isinstance(v, int) for v in u)):
+        raise InvalidParameter(
+            "utilities of noisy_max must be integers.",
+            hint="round them to a public grid first (noise.lattice.Grid)",
+        )
+    noise = laplace.sample_vector(scale, u.size, rng)
+    if u.dtype.kind == "O" or _could_overflow(u, noise):
+        noisy = np.array([int(a) + int(b) for a, b in zip(u, noise, strict=True)], dtype=object)
+    else:
+        noisy = u.astype(np.int64) + noise
+    best = np.flatnonzero(noisy == noisy.max())
+    return int(best[below(best.size, rng)])
+
+
+def _could_overflow(u: NDArray[Any], noise: NDArray[np.int64]) -> bool:
+    most = max(abs(int(u.max())), abs(int(u.min()))) + max(abs(int(noise.max())), abs(int(noise.min())))
+    return most >= 1 << 63
+
+
+@lru_cache(maxsize=1)
+def _table() -> NDArray[np.int64]:
+    """T[j] ≥ 2^62·exp(−j/2^8), too large by less than 2; so 2^62·exp(−x) ≤ T[j] for all x ≥ j/2^8."""
+    ratio = fixedpoint.exp_neg(Fraction(1, 1 << STEP_BITS), 128)[1]
+    value = 1 << 128
+    entries = []
+    for _ in range(LAST + 1):
+        entries.append(-(-value >> (128 - _TABLE_BITS)))
+        value = -(-value * ratio >> 128)  # rounded up
+    return np.array(entries, dtype=np.int64)
+
+
+def _weights(precision: int) -> NDArray[np.int64]:
+    """The table at a precision B ≤ 62, rounded up: W[j] ≥ 2^B·exp(−x) for all x ≥ j/2^8, and W[0] = 2^B."""
+    return -(-_table() >> (_TABLE_BITS - precision))
+
+
+@lru_cache(maxsize=1)
+def _coin_bounds() -> NDArray[np.uint32]:
+    """C[j]: a coin of chance exp(−x), x ≥ j/2^8, cannot show True when its first 32 bits exceed C[j]."""
+    return (_weights(32) - 1).astype(np.uint32)
