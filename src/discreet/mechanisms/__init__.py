@@ -1,0 +1,89 @@
+"""Mechanisms: public parameters and a cost before the data, a release after it.
+
+One law, one file. `mechanism` is the textbook's four arguments.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import MappingProxyType
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
+from discreet.mechanisms.exponential import Exponential as Exponential
+from discreet.mechanisms.gaussian import Gaussian as Gaussian
+from discreet.mechanisms.geometric import Geometric as Geometric
+from discreet.mechanisms.laplace import Laplace as Laplace
+from discreet.mechanisms.mechanism import Mechanism as Mechanism
+from discreet.mechanisms.noisy_max import NoisyMax as NoisyMax
+from discreet.mechanisms.numeric import Numeric as Numeric
+from discreet.mechanisms.permute_and_flip import PermuteAndFlip as PermuteAndFlip
+from discreet.mechanisms.threshold import Threshold as Threshold
+from discreet.privacy.exact import Real, exact
+
+__all__ = [
+    "DiscreteGaussian",
+    "Exponential",
+    "Gaussian",
+    "Geometric",
+    "Laplace",
+    "Mechanism",
+    "NoisyMax",
+    "PermuteAndFlip",
+    "Threshold",
+    "mechanism",
+]
+
+
+def mechanism(
+    *,
+    noise: str | None = None,
+    sensitivity: Real | None = None,
+    epsilon: Real | None = None,
+    delta: Real | None = None,
+    dimension: int | None = None,
+) -> Numeric:
+    """The mechanism that adds `noise` for a value of this sensitivity at this ε (and δ).
+
+    Guarantee:
+        That of the class it returns: (ε, 0)-DP for "laplace" and "geometric" (sensitivity in ℓ1), (ε, δ)-DP
+        for "gaussian" and "discrete-gaussian" (sensitivity in ℓ2). An impossible or missing argument is
+        refused, never guessed.
+
+    References:
+        Dwork, Roth, *The Algorithmic Foundations of Differential Privacy*, Theorems 3.6 and A.1,
+        https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf
+
+    >>> mechanism(noise="laplace", sensitivity=1, epsilon=0.5)
+    Laplace(epsilon=0.5, sensitivity=1)
+
+    Raises:
+        InvalidParameter: an argument is missing, unknown or impossible.
+    """
+    if noise is None or (noise not in _PURE and noise not in _APPROXIMATE):
+        names = ", ".join(repr(n) for n in (*_PURE, *_APPROXIMATE))
+        raise InvalidParameter(f"noise must be one of {names}, not {noise!r}.", hint=_EXAMPLE)
+    if sensitivity is None or epsilon is None:
+        missing = "sensitivity" if sensitivity is None else "epsilon"
+        raise InvalidParameter(f"mechanism needs {missing}.", hint=_EXAMPLE)
+    if noise in _PURE:
+        if delta is not None and exact("delta", delta) != 0:
+            raise InvalidParameter(
+                f"{noise} noise needs no delta, and takes 0 only, not {delta}.",
+                hint="leave delta out, or ask for noise='gaussian'",
+            )
+        return _PURE[noise](epsilon=epsilon, sensitivity=sensitivity, dimension=dimension)
+    if delta is None:
+        raise InvalidParameter(
+            f"{noise} noise needs a delta.", hint="give delta=1e-6, or ask for noise='laplace'"
+        )
+    return _APPROXIMATE[noise](epsilon=epsilon, delta=delta, sensitivity=sensitivity, dimension=dimension)
+
+
+_EXAMPLE = "mechanism(noise='laplace', sensitivity=1, epsilon=0.5)"
+_PURE: MappingProxyType[str, Callable[..., Numeric]] = MappingProxyType(
+    {"laplace": Laplace, "geometric": Geometric}
+)
+_APPROXIMATE: MappingProxyType[str, Callable[..., Numeric]] = MappingProxyType(
+    {"gaussian": Gaussian, "discrete-gaussian": DiscreteGaussian}
+)

@@ -1,0 +1,167 @@
+"""Mechanisms that add noise to numbers: integers as they are, floats on a public lattice."""
+
+from __future__ import annotations
+
+import math
+import sys
+from abc import abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.additive import Additive
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.values import Numbers, read, total
+from discreet.noise.entropy import Entropy, SystemEntropy
+from discreet.noise.lattice import Grid
+from discreet.privacy.exact import Real, above
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """How floats are released: rounded to `grid`, and the noise in its steps.
+
+    Attributes:
+        grid: the public grid; its step is a power of two. steps: a bound on the difference of two neighbours
+        after rounding, in steps and in the mechanism's norm
+            (for the Gaussian the square of the norm).
+        noise: the law in steps, calibrated to `steps`.
+    """
+
+    grid: Grid
+    steps: int
+    noise: Additive
+
+
+class Numeric(Mechanism):
+    """A mechanism that adds independent noise to a number, or to each number of an array.
+
+    Guarantee:
+        The type of a value (int or float, its dtype and shape) is public: the caller keeps it the same for
+        all neighbours. `sensitivity` bounds the change of the value over all neighbours, in the norm of the
+        mechanism, under the relation that the caller's account uses. NaN and infinite values are refused; a
+        refusal is visible, so they have to be decided before.
+    """
+
+    __slots__ = ()
+
+    sensitivity: Fraction
+    dimension: int | None
+
+    @property
+    @abstractmethod
+    def noise(self) -> Additive:
+        """The law that is added to integers, with its exact parameter."""
+
+    @property
+    @abstractmethod
+    def lattice(self) -> Lattice | None:
+        """The grid and law for floats; None where only integers are taken."""
+
+    def release(self, value: object, *, rng: Entropy | None = None) -> Any:
+        """The value with fresh noise: an int for an int, a float for a float, an array for an array.
+
+        An integer array comes back as int64, or as Python integers (dtype object) where a noisy number leaves
+        64 bits: nothing ever wraps. Floats come back as multiples of the grid's step; beyond 1.8e308 they are
+        cut off there.
+
+        Args:
+            value: an int, a float, or a numpy array of either. A float array needs `dimension=`.
+            rng: where randomness comes from, for tests; the operating system's by default.
+
+        Raises:
+            InvalidParameter: the value is not such a number, not finite, or of the wrong size. The message
+            does not
+                quote it.
+        """
+        numbers = read(value)
+        self._check_size(numbers)
+        source = SystemEntropy() if rng is None else rng
+        noisy = (
+            self._real(numbers.entries, source) if numbers.is_real else self._whole(numbers.entries, source)
+        )
+        if numbers.shape is None:
+            return noisy.tolist()[0]
+        return noisy.reshape(numbers.shape)
+
+    def error(self, confidence: Real = 0.95) -> float:
+        """A half-width within which the error of each released number stays with at least this confidence.
+
+        It covers integers and floats alike, the rounding to the grid included; for an array it is per number.
+        """
+        widths = [] if self.sensitivity < 1 else [above(Fraction(self.noise.quantile(confidence)))]
+        fine = self.lattice
+        if fine is not None:
+            widths.append(above(fine.grid.step * (fine.noise.quantile(confidence) + Fraction(1, 2))))
+        return max(widths)
+
+    def _whole(self, values: NDArray[Any], rng: Entropy) -> NDArray[Any]:
+        if self.sensitivity < 1:
+            raise InvalidParameter(
+                f"sensitivity {float(self.sensitivity):.6g} is below 1, so an integer could not change at "
+                "all.",
+                hint="pass the value as a float",
+            )
+        return total(values, self.noise.draw(len(values), rng))
+
+    def _real(self, values: NDArray[np.float64], rng: Entropy) -> NDArray[np.float64]:
+        fine = self.lattice
+        if fine is None:
+            raise InvalidParameter(
+                f"{type(self).__name__} takes integers only.",
+                hint="use Laplace or Gaussian, which put floats on a lattice",
+            )
+        steps = _snapped(fine.grid, values)
+        return _floats(fine.grid, total(steps, fine.noise.draw(len(values), rng)))
+
+    def _check_size(self, numbers: Numbers) -> None:
+        size = len(numbers.entries)
+        if self.dimension is not None and size != self.dimension:
+            raise InvalidParameter(
+                f"value must hold {self.dimension} numbers, as dimension= says, not {size}."
+            )
+        if self.dimension is None and numbers.is_real and numbers.shape is not None:
+            raise InvalidParameter(
+                "an array of floats needs dimension=, since rounding each of them to the lattice adds to "
+                "the sensitivity.",
+                hint=f"{type(self).__name__}(..., dimension={size}) where this length is public",
+            )
+
+
+def fine_grid(scale: Fraction) -> Grid:
+    """The grid for a public scale: 2^20 to 2^21 steps long, so that rounding hardly adds to the sensitivity.
+
+    Values up to 2^32 times the scale keep their place in 53 bits; larger ones go through Python's integers.
+    """
+    return Grid.for_scale(max(scale, _LEAST), bits=20)
+
+
+_LEAST = Fraction(1, 1 << 1054)  # below it the step would be no float; the finest then serves
+
+
+def _snapped(grid: Grid, values: NDArray[np.float64]) -> NDArray[Any]:
+    if (np.abs(values) < float(grid.step) * 2.0**62).all():  # an overflow to infinity is right here
+        return grid.snap_vector(values)
+    steps = np.empty(len(values), dtype=object)
+    steps[:] = [grid.snap(x) for x in values.tolist()]
+    return steps
+
+
+def _floats(grid: Grid, steps: NDArray[Any]) -> NDArray[np.float64]:
+    """The nearest floats, themselves multiples of the step; beyond the largest float, the largest."""
+    if steps.dtype == np.int64:
+        with np.errstate(over="ignore"):
+            floats = np.ldexp(steps.astype(np.float64), grid.exponent)
+        return np.clip(floats, -sys.float_info.max, sys.float_info.max)
+    return np.array([_nearest(grid.value(k)) for k in steps.tolist()], dtype=np.float64)
+
+
+def _nearest(x: Fraction) -> float:
+    try:
+        return float(x)
+    except OverflowError:
+        return math.copysign(sys.float_info.max, x)

@@ -1,0 +1,46 @@
+"""Permute-and-flip, the better of the exponential mechanism."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from discreet.mechanisms.mechanism import numbered
+from discreet.mechanisms.selection import Selection
+from discreet.noise import selection
+from discreet.noise.entropy import Entropy
+from discreet.noise.gaps import Utilities
+from discreet.privacy.guarantee import decimal
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class PermuteAndFlip(Selection):
+    """Names the first candidate, in random order, whose coin of bias exp(ε(uᵢ − max u)/2Δ) shows up.
+
+    Guarantee:
+        ε-DP when the list of candidates is public and each utility moves by at most `sensitivity` = Δ between
+        neighbours. Its expected utility is never below that of `Exponential` at the same ε
+        (docs/proofs/permute-and-flip.md).
+
+    References:
+        McKenna, Sheldon 2020, Theorem 1 (privacy) and Theorem 2 (utility), https://arxiv.org/abs/2010.12603;
+        the bound of `error` is that of Dwork, Roth, Corollary 3.12, which holds for it all the more.
+
+    >>> PermuteAndFlip(epsilon=1000).release(["red", "blue"], [3, 8])
+    'blue'
+    """
+
+    def _index(self, utilities: Utilities, rng: Entropy) -> int:
+        return selection.permute_and_flip(utilities, self.rate, rng)
+
+    def explain(self) -> str:
+        e, d, r = decimal(self.epsilon), decimal(self.sensitivity), decimal(self.rate)
+        return numbered(
+            repr(self),
+            f"Sensitivity. Between neighbours x, y every utility moves by at most Δ = {d}.",
+            f"Law. The same as argmaxᵢ uᵢ + Eᵢ with independent exponential Eᵢ of rate r = ε/2Δ = {r}.",
+            "Others fixed. Given all Eⱼ with j ≠ i, candidate i is named when Eᵢ exceeds a threshold t(x), "
+            "and "
+            f"|t(x) − t(y)| ≤ 2Δ = {decimal(2 * self.sensitivity)}.",
+            f"Tail. P(E > t) / P(E > t + 2Δ) ≤ exp(r·2Δ) = exp({e}).",
+            f"Conclusion. Averaged over the others, P(M(x) = i) / P(M(y) = i) ≤ exp({e}): M is {e}-DP.",
+        )

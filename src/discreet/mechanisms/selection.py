@@ -1,0 +1,121 @@
+"""Mechanisms that name one candidate out of many, the better ones more likely."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.additive import read_confidence
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.noise.entropy import Entropy, SystemEntropy
+from discreet.noise.gaps import Utilities
+from discreet.privacy.event import ApproximateEvent, Composed
+from discreet.privacy.exact import Real, count, positive
+from discreet.privacy.guarantee import decimal
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Selection(Mechanism):
+    """Names one of n candidates by utilities that each move by at most Δ between neighbours.
+
+    Guarantee:
+        ε-DP when the list of candidates is public and each utility moves by at most `sensitivity`, under the
+        relation for which that bound was shown. Only the named candidate is released, not its utility. The
+        draw is exact, however far apart the utilities lie.
+    """
+
+    epsilon: Fraction
+    sensitivity: Fraction
+
+    def __init__(self, *, epsilon: Real, sensitivity: Real = 1) -> None:
+        object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
+        object.__setattr__(self, "sensitivity", positive("sensitivity", sensitivity))
+
+    @property
+    def rate(self) -> Fraction:
+        """ε/2Δ, by which utilities are weighed."""
+        return self.epsilon / (2 * self.sensitivity)
+
+    @property
+    def events(self) -> Composed:
+        return Composed([ApproximateEvent(self.epsilon)])
+
+    def release(self, candidates: Sequence[T], utilities: Utilities, *, rng: Entropy | None = None) -> T:
+        """One of the candidates.
+
+        Args:
+            candidates: what may be named; public.
+            utilities: one finite number for each candidate, in the same order; higher is better.
+            rng: where randomness comes from, for tests; the operating system's by default.
+
+        Raises:
+            InvalidParameter: no candidates, another number of utilities, or one that is not a finite number.
+            The
+                message does not quote it.
+        """
+        n = len(candidates)
+        if n == 0 or len(utilities) != n:
+            raise InvalidParameter(
+                f"utilities must hold one number for each of the {n} candidates (at least one)."
+            )
+        i = self._index(_numbers(utilities), SystemEntropy() if rng is None else rng)
+        return candidates[i]
+
+    def error(self, confidence: Real = 0.95, *, candidates: int) -> float:
+        """How far below the best utility the named one may be, among so many candidates.
+
+        (2Δ/ε)(ln n + ln 1/(1 − confidence)): Dwork, Roth, Corollary 3.12.
+        """
+        return _up(float(1 / self.rate) * (math.log(count("candidates", candidates)) + _surprise(confidence)))
+
+    @abstractmethod
+    def _index(self, utilities: Utilities, rng: Entropy) -> int: ...
+
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}(epsilon={decimal(self.epsilon)}, sensitivity={decimal(self.sensitivity)})"
+        )
+
+
+def _numbers(utilities: Utilities) -> Utilities:
+    """The utilities, none of which is a truth value, a text, NaN or infinite."""
+    if isinstance(utilities, np.ndarray):
+        array: NDArray[Any] = utilities
+        if array.ndim != 1 or array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
+            raise InvalidParameter(
+                "utilities must be a one-dimensional array of integers or floats of at most 64 bits, not "
+                f"{array.dtype} in {array.ndim} dimensions."
+            )
+        finite = bool(np.isfinite(array).all())
+    else:
+        if any(isinstance(u, bool | np.bool_) or not isinstance(u, _NUMBERS) for u in utilities):
+            raise InvalidParameter("utilities must be integers, floats or fractions.")
+        finite = all(not isinstance(u, float | np.floating) or math.isfinite(u) for u in utilities)
+    if not finite:
+        raise InvalidParameter(
+            "utilities must be finite.",
+            hint="leave a candidate that must never be named out of the public list",
+        )
+    return utilities
+
+
+_NUMBERS = (int, float, Fraction, np.integer, np.float64, np.float32, np.float16)
+
+
+def _surprise(confidence: Real) -> float:
+    """The logarithm of 1/(1 − confidence)."""
+    return -math.log(1 - read_confidence(confidence))
+
+
+def _up(x: float) -> float:
+    return x * (1 + 2.0**-48)

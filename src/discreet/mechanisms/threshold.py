@@ -1,0 +1,258 @@
+"""Private selection of groups: which keys may be shown when the keys themselves come from people."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.additive import read_confidence
+from discreet.mechanisms.mechanism import Mechanism, numbered
+from discreet.noise.entropy import Entropy, SystemEntropy, words64
+from discreet.noise.fixedpoint import exp_neg
+from discreet.privacy.event import ApproximateEvent, Composed
+from discreet.privacy.exact import Real, count, exact, positive
+from discreet.privacy.guarantee import decimal
+from discreet.privacy.unit import Relation
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Threshold(Mechanism):
+    """Keeps a group of n distinct units with the largest probability that (ε, δ)-privacy allows.
+
+    The probability π(n) is the optimum itself, π(0) = 0 and π(n + 1) = min(e^ε π(n) + δ, 1 − e^−ε (1 − π(n) −
+    δ), 1), in closed form. The truncated geometric threshold, "keep when n + Z > k", equals it only where
+    (1/ε) ln((e^ε + 2δ − 1)/((e^ε + 1)δ)) is an integer, and keeps less elsewhere; so the optimum is drawn
+    directly, as a coin whose bias is refined until it decides.
+
+    Guarantee:
+        The set of kept groups is (ε, δ)-DP when one unit enters at most `max_groups` = m groups, each count
+        is of distinct units, and groups without units are not in the list. Under add-remove at most m counts
+        change by one, and each group is given (ε/m, δ/m). Under replace a unit leaves up to m groups and
+        joins up to m others, and each is given (ε/2m, δ/2m). A group of no units is never kept. The caller
+        enforces `max_groups`. Each coin is exact: P(keep) = π(n), not near it.
+
+    References:
+        Desfontaines, Voss, Gipson, Mandayam 2022, *Differentially private partition selection*, Section 3
+        (the recurrence, its closed form, and when a truncated geometric law equals it),
+        https://arxiv.org/abs/2006.03684; docs/proofs/threshold.md.
+
+    >>> t = Threshold(epsilon=1, delta="1e-5", max_groups=1)
+    >>> t.kept_from(0.5), t.kept_from(0.95)
+    (12, 14)
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    max_groups: int
+    relation: Relation
+    _turn: int
+
+    def __init__(
+        self,
+        epsilon: Real,
+        delta: Real,
+        max_groups: int = 1,
+        *,
+        relation: Relation | str = Relation.ADD_REMOVE,
+    ) -> None:
+        d = exact("delta", delta)
+        if not 0 < d < 1:
+            raise InvalidParameter(
+                f"delta must lie between 0 and 1, not {delta}.",
+                hint="without δ no key of a private table can be shown; declare the keys instead",
+            )
+        object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
+        object.__setattr__(self, "delta", d)
+        object.__setattr__(self, "max_groups", count("max_groups", max_groups))
+        object.__setattr__(self, "relation", Relation.parse(relation))
+        object.__setattr__(self, "_turn", _turn(*self.per_group))
+
+    @property
+    def touched(self) -> int:
+        """How many groups one unit may change: m under add-remove, 2m under replace."""
+        return self.max_groups * (2 if self.relation is Relation.REPLACE else 1)
+
+    @property
+    def per_group(self) -> tuple[Fraction, Fraction]:
+        """The (ε, δ) that each group is given."""
+        return self.epsilon / self.touched, self.delta / self.touched
+
+    @property
+    def events(self) -> Composed:
+        epsilon, delta = self.per_group
+        return Composed([(ApproximateEvent(epsilon, delta), self.touched)])
+
+    def event(self) -> Composed:
+        """What one selection costs, whatever the number of groups."""
+        return self.events
+
+    def keep_probability(self, n: int) -> Fraction:
+        """π(n), the probability to keep a group of n units, rounded down by less than 2^-64."""
+        return self.enclosure(n, 64)[0]
+
+    def enclosure(self, n: int, bits: int) -> tuple[Fraction, Fraction]:
+        """A certified interval around π(n), no wider than 2^-bits."""
+        if n <= 0:
+            return Fraction(0), Fraction(0)
+        precision = bits + 64
+        while True:
+            low, high = _enclosure(*self.per_group, self._turn, n, precision)
+            if (high - low) * (1 << bits) <= 1:
+                return low, high
+            precision *= 2
+
+    def keep(self, counts: Sequence[int] | NDArray[np.int64], rng: Entropy) -> list[bool]:
+        """For each group, given its number of distinct units, whether it is kept: independent exact coins."""
+        n = np.maximum(np.asarray(counts, dtype=np.int64).reshape(-1), 0)
+        sizes, place = np.unique(n, return_inverse=True)
+        cuts = [self._cut(int(size)) for size in sizes]
+        sure = np.array([low for low, _ in cuts], dtype=np.uint64)[place]
+        most = np.array([high for _, high in cuts], dtype=np.uint64)[place]
+        u = words64(rng, len(n))
+        kept = u < sure
+        for i in np.flatnonzero((u >= sure) & (u <= most)):  # about one in 2^63: the next bits decide
+            kept[i] = self._decide(int(n[i]), int(u[i]), rng)
+        return [bool(k) for k in kept]
+
+    def release(self, counts: Sequence[int] | NDArray[np.int64], *, rng: Entropy | None = None) -> list[bool]:
+        """`keep` with the system's randomness."""
+        return self.keep(counts, SystemEntropy() if rng is None else rng)
+
+    def kept_from(self, confidence: Real = 0.95) -> int:
+        """The least number of units at which a group is kept with at least this probability."""
+        c = read_confidence(confidence)
+        bits = 64 + math.ceil(1 / (1 - c)).bit_length()
+
+        def is_kept(n: int) -> bool:
+            return self.enclosure(n, bits)[0] >= c
+
+        high = 1
+        while not is_kept(high):
+            high *= 2
+        low = high // 2  # not kept often enough, or 0
+        while high - low > 1:
+            middle = (low + high) // 2
+            low, high = (low, middle) if is_kept(middle) else (middle, high)
+        return high
+
+    def error(self, confidence: Real = 0.95) -> float:
+        """`kept_from`: a group of this many units is shown with this probability."""
+        return float(self.kept_from(confidence))
+
+    def explain(self) -> str:
+        epsilon, delta = self.per_group
+        e, d = decimal(epsilon), decimal(delta)
+        return numbered(
+            repr(self),
+            f"Touched. Under {self.relation.value} one unit changes at most {self.touched} counts of "
+            "distinct "
+            f"units, each by 1; each group is given (ε, δ) = ({e}, {d}).",
+            "Bound. A group of n + 1 units may be kept at most as often as (ε, δ)-DP lets it differ from n "
+            "units: "
+            "π(n + 1) ≤ e^ε π(n) + δ, and 1 − π(n) ≤ e^ε (1 − π(n + 1)) + δ.",
+            f"Optimum. Starting from π(0) = 0 both are met with equality in turn: π(1) = {d}, the first "
+            "bound binds "
+            f"up to n = {self._turn}, then the second, until π reaches 1.",
+            f"Sum. {self.touched} groups at ({e}, {d}) are ({decimal(self.epsilon)}, "
+            f"{decimal(self.delta)})-DP.",
+            f"Error. a group is kept with probability ½ from {self.kept_from(0.5)} units, with 95% from "
+            f"{self.kept_from(0.95)}.",
+        )
+
+    def __repr__(self) -> str:
+        relation = "" if self.relation is Relation.ADD_REMOVE else f", relation={self.relation.value!r}"
+        return (
+            f"Threshold(epsilon={decimal(self.epsilon)}, delta={decimal(self.delta)}, "
+            f"max_groups={self.max_groups}{relation})"
+        )
+
+    def _cut(self, n: int) -> tuple[int, int]:
+        """(low, high): a 64-bit word below `low` keeps, above `high` does not; else more bits decide."""
+        low, high = (int(x * (1 << 64)) for x in self.enclosure(n, 80))
+        return min(low, _WORD), min(high, _WORD)
+
+    def _decide(self, n: int, u: int, rng: Entropy) -> bool:
+        """Whether the uniform number that begins with the 64 bits of u is below π(n)."""
+        bits = 64
+        while True:
+            low, high = self.enclosure(n, bits + 16)
+            if u + 1 <= low * (1 << bits):
+                return True
+            if u >= high * (1 << bits):
+                return False
+            u, bits = u << 64 | int(words64(rng, 1)[0]), bits + 64
+
+
+_WORD = (1 << 64) - 1
+
+
+def _power(epsilon: Fraction, n: int, precision: int) -> tuple[Fraction, Fraction]:
+    """An interval around exp(−nε)."""
+    low, high = exp_neg(n * epsilon, precision)
+    return Fraction(low, 1 << precision), Fraction(high, 1 << precision)
+
+
+def _turn(epsilon: Fraction, delta: Fraction) -> int:
+    """The last n at which π(n) = e^ε π(n − 1) + δ.
+
+    It is one more than the last m with δ(1 + q) ≤ q^m (1 − q + 2δq), where q = e^−ε.
+
+    The two sides are never equal for m ≥ 1: q is transcendental (Lindemann) and δ rational, and as
+    polynomials in q they differ. So refining the intervals ends.
+    """
+    high = 1
+    while _first_binds(epsilon, delta, high):
+        high *= 2
+    low = high // 2  # it binds at 0 for every δ < 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if _first_binds(epsilon, delta, middle) else (low, middle)
+    return low + 1
+
+
+def _first_binds(epsilon: Fraction, delta: Fraction, m: int) -> bool:
+    precision = 128
+    while True:
+        q_low, q_high = _power(epsilon, 1, precision)
+        low, high = _power(epsilon, m, precision)
+        if delta * (1 + q_high) <= low * (1 - q_high + 2 * delta * q_low):
+            return True
+        if delta * (1 + q_low) > high * (1 - q_low + 2 * delta * q_high):
+            return False
+        precision *= 2
+
+
+def _enclosure(
+    epsilon: Fraction, delta: Fraction, turn: int, n: int, precision: int
+) -> tuple[Fraction, Fraction]:
+    """An interval around π(n) by the closed form, Theorem 1, from exp(−ε) to so many bits."""
+    low, high = _rising(epsilon, delta, min(n, turn), precision)
+    if n > turn:  # 1 − π(turn + m) = q^m (1 − π(turn) + r) − r with r = δ/(e^ε − 1) = δq/(1 − q)
+        q_low, q_high = _power(epsilon, 1, precision)
+        p_low, p_high = _power(epsilon, n - turn, precision)
+        if q_high == 1:
+            return Fraction(0), Fraction(1)
+        r_low, r_high = delta * q_low / (1 - q_low), delta * q_high / (1 - q_high)
+        low, high = (
+            1 - p_high * (1 - low) + r_low * (1 - p_high),
+            1 - p_low * (1 - high) + r_high * (1 - p_low),
+        )
+    return min(max(low, Fraction(0)), Fraction(1)), min(max(high, Fraction(0)), Fraction(1))
+
+
+def _rising(epsilon: Fraction, delta: Fraction, n: int, precision: int) -> tuple[Fraction, Fraction]:
+    """δ (e^{nε} − 1)/(e^ε − 1) = δ (1 − q^n)/((1 − q) q^{n−1}) with q = exp(−ε), for n ≥ 1."""
+    if n == 1:
+        return delta, delta
+    q_low, q_high = _power(epsilon, 1, precision)
+    n_low, n_high = _power(epsilon, n, precision)
+    p_low, p_high = _power(epsilon, n - 1, precision)
+    if q_high == 1 or not p_low:
+        return Fraction(0), Fraction(1)
+    return delta * (1 - n_high) / ((1 - q_low) * p_high), delta * (1 - n_low) / ((1 - q_high) * p_low)

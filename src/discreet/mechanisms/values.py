@@ -1,0 +1,109 @@
+"""What `release` takes: one number or an array of numbers, told apart by type alone.
+
+An integer and a real number go through different laws, so the choice must not depend on the value. It depends
+on the Python type and the array's dtype, which the caller keeps the same for all neighbours. No message here
+quotes a value.
+"""
+
+from __future__ import annotations
+
+import math
+import operator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidParameter
+
+
+@dataclass(frozen=True, slots=True)
+class Numbers:
+    """Finite float64, or integers (int64, or Python integers beyond 64 bits), in one dimension.
+
+    Attributes:
+        entries: the numbers.
+        shape: the shape to give back; None for a single number.
+    """
+
+    entries: NDArray[Any]
+    shape: tuple[int, ...] | None
+
+    @property
+    def is_real(self) -> bool:
+        return self.entries.dtype == np.float64
+
+
+def read(value: object) -> Numbers:
+    """The numbers of `value`.
+
+    Raises:
+        InvalidParameter: a truth value, a text, None, a complex number, NaN, an infinity, or a type whose
+        precision
+            is not that of an integer or a float64.
+    """
+    if isinstance(value, np.ndarray):
+        return Numbers(_flat(value), value.shape if value.ndim else None)
+    if isinstance(value, bool | np.bool_):
+        raise InvalidParameter(
+            "value must be a number, not a truth value.", hint="use int(value) to count it as 0 or 1"
+        )
+    if isinstance(value, float | np.float64 | np.float32 | np.float16):
+        number = float(value)
+        if not math.isfinite(number):
+            raise InvalidParameter("value must be a finite number.", hint=_FINITE)
+        return Numbers(np.array([number]), None)
+    try:
+        return Numbers(_whole([operator.index(value)]), None)  # type: ignore[arg-type]  # refused below when it is none
+    except TypeError:
+        pass
+    hint = (
+        "use np.asarray(value, dtype=float), or dtype=int"
+        if isinstance(value, list | tuple)
+        else "use int or float"
+    )
+    raise InvalidParameter(
+        f"value must be an int, a float or a numpy array, not {type(value).__name__}.", hint=hint
+    )
+
+
+def _flat(array: NDArray[Any]) -> NDArray[Any]:
+    entries = array.reshape(-1)
+    if entries.dtype == np.uint64:
+        return _whole(entries.tolist())
+    if entries.dtype.kind in "iu":
+        return entries.astype(np.int64)
+    if entries.dtype.kind == "f" and entries.dtype.itemsize <= 8:
+        reals = entries.astype(np.float64)
+        if not np.isfinite(reals).all():
+            raise InvalidParameter("value must hold finite numbers only.", hint=_FINITE)
+        return reals
+    raise InvalidParameter(
+        f"value must be an array of integers or floats of at most 64 bits, not {array.dtype}.",
+        hint="use value.astype(float), or astype(int)",
+    )
+
+
+def _whole(integers: list[int]) -> NDArray[Any]:
+    """An int64 array where it holds the integers, else one of Python integers."""
+    if all(_LEAST <= n <= _MOST for n in integers):
+        return np.array(integers, dtype=np.int64)
+    entries = np.empty(len(integers), dtype=object)
+    entries[:] = integers
+    return entries
+
+
+def total(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
+    """Their sum, exactly: int64 where every sum fits, else Python integers."""
+    if values.dtype == np.int64 and noise.dtype == np.int64:
+        summed = values + noise
+        if not (
+            ((values ^ summed) & (noise ^ summed)) < 0
+        ).any():  # no sum has a sign that neither summand has
+            return np.asarray(summed)
+    return _whole([v + z for v, z in zip(values.tolist(), noise.tolist(), strict=True)])
+
+
+_LEAST, _MOST = -(1 << 63), (1 << 63) - 1
+_FINITE = "decide what a missing or infinite number counts as before it comes here; a refusal is visible"

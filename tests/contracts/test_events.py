@@ -1,0 +1,270 @@
+"""What every event keeps, whichever law it is of. A new tag gets a row in EXAMPLES, or the first test fails."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction as F
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+from discreet.accounting.loss import PrivacyLoss
+from discreet.accounting.pld import composed_delta, composed_epsilon
+from discreet.errors import InvalidParameter
+from discreet.privacy.codec import TAGS, decode, encode
+from discreet.privacy.event import (
+    ApproximateEvent,
+    Composed,
+    DiscreteGaussianEvent,
+    DiscreteLaplaceEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+    ZCDPEvent,
+)
+from discreet.privacy.pair import ACCURACY
+from discreet.privacy.pairs.zcdp import ZCDPPair
+from tests.privacy import curves
+
+
+@dataclass(frozen=True)
+class Example:
+    """An event of moderate cost, a less noisy one, and its law's true curve at ε where there is one."""
+
+    event: Event
+    dearer: Event
+    curve: Callable[[float], F] | None
+
+
+EXAMPLES: dict[str, list[Example]] = {
+    "approximate": [
+        Example(
+            ApproximateEvent(F(1, 2), F(1, 10**6)),
+            ApproximateEvent(F(51, 100), F(1, 10**6)),
+            lambda x: curves.approximate(F(1, 2), F(1, 10**6), x),
+        ),
+        Example(
+            ApproximateEvent(F(1, 10)),
+            ApproximateEvent(F(1, 9)),
+            lambda x: curves.approximate(F(1, 10), F(0), x),
+        ),
+    ],
+    "zcdp": [Example(ZCDPEvent(F(1, 8)), ZCDPEvent(F(1, 7)), None)],
+    "laplace": [Example(LaplaceEvent(F(1, 3)), LaplaceEvent(F(2, 5)), lambda x: curves.laplace(F(1, 3), x))],
+    "discrete-laplace": [
+        Example(
+            DiscreteLaplaceEvent(2, F(5)),
+            DiscreteLaplaceEvent(2, F(9, 2)),
+            lambda x: curves.discrete_laplace(2, F(5), x),
+        ),
+        Example(
+            DiscreteLaplaceEvent(1, F(3)),
+            DiscreteLaplaceEvent(2, F(3)),
+            lambda x: curves.discrete_laplace(1, F(3), x),
+        ),
+    ],
+    "gaussian": [
+        Example(GaussianEvent(F(1, 4)), GaussianEvent(F(2, 7)), lambda x: curves.gaussian(F(1, 4), x)),
+        Example(
+            GaussianEvent(F(1, 10**4)), GaussianEvent(F(1, 9999)), lambda x: curves.gaussian(F(1, 10**4), x)
+        ),
+    ],
+    "discrete-gaussian": [
+        Example(
+            DiscreteGaussianEvent(1, F(2)),
+            DiscreteGaussianEvent(1, F(9, 5)),
+            lambda x: curves.discrete_gaussian(1, F(2), x),
+        ),
+        Example(
+            DiscreteGaussianEvent(4, F(100)),
+            DiscreteGaussianEvent(5, F(100)),
+            lambda x: curves.discrete_gaussian(4, F(100), x),
+        ),
+    ],
+}
+FLAT = [(tag, i) for tag, examples in EXAMPLES.items() for i in range(len(examples))]
+every = pytest.mark.parametrize(
+    "example", [EXAMPLES[t][i] for t, i in FLAT], ids=[f"{t}-{i}" for t, i in FLAT]
+)
+LAWFUL = [
+    (t, i) for t, i in FLAT if EXAMPLES[t][i].curve
+]  # the others are classes: tests/privacy/test_pairs.py
+lawful = pytest.mark.parametrize(
+    "example", [EXAMPLES[t][i] for t, i in LAWFUL], ids=[f"{t}-{i}" for t, i in LAWFUL]
+)
+
+
+def loss(event: Event, n: int = 1) -> PrivacyLoss:
+    return PrivacyLoss(Composed([(event, n)]))
+
+
+def test_every_stored_tag_has_an_example_here() -> None:
+    assert EXAMPLES.keys() == TAGS.keys()
+    assert all(type(x.event) is TAGS[tag] for tag, examples in EXAMPLES.items() for x in examples)
+
+
+@every
+def test_an_event_comes_back_from_its_stored_form(example: Example) -> None:
+    composed = Composed([(example.event, 3)])
+    assert decode(json.loads(json.dumps(encode(composed)))) == composed
+    assert encode(composed)[0].keys() > {"event", "count"}
+
+
+@every
+def test_n_uses_cost_what_an_event_composed_n_times_costs(example: Example) -> None:
+    n, d = 7, F(1, 10**5)
+    one, many = loss(example.event), loss(example.event, n)
+    summed = sum((one for _ in range(n - 1)), one)
+    assert many == summed == one * n == n * one
+    assert many.epsilon(d) == summed.epsilon(d)
+    assert many.failure == n * one.failure
+    assert many.rho == n * (one.rho or 0)
+    assert (many.pure is None) == (one.pure is None)
+    # And what it costs grows with n (a well-known accountant charged 100 uses as one).
+    assert many.epsilon(d) > 1.5 * one.epsilon(d)
+    assert loss(example.event, 1000).epsilon(F(1, 100)) > many.epsilon(F(1, 100))
+
+
+@every
+def test_less_noise_never_costs_less(example: Example) -> None:
+    for n in (1, 5, 100):
+        cheap, dear = loss(example.event, n), loss(example.dearer, n)
+        for d in (F(1, 100), F(1, 5000)):
+            assert cheap.epsilon(d) < dear.epsilon(d)
+        for e in (F(0), F(1, 20), F(1)):
+            assert cheap.delta(e) <= dear.delta(e) * (1 + 1e-9)
+
+
+@every
+def test_epsilon_falls_with_delta_and_delta_with_epsilon(example: Example) -> None:
+    for n in (1, 6):
+        one = loss(example.event, n)
+        smallest = one.failure or F(1, 10**15)
+        found = [one.epsilon(smallest * F(10) ** k) for k in range(5)]
+        assert all(a >= b * (1 - 1e-6) for a, b in pairwise(found))
+        deltas = [one.delta(F(k, 10)) for k in range(0, 60, 7)]
+        assert all(a >= b * (1 - 1e-6) for a, b in pairwise(deltas))
+
+
+@every
+def test_delta_and_epsilon_answer_each_other(example: Example) -> None:
+    one = loss(example.event, 3)
+    for d in (F(1, 1000), F(1, 20000)):
+        epsilon = one.guarantee(d).epsilon
+        assert one.delta(epsilon) <= float(d) * (1 + 1e-5)
+        assert one.delta(epsilon) > 0.9 * float(d)
+
+
+@lawful
+def test_a_single_use_costs_what_its_law_says_and_never_less(example: Example) -> None:
+    assert example.curve is not None
+    one = loss(example.event)
+    points = [0.0, 0.01, 0.09, 0.3, 0.6, 2.0]
+    for x in points:
+        true, found = example.curve(x), F(repr(one.delta(x)))
+        assert true <= found <= true * (1 + F(1, 10**9)) + F(1, 10**299), x
+
+
+@lawful
+def test_epsilon_is_sound_and_tight_down_to_a_delta_of_1e_15(example: Example) -> None:
+    assert example.curve is not None
+    one = loss(example.event)
+    for d in (F(1, 10**3), F(1, 10**5), F(1, 10**10), F(1, 10**15)):
+        if d < one.failure:
+            with pytest.raises(InvalidParameter, match="spent apart"):
+                one.epsilon(d)
+            continue
+        epsilon = one.epsilon(d)
+        assert example.curve(epsilon) <= d
+        if epsilon > 1e-9:
+            assert example.curve(epsilon * (1 - 1e-8)) > d * (1 - F(1, 10**6))
+
+
+@lawful
+def test_the_comparison_rejects_a_cost_that_is_off_by_a_percent(example: Example) -> None:
+    assert example.curve is not None
+    d = F(1, 10**5)
+    epsilon = loss(example.event).epsilon(d)
+    if epsilon:
+        assert example.curve(epsilon * 0.99) > d * (1 + F(1, 10**4))
+        assert (
+            example.curve(epsilon * 1.01) < d * (1 - F(1, 10**6))
+            or example.curve(epsilon * 1.01) == loss(example.event).failure
+        )
+
+
+@every
+def test_numeric_composition_agrees_with_the_closed_form_on_the_safe_side(example: Example) -> None:
+    n, d = 8, F(1, 10**5)
+    one = loss(example.event, n)
+    numeric = composed_epsilon(one.events, d, at_most=one.epsilon(d))
+    assert numeric is not None
+    closed = list(one._closed_epsilons(d - one.failure))
+    assert one.guarantee(d).epsilon <= F(numeric)
+    if one.mu_squared is not None:  # exact
+        assert F(numeric) >= closed[0] * (1 - F(1, 10**9))
+        assert F(numeric) <= closed[0] * (1 + F(1, 1000))
+    elif not isinstance(example.event, ZCDPEvent):  # a weaker theorem
+        assert F(numeric) <= closed[0]
+    assert composed_delta(one.events, F(numeric), at_most=1.0) <= float(d) * (1 + 1e-6)
+
+
+@every
+def test_the_closed_forms_are_true_of_the_pair(example: Example) -> None:
+    event = example.event
+    pair = event.pair()
+    x = np.linspace(0.0, 4.0, 41)
+    curve = pair.delta(x)
+    if event.pure is not None:
+        assert np.all(curve[x >= float(event.pure)] <= float(event.failure) * (1 + ACCURACY))
+        assert math.isclose(pair.epsilon_max, float(event.pure), rel_tol=1e-15)
+    assert event.rho is not None
+    assert np.all(curve <= float(event.failure) + ZCDPPair(float(event.rho)).delta(x) * (1 + 1e-9))
+
+
+@pytest.mark.parametrize("bad", [0.5, 1, "1/2", math.nan, None])
+def test_an_event_takes_fractions_only_since_a_float_could_not_be_stored(bad: object) -> None:
+    makers: list[Callable[[], Event]] = [
+        lambda: ApproximateEvent(bad),  # type: ignore[arg-type]  # what a caller may slip
+        lambda: ApproximateEvent(F(1), bad),  # type: ignore[arg-type]
+        lambda: ZCDPEvent(bad),  # type: ignore[arg-type]
+        lambda: LaplaceEvent(bad),  # type: ignore[arg-type]
+        lambda: DiscreteLaplaceEvent(1, bad),  # type: ignore[arg-type]
+        lambda: GaussianEvent(bad),  # type: ignore[arg-type]
+        lambda: DiscreteGaussianEvent(1, bad),  # type: ignore[arg-type]
+    ]
+    for make in makers:
+        with pytest.raises(InvalidParameter):
+            make()
+
+
+def test_an_event_out_of_range_is_refused() -> None:
+    makers: list[Callable[[], Event]] = [
+        lambda: ApproximateEvent(F(-1)),
+        lambda: ApproximateEvent(F(1), F(1)),
+        lambda: ZCDPEvent(F(-1)),
+        lambda: LaplaceEvent(F(-1)),
+        lambda: DiscreteLaplaceEvent(-1, F(1)),
+        lambda: DiscreteLaplaceEvent(1, F(0)),
+        lambda: GaussianEvent(F(-1)),
+        lambda: DiscreteGaussianEvent(1, F(0)),
+        lambda: DiscreteGaussianEvent(-1, F(1)),
+    ]
+    for make in makers:
+        with pytest.raises(InvalidParameter):
+            make()
+
+
+def test_composed_is_one_multiset_in_any_order() -> None:
+    a, b = GaussianEvent(F(1, 4)), ApproximateEvent(F(1, 2))
+    assert Composed([a, b, a]) == Composed([b, (a, 2)]) == Composed([a, a]) + Composed([b])
+    assert hash(Composed([a, b])) == hash(Composed([b, a]))
+    assert len(Composed([(a, 10**9), b])) == 10**9 + 1
+    assert Composed([(a, 0)]) == Composed() == Composed([a]) * 0
+    for n in (-1, 1.5, True):
+        with pytest.raises(InvalidParameter):
+            Composed([(a, n)])  # type: ignore[list-item]  # what a caller may slip
