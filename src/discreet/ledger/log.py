@@ -1,0 +1,146 @@
+"""The chained log: entries over a store, checked against the chain when read and linked to it when added."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from discreet.errors import LedgerCorrupt
+from discreet.ledger.chain import GENESIS, link
+from discreet.ledger.entry import Content, Entry, Opened, from_row, to_row
+from discreet.ledger.failures import KEEP
+from discreet.ledger.store import Row, Store, Transaction
+
+T = TypeVar("T")
+
+HEAD = "head"
+"""The state that repeats the number and the hash of the last entry, so that a removed end is noticed."""
+
+NO_END = 1 << 62
+"""A number that no entry reaches."""
+
+
+class Log:
+    """The entries of a store, as transactions."""
+
+    def __init__(self, store: Store) -> None:
+        self.store = store
+        self._seen = (0, GENESIS)
+
+    def read(self, work: Callable[[View], T]) -> T:
+        """What the work makes of one moment of the log."""
+
+        def reading(transaction: Transaction) -> tuple[T, View]:
+            view = View(transaction, self.store.place, self._seen)
+            return work(view), view
+
+        return self._remember(*self.store.read(reading))
+
+    def write(self, work: Callable[[View], T]) -> T:
+        """What the work returns, once all that it added is durable; nothing of it is kept when it raises."""
+
+        def writing(transaction: Transaction) -> tuple[T, View]:
+            view = View(transaction, self.store.place, self._seen)
+            result = work(view)
+            view.seal()
+            return result, view
+
+        return self._remember(*self.store.write(writing))
+
+    def _remember(self, result: T, view: View) -> T:
+        if view.head[0] > self._seen[0]:
+            self._seen = view.head
+        return result
+
+
+class View:
+    """The log inside one transaction.
+
+    Raises:
+        LedgerCorrupt: the last entry is not the one that the head names, does not follow from the one
+            before it, or an entry that this process has seen is no longer there (an older or another file
+            took its place).
+    """
+
+    def __init__(self, transaction: Transaction, place: str, seen: tuple[int, str]) -> None:
+        self._transaction = transaction
+        self._place = place
+        last = transaction.last()
+        self.head = (0, GENESIS) if last is None else (last.seq, last.hash)
+        if transaction.get(HEAD) not in ([None] if last is None else [self._head_text()]):
+            raise self._corrupt("does not end with the entry that its head names")
+        if last is not None:
+            self.entry(last)
+        if seen[0] and ((row := transaction.row(seen[0])) is None or row.hash != seen[1]):
+            raise self._corrupt("lacks an entry that it had before: an older or another file is in its place")
+        self._sealed = self.head
+
+    def entry(self, row: Row) -> Entry:
+        """The row's entry, if its hash follows from the row before it."""
+        before = self._transaction.row(row.seq - 1) if row.seq != 1 else None
+        previous = GENESIS if row.seq == 1 else before.hash if before is not None else ""
+        if not follows(previous, row):
+            raise self._corrupt(f"has a broken chain at entry {row.seq}")
+        return from_row(row)
+
+    def opened(self, population: str) -> Opened | None:
+        """How the account of a population was opened."""
+        found = self.latest(population, Opened.kind, Opened.key)
+        return found.content if found is not None and isinstance(found.content, Opened) else None
+
+    def latest(self, population: str, kind: str, key: str, *, before: int = NO_END) -> Entry | None:
+        """The last entry with these three, and with a number below `before`."""
+        row = self._transaction.latest(population, kind, key, before=before)
+        return None if row is None else self.entry(row)
+
+    def numbered(self, seq: int) -> Entry | None:
+        """The entry with that number."""
+        row = self._transaction.row(seq)
+        return None if row is None else self.entry(row)
+
+    def rows(
+        self, *, after: int, limit: int, population: str | None = None, kind: str | None = None
+    ) -> list[Row]:
+        """Stored rows in order, not looked at."""
+        return self._transaction.rows(after=after, limit=limit, population=population, kind=kind)
+
+    def append(self, population: str, content: Content) -> Entry:
+        """The new last entry."""
+        time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        entry = Entry(self.head[0] + 1, time, population, content)
+        row = to_row(entry, self.head[1])
+        self._transaction.append(row)
+        self.head = (row.seq, row.hash)
+        return entry
+
+    def get(self, name: str) -> str | None:
+        """The state of that name."""
+        return self._transaction.get(name)
+
+    def put(self, name: str, value: str) -> None:
+        """Set the state of that name."""
+        self._transaction.put(name, value)
+
+    def names(self) -> list[str]:
+        """The names of all states."""
+        return self._transaction.names()
+
+    def seal(self) -> None:
+        """Let the head name the last entry that was added."""
+        if self.head != self._sealed:
+            self.put(HEAD, self._head_text())
+
+    def _head_text(self) -> str:
+        return f"{self.head[0]} {self.head[1]}"
+
+    def _corrupt(self, what: str) -> LedgerCorrupt:
+        return LedgerCorrupt(f"the ledger {self._place} {what}.", hint=KEEP)
+
+
+def follows(previous: str, row: Row) -> bool:
+    """Whether a row's hash is that of its body after the previous hash."""
+    try:
+        return link(previous, row.body) == row.hash if previous else False
+    except ValueError:  # a previous hash that is not hexadecimal
+        return False
