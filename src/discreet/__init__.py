@@ -1,0 +1,69 @@
+"""discreet: the private query layer for data about people.
+
+>>> import discreet as dp
+>>> dp.Budget(epsilon=1)
+Budget(epsilon=1, delta=0)
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from discreet import errors as errors
+from discreet.privacy.guarantee import Budget as Budget
+from discreet.privacy.unit import PrivacyUnit as PrivacyUnit
+
+if TYPE_CHECKING:
+    from discreet import accounting as accounting
+    from discreet import mechanisms as mechanisms
+    from discreet.mechanisms import mechanism as mechanism
+    from discreet.plan.plan import Plan as Plan
+    from discreet.plan.schema import Range as Range
+    from discreet.plan.schema import Values as Values
+    from discreet.release import Release as Release
+    from discreet.session import Session as Session
+    from discreet.session import connect as connect
+
+__all__ = [
+    "Budget",
+    "Plan",
+    "PrivacyUnit",
+    "Range",
+    "Release",
+    "Session",
+    "Values",
+    "accounting",
+    "connect",
+    "errors",
+    "mechanism",
+    "mechanisms",
+]
+
+__version__ = "0.1.0"
+
+_HOMES = {
+    "Plan": "discreet.plan.plan",
+    "Range": "discreet.plan.schema",
+    "Release": "discreet.release",
+    "Session": "discreet.session",
+    "Values": "discreet.plan.schema",
+    "connect": "discreet.session",
+    "mechanism": "discreet.mechanisms",
+}
+"""Public names that are loaded when they are first used, so that importing the package stays quick."""
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(_HOMES[name]), name)
+    elif name in ("accounting", "mechanisms"):
+        value = importlib.import_module(f"discreet.{name}")
+    else:
+        raise AttributeError(f"module 'discreet' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

@@ -1,0 +1,1 @@
+"""Databases: they run integer SQL and know nothing of privacy."""

@@ -1,0 +1,63 @@
+"""The port to a database."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class Pinned:
+    """What is public about a table's shape: decided when its owner first connects it, and kept for ever.
+
+    Attributes:
+        columns: name → the SQL type as which it is read (a `Type` value); None for nested and binary columns.
+        text: whether the first source was text (CSV, JSON).
+        delimiter: what separated the cells of a CSV.
+    """
+
+    columns: Mapping[str, str | None]
+    text: bool
+    delimiter: str = ","
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in which the ledger keeps it."""
+        return {
+            "columns": [list(c) for c in self.columns.items()],
+            "text": self.text,
+            "delimiter": self.delimiter,
+        }
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Pinned:
+        """What `to_json` wrote."""
+        return cls(dict(kept["columns"]), bool(kept["text"]), str(kept["delimiter"]))
+
+
+class Backend(Protocol):
+    """A database that holds private tables.
+
+    Every method but `rows` is about public facts. After `attach`, `main.<table>` has exactly the pinned
+    columns with the
+    pinned types, whatever the source holds now: a cell that does not fit is NULL, a missing column is all NULL.
+    """
+
+    @property
+    def tables(self) -> list[str]:
+        """The names of the connected tables."""
+
+    def discover(self, table: str) -> Pinned:
+        """The shape of a table as it is now."""
+
+    def attach(self, table: str, pinned: Pinned) -> None:
+        """Makes the table answerable in its pinned shape."""
+
+    def rehearse(self, sql: str, parameters: Mapping[str, int]) -> None:
+        """Runs a query on empty tables of the pinned shape; raises InternalError if it cannot run."""
+
+    def rows(self, sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:
+        """Runs a query on the data; any failure is BackendFailed, without a word from the data."""
+
+    def close(self) -> None:
+        """Lets go of the database."""

@@ -1,0 +1,26 @@
+"""What an aggregate is: a function from its argument to noisy columns and the expression that combines them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from discreet.plan.expr import Expr, Measured
+from discreet.plan.measure import Measure
+from discreet.plan.schema import Fact
+from discreet.plan.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """How an aggregate asks for measures: `column(measure, type)` is the noisy column, the same for the
+    same measure.
+    """
+
+    facts: Mapping[str, Fact]
+    column: Callable[[Measure, Type], Measured]
+
+
+Aggregate: TypeAlias = Callable[[Expr | None, Needs], Expr]
+"""The bound argument (None for `*`) and the needs → the expression over noisy columns."""

@@ -1,0 +1,25 @@
+"""COUNT(*), COUNT(x), COUNT(DISTINCT unit)."""
+
+from __future__ import annotations
+
+from discreet.errors import UnsupportedQuery
+from discreet.plan.aggregates.aggregate import Needs
+from discreet.plan.expr import Expr, Literal
+from discreet.plan.measure import KnownCount, RowCount, UnitCount
+from discreet.plan.types import Type
+
+
+def count(argument: Expr | None, needs: Needs) -> Expr:
+    """COUNT(*) for no argument or a constant, else the number of rows whose argument is not NULL."""
+    if isinstance(argument, Literal):
+        if argument.value is None:
+            raise UnsupportedQuery("COUNT(NULL) is always 0.", hint="count rows with COUNT(*)")
+        argument = None
+    if argument is None:
+        return needs.column(RowCount(), Type.INT)
+    return needs.column(KnownCount(argument), Type.INT)
+
+
+def count_units(_: Expr | None, needs: Needs) -> Expr:
+    """The number of distinct units."""
+    return needs.column(UnitCount(), Type.INT)

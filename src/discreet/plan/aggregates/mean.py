@@ -1,0 +1,23 @@
+"""AVG(x), centred: the middle of the bounds plus a noisy sum of differences over a noisy count."""
+
+from __future__ import annotations
+
+from discreet.plan.aggregates.aggregate import Needs
+from discreet.plan.expr import Expr, Mean
+from discreet.plan.lattice_value import lattice_value
+from discreet.plan.measure import CentredTotal, KnownCount
+from discreet.plan.types import Type
+
+
+def mean(argument: Expr | None, needs: Needs) -> Expr:
+    """The noisy mean, a number inside the bounds whatever the noise."""
+    assert argument is not None
+    value = lattice_value(argument, needs.facts)
+    numerator = CentredTotal(value)
+    return Mean(
+        needs.column(numerator, Type.REAL),
+        needs.column(KnownCount(argument), Type.INT),
+        numerator.centre * value.step,
+        value.low * value.step,
+        value.high * value.step,
+    )

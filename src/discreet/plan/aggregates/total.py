@@ -1,0 +1,16 @@
+"""SUM(x)."""
+
+from __future__ import annotations
+
+from discreet.plan.aggregates.aggregate import Needs
+from discreet.plan.expr import Expr
+from discreet.plan.lattice_value import lattice_value
+from discreet.plan.measure import Total
+from discreet.plan.types import Type
+
+
+def total(argument: Expr | None, needs: Needs) -> Expr:
+    """The noisy sum; whole when its values are."""
+    assert argument is not None
+    value = lattice_value(argument, needs.facts)
+    return needs.column(Total(value), Type.INT if value.is_whole else Type.REAL)

@@ -1,0 +1,238 @@
+"""The SQL that the database runs: a unit's contribution is bounded first, then summed over units as integers.
+
+Guarantee:
+    In the text that `bounded_sql` returns, a unit enters at most `max_groups` groups: they are ranked by a
+    total order (a
+    hash under the account's secret `$secret`, then the group itself), so a collision of hashes changes nothing. In each
+    group it adds to each column one integer within the measure's span. Rows without a unit are dropped. Only integers
+    and group keys leave, the integers as text, since a client would turn 128 bits into floats.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from discreet.plan.expr import Column, Expr
+from discreet.plan.keys import Keys
+from discreet.plan.lattice_value import LatticeValue
+from discreet.plan.measure import Measure, Name, Part, Tally
+from discreet.plan.render import constant, finite, quoted, raw
+from discreet.plan.schema import Scalar, TableSchema
+from discreet.plan.types import Type
+
+SECRET = "$secret"  # noqa: S105  # the placeholder, not a secret
+"""The placeholder of the account's secret key; the key itself is never written into a query's text."""
+
+
+@dataclass(frozen=True, slots=True)
+class Bounding:
+    """What the writer needs: the table, the row filter, the groups, the measures, and the cap on a unit's groups."""
+
+    table: TableSchema
+    where: Expr | None
+    keys: Keys
+    measures: tuple[Measure, ...]
+    max_groups: int
+    max_rows: int
+
+
+def bounded_sql(b: Bounding) -> str:
+    """The question's SQL: one row per group with its keys (`g0`, …) and bounded sums (`m0`, …)."""
+    return _per_row(b) if b.table.unit.is_row else _per_unit(b)
+
+
+def truncation_sql(b: Bounding) -> str:
+    """How many units have more than `max_groups` groups, and how many have more than `max_rows` rows in one of them."""
+    rows, groups, _ = _stages(b)
+    return (
+        f"WITH {_keys_with(b)}{rows},\n{groups},\n"
+        '"unit totals" AS (SELECT u, count(*) AS groups, max(n) AS most FROM "unit groups" GROUP BY u)\n'
+        f"SELECT CAST(count(*) FILTER (WHERE groups > {b.max_groups}) AS VARCHAR) AS m0, "
+        f'CAST(count(*) FILTER (WHERE most > {b.max_rows}) AS VARCHAR) AS m1 FROM "unit totals"'
+    )
+
+
+def needs_secret(b: Bounding) -> bool:
+    """Whether groups are ranked at all: not when a unit can enter every group."""
+    return not b.table.unit.is_row and (b.keys.count is None or b.keys.count > b.max_groups)
+
+
+def unit_expr(table: TableSchema) -> Expr:
+    """The unit's column as stored."""
+    assert table.unit.column is not None
+    kind = table.columns[table.unit.column]
+    assert kind is not None
+    return Column(table.unit.column, kind)
+
+
+def lattice_sql(v: LatticeValue) -> str:
+    """The value clamped and rounded: NULL, or an integer in [v.low, v.high], whatever the row holds."""
+    width = "INTEGER" if max(abs(v.low), abs(v.high)) < 1 << 31 else "BIGINT"
+    if v.is_whole:
+        text = finite(v.expr)
+        return f"CASE WHEN {text} IS NOT NULL THEN CAST(least(greatest({text}, {v.low}), {v.high}) AS {width}) END"
+    low, high = (
+        constant(float(k * v.step), Type.REAL) for k in (v.low, v.high)
+    )  # exact: 31 bits times a power of two
+    text, scale = raw(v.expr), constant(float(1 / v.step), Type.REAL)
+    # NaN would pass least/greatest as the upper bound, so it is turned away first
+    steps = f"round(least(greatest({text}, {low}), {high}) * {scale})"
+    return f"CASE WHEN isfinite({text}) THEN CAST({steps} AS {width}) END"
+
+
+def _per_unit(b: Bounding) -> str:
+    rows, groups, name = _stages(b)
+    g = _names("g", len(b.keys.exprs))
+    clipped = [f"{m.clipped(name, b.max_rows)} AS m{i}" for i, m in enumerate(b.measures)]
+    rank = ""
+    if needs_secret(b):
+        order = ", ".join([f"hash(u, {', '.join(g)}, {SECRET})", *g])
+        rank = f"\n  QUALIFY row_number() OVER (PARTITION BY u ORDER BY {order}) <= {b.max_groups}"
+    bounded = f'"unit bounded" AS (\n  SELECT {", ".join([*g, *clipped])} FROM "unit groups"{rank}\n)'
+    return f"WITH {_keys_with(b)}{rows},\n{groups},\n{bounded}\n{_totals(b)}"
+
+
+def _per_row(b: Bounding) -> str:
+    """Each row is a unit: nothing has to be grouped by unit, and the declared keys are looked up once per group."""
+    values = _Values(b.measures)
+    g, n = _names("g", len(b.keys.exprs)), len(b.keys.exprs)
+    raw_keys = [f"{finite(e)} AS g{i}" for i, e in enumerate(b.keys.exprs)]
+    selected = [*raw_keys, *values.columns(), "1 AS one"]
+    rows = f'"unit bounded" AS (\n  SELECT {", ".join(selected)}\n  FROM {_table(b)}{_where(b)}\n)'
+    sums = [f"{m.summed(values.name)} AS m{i}" for i, m in enumerate(b.measures)]
+    by = f" GROUP BY {', '.join(g)}" if g else ""
+    groups = f'"row groups" AS (\n  SELECT {", ".join([*g, *sums])} FROM "unit bounded"{by}\n)'
+    shown = (
+        [f"k{i}.g AS g{i}" for i in range(n)]
+        if b.keys.lists is not None
+        else [f"r.g{i} AS g{i}" for i in range(n)]
+    )
+    cells = [f"CAST(coalesce(r.m{i}, 0) AS VARCHAR) AS m{i}" for i in range(len(b.measures))]
+    joins = _joins(b, [f"r.g{i}" for i in range(n)])
+    return f'WITH {_keys_with(b)}{rows},\n{groups}\nSELECT {", ".join([*shown, *cells])} FROM "row groups" r{joins}'
+
+
+class _Values:
+    """The row-level columns that the tallies read, each once."""
+
+    __slots__ = ("lattice", "presence")
+
+    def __init__(self, measures: Sequence[Measure]) -> None:
+        parts = [p for m in measures for p in m.parts]
+        self.lattice: list[LatticeValue] = []
+        self.presence: list[Expr] = []
+        for _, value in parts:
+            if isinstance(value, LatticeValue) and value not in self.lattice:
+                self.lattice.append(value)
+        for tally, value in parts:
+            if tally is Tally.KNOWN and not isinstance(value, LatticeValue) and value is not None:
+                known = value in self.presence or any(v.expr == value for v in self.lattice)
+                if not known:
+                    self.presence.append(value)
+
+    def columns(self) -> list[str]:
+        lattice = [f"{lattice_sql(v)} AS v{i}" for i, v in enumerate(self.lattice)]
+        presence = [
+            f"CASE WHEN {finite(e)} IS NOT NULL THEN 1 END AS x{i}" for i, e in enumerate(self.presence)
+        ]
+        return lattice + presence
+
+    def name(self, part: Part) -> str:
+        """The row-level column that a part tallies."""
+        _, value = part
+        if isinstance(value, LatticeValue):
+            return f"v{self.lattice.index(value)}"
+        assert value is not None
+        same = [i for i, v in enumerate(self.lattice) if v.expr == value]
+        return f"v{same[0]}" if same else f"x{self.presence.index(value)}"
+
+
+def _stages(b: Bounding) -> tuple[str, str, Name]:
+    """The first two stages: the rows in question, and the tallies of each unit in each group."""
+    values = _Values(b.measures)
+    g = _names("g", len(b.keys.exprs))
+    unit = finite(unit_expr(b.table))
+    selected = ", ".join([f"{unit} AS u", *_key_columns(b), *values.columns()])
+    rows = f'"unit rows" AS (\n  SELECT {selected}\n  FROM {_source(b)}\n)'
+    tallies = ["count(*) AS n"]
+    names: dict[str, str] = {}
+    for m in b.measures:
+        for tally, value in m.parts:
+            if tally is Tally.ROWS:
+                continue
+            column = values.name((tally, value))
+            text = f"{'count' if tally is Tally.KNOWN else 'sum'}({column})"
+            if text not in names:
+                names[text] = f"{'n' if tally is Tally.KNOWN else 's'}_{column}"
+                tallies.append(f"{text} AS {names[text]}")
+    by = ", ".join(["u", *g])
+    groups = f'"unit groups" AS (\n  SELECT {", ".join([by, *tallies])} FROM "unit rows" GROUP BY {by}\n)'
+
+    def name(part: Part) -> str:
+        tally, _ = part
+        if tally is Tally.ROWS:
+            return "n"
+        return f"{'n' if tally is Tally.KNOWN else 's'}_{values.name(part)}"
+
+    return rows, groups, name
+
+
+def _totals(b: Bounding) -> str:
+    g = _names("g", len(b.keys.exprs))
+    sums = [f"CAST(coalesce(sum(m{i}), 0) AS VARCHAR) AS m{i}" for i in range(len(b.measures))]
+    grouped = f" GROUP BY {', '.join(g)}" if g else ""
+    return f'SELECT {", ".join([*g, *sums])} FROM "unit bounded"{grouped}'
+
+
+def _source(b: Bounding) -> str:
+    """FROM, the joins to the declared keys, and WHERE."""
+    return f"{_table(b)}{_joins(b, [finite(e) for e in b.keys.exprs])}{_where(b)}"
+
+
+def _table(b: Bounding) -> str:
+    return f"main.{quoted(b.table.name)} s"
+
+
+def _joins(b: Bounding, keys: Sequence[str]) -> str:
+    """The declared keys, looked up by the texts of the key expressions; a row without one is dropped."""
+    if b.keys.lists is None:
+        return ""
+    joins = ""
+    for i, (key, values) in enumerate(zip(keys, b.keys.lists, strict=True)):
+        same = "IS NOT DISTINCT FROM" if None in values else "="
+        joins += f' JOIN "key {i}" k{i} ON {key} {same} k{i}.v'
+    return joins
+
+
+def _where(b: Bounding) -> str:
+    conditions = [] if b.where is None else [finite(b.where)]
+    if not b.table.unit.is_row:
+        conditions.append(f"{finite(unit_expr(b.table))} IS NOT NULL")
+    return f" WHERE {' AND '.join(conditions)}" if conditions else ""
+
+
+def _key_columns(b: Bounding) -> list[str]:
+    """Declared keys by their place in the list, others by value."""
+    if b.keys.lists is not None:
+        return [f"k{i}.g AS g{i}" for i in range(len(b.keys.exprs))]
+    return [f"{finite(e)} AS g{i}" for i, e in enumerate(b.keys.exprs)]
+
+
+def _keys_with(b: Bounding) -> str:
+    if b.keys.lists is None:
+        return ""
+    tables = []
+    for i, (e, values) in enumerate(zip(b.keys.exprs, b.keys.lists, strict=True)):
+        rows = ", ".join(f"({_typed(v, e)}, {j})" for j, v in enumerate(values))
+        # grouped, so that a row can match only one key even if the database finds two of them equal
+        tables.append(f'"key {i}" AS (SELECT v, min(g) AS g FROM (VALUES {rows}) l(v, g) GROUP BY v),\n')
+    return "".join(tables)
+
+
+def _typed(value: Scalar, e: Expr) -> str:
+    return constant(value, e.type)
+
+
+def _names(prefix: str, n: int) -> list[str]:
+    return [f"{prefix}{i}" for i in range(n)]

@@ -1,0 +1,182 @@
+"""What a question costs: the exact sensitivity of each integer column, and the noise that makes them cost
+what was asked.
+
+References: the table in docs/decisions/0001-meanings.md, proved in docs/proofs/bounding.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+
+from discreet.accounting.calibrate import calibrate
+from discreet.accounting.convert import mu_squared_for
+from discreet.accounting.loss import PrivacyLoss
+from discreet.errors import InvalidParameter, NotPrivate
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.threshold import Threshold
+from discreet.privacy.event import Composed
+from discreet.privacy.guarantee import Approximate
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
+
+
+class Kind(Enum):
+    """Which noise is added to the integer columns."""
+
+    LAPLACE = "laplace"
+    GAUSSIAN = "gaussian"
+
+
+@dataclass(frozen=True, slots=True)
+class Allocation:
+    """One budget, spent: a noise for each column, the selection of groups, and what all of it costs together.
+
+    Guarantee:
+        `events` composed are (ε, δ)-DP for `guarantee`, in the relation that the sensitivities are for.
+    """
+
+    noises: tuple[Additive, ...]
+    threshold: Threshold | None
+    reports: tuple[Additive, ...]
+    events: Composed
+    guarantee: Approximate
+
+
+def sensitivity_of(
+    span: tuple[int, int], max_groups: int, groups: int | None, relation: Relation
+) -> Sensitivity:
+    """How far one unit can move a column over all groups, when it adds to at most `max_groups` of them an
+    integer in `span`.
+
+    `groups` is the number of groups, None when it is not known.
+
+    >>> sensitivity_of((0, 10), 3, 20, Relation.REPLACE)
+    Sensitivity(l0=6, linf=10, l1=60, l2_squared=600)
+    """
+    low, high = span
+    assert low <= 0 <= high
+    most, k = max(-low, high), max_groups if groups is None else min(max_groups, groups)
+    if relation is Relation.ADD_REMOVE:
+        return Sensitivity(k, most)
+    width = high - low
+    reach = 2 * k if groups is None else min(2 * k, groups)
+    # j groups are shared by the old and the new rows; each has up to k − j more of its own, room allowing.
+    shared = [j for j in range(k + 1) if groups is None or j <= groups]
+    alone = {j: min(2 * (k - j), reach - j if groups is not None else 2 * (k - j)) for j in shared}
+    return Sensitivity(
+        reach,
+        width,
+        l1=max(j * width + alone[j] * most for j in shared),
+        l2_squared=max(j * width**2 + alone[j] * most**2 for j in shared),
+    )
+
+
+def allocate(
+    sensitivities: Sequence[Sensitivity],
+    *,
+    epsilon: Fraction,
+    delta: Fraction,
+    kind: Kind,
+    select: tuple[int, Relation] | None,
+    reports: Sequence[Sensitivity] = (),
+    report_share: Fraction = Fraction(0),
+) -> Allocation:
+    """Noise scales such that everything that leaves costs (ε, δ) together.
+
+    Each column gets the same share of the budget, measured against its own sensitivity; so do the selection of groups
+    (`select`: how many groups a unit may enter, and the relation) and, within `report_share`, the reports.
+
+    Raises:
+        NotPrivate: the question needs a δ and none was given.
+    """
+    _check_delta(delta, kind, select is not None)
+    for_reports = epsilon * report_share
+    left = epsilon - for_reports
+    columns = len(sensitivities)
+    threshold, for_columns, noise_delta = None, left, delta
+    if select is not None:
+        max_groups, relation = select
+        noise_delta = delta / 2 if kind is Kind.GAUSSIAN else Fraction(0)
+        share = left / (columns + 1)
+        threshold = Threshold(share, delta - noise_delta, max_groups=max_groups, relation=relation)
+        for_columns = left - share
+    report_noises = tuple(DiscreteLaplaceNoise(s.l1 * len(reports) / for_reports) for s in reports)
+    report_events = sum((n.event(s) for n, s in zip(report_noises, reports, strict=True)), Composed())
+    fixed = (threshold.event() if threshold else Composed()) + report_events
+    noises = _noises(sensitivities, for_columns, noise_delta, kind)
+    events = fixed + sum((n.event(s) for n, s in zip(noises, sensitivities, strict=True)), Composed())
+    needs_delta = (
+        delta
+        if kind is Kind.GAUSSIAN or select is not None or not _is_pure(noises, sensitivities, for_columns)
+        else Fraction(0)
+    )
+    return Allocation(noises, threshold, report_noises, events, Approximate(epsilon, needs_delta))
+
+
+def _noises(
+    sensitivities: Sequence[Sensitivity], epsilon: Fraction, delta: Fraction, kind: Kind
+) -> tuple[Additive, ...]:
+    if not sensitivities:
+        return ()
+    n = len(sensitivities)
+    if kind is Kind.GAUSSIAN:
+        mu_squared = mu_squared_for(epsilon, delta)
+        return tuple(RoundedGaussianNoise(_root_above(s.l2_squared * n / mu_squared)) for s in sensitivities)
+    pure = [Fraction(max(s.l1, 1) * n) / epsilon for s in sensitivities]
+    factor = _composed_factor(sensitivities, pure, epsilon, delta)
+    return tuple(DiscreteLaplaceNoise(b * factor) for b in pure)
+
+
+def _composed_factor(
+    sensitivities: Sequence[Sensitivity], scales: Sequence[Fraction], epsilon: Fraction, delta: Fraction
+) -> Fraction:
+    """By how much all scales can shrink when a δ allows composition better than adding up ε."""
+    if delta == 0 or sum(s.l0 for s in sensitivities) < _FEW:
+        return Fraction(1)
+
+    def loss(factor: Fraction) -> PrivacyLoss:
+        pairs = zip(scales, sensitivities, strict=True)
+        return PrivacyLoss(sum((DiscreteLaplaceNoise(b * factor).event(s) for b, s in pairs), Composed()))
+
+    return min(calibrate(loss, epsilon=epsilon, delta=delta), Fraction(1))
+
+
+_FEW = 8  # below so many numbers, adding up ε is the best composition at any useful δ
+
+
+def _is_pure(noises: Sequence[Additive], sensitivities: Sequence[Sensitivity], epsilon: Fraction) -> bool:
+    total = Fraction(0)
+    for noise, s in zip(noises, sensitivities, strict=True):
+        if not isinstance(noise, DiscreteLaplaceNoise):
+            return False
+        total += s.l1 / noise.scale
+    return total <= epsilon
+
+
+def _check_delta(delta: Fraction, kind: Kind, select: bool) -> None:
+    if delta > 0:
+        return
+    if select:
+        raise NotPrivate(
+            "The groups of this question are not declared, so which of them exist is private; to show any takes a δ.",
+            hint="pass delta=1e-6 (less than one over the number of people), or declare the keys: "
+            'columns={"region": dp.Values("north", "south")}',
+        )
+    if kind is Kind.GAUSSIAN:
+        raise NotPrivate("Gaussian noise needs a δ above 0.", hint="pass delta=1e-6, or use noise='laplace'")
+
+
+def _root_above(x: Fraction) -> Fraction:
+    """A fraction at or just above the square root, with at most 2^-40 of relative error and a small denominator."""
+    if x <= 0:
+        raise InvalidParameter("a column that nobody can move needs no noise.")
+    bits = 80 + x.denominator.bit_length()
+    root = (
+        math.isqrt((x.numerator << (2 * bits)) // x.denominator) + 1
+    )  # isqrt and // both round down: 1 covers both
+    shift = max(root.bit_length() - 48, 0)
+    return Fraction((root >> shift) + 1, 1) * Fraction(2) ** (shift - bits)

@@ -1,0 +1,131 @@
+"""A plan's derivation in the textbook's terms, with its own numbers."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.plan.measure import Measure
+from discreet.privacy.guarantee import decimal
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
+
+
+def explain(plan: Plan) -> str:
+    """Who is protected, how far one unit moves each number, which noise hides it, and what it costs together."""
+    lines = [*_who(plan), "", *_groups(plan), ""]
+    rows = zip(plan.question.measures, plan.sensitivities, plan.allocation.noises, strict=True)
+    for i, (measure, sensitivity, noise) in enumerate(rows):
+        lines += _column(i, measure, sensitivity, noise, plan)
+    if plan.allocation.reports:
+        share = decimal(_report_epsilon(plan))
+        lines.append(
+            f"Truncation report: two counts, each moved by at most 1 by one unit; ε = {share} together."
+        )
+    g = plan.allocation.guarantee
+    lines += [
+        "",
+        f"Together: ε = {decimal(g.epsilon)}, δ = {decimal(g.delta)} (composition: {_composition(plan)}).",
+    ]
+    lines += [
+        "Arithmetic, HAVING, ORDER BY, LIMIT and intervals use only the noisy numbers: post-processing, free."
+    ]
+    return "\n".join(lines)
+
+
+def citations(plan: Plan) -> list[str]:
+    """The works on which the plan's guarantee rests."""
+    found = [
+        "Dwork, McSherry, Nissim, Smith 2006, Calibrating noise to sensitivity, https://doi.org/10.1007/11681878_14"
+    ]
+    if any(isinstance(n, DiscreteLaplaceNoise) for n in plan.allocation.noises):
+        found.append(
+            "Ghosh, Roughgarden, Sundararajan 2009, Universally utility-maximizing privacy mechanisms, https://arxiv.org/abs/0811.2841"
+        )
+    if any(isinstance(n, RoundedGaussianNoise) for n in plan.allocation.noises):
+        found.append(
+            "Balle, Wang 2018, Improving the Gaussian mechanism for differential privacy, https://arxiv.org/abs/1805.06530"
+        )
+    if plan.allocation.threshold is not None:
+        found.append(
+            "Desfontaines, Voss, Gipson, Mandayam 2022, Differentially private partition selection, https://arxiv.org/abs/2006.03684"
+        )
+    return found
+
+
+def _who(plan: Plan) -> list[str]:
+    table = plan.question.table
+    unit, relation = table.unit, table.relation
+    who = "one row" if unit.is_row else f"all rows that share one {unit.column!r}"
+    differ = "is there or not" if relation is Relation.ADD_REMOVE else "is replaced by any other"
+    return [f"Protected: {who} of {table.name!r}. Neighbours ({relation.value}): one such unit {differ}."]
+
+
+def _groups(plan: Plan) -> list[str]:
+    q = plan.question
+    k = q.table.unit.max_groups
+    if q.keys.lists is None:
+        threshold = plan.allocation.threshold
+        assert threshold is not None
+        return [
+            f"Groups: private. A unit enters at most {k}.",
+            f"  A group is shown by optimal partition selection, for {_words(threshold.epsilon, threshold.delta)}:",
+            f"  one with {threshold.kept_from(Fraction(19, 20))} units or more is kept in 19 of 20 cases.",
+        ]
+    if not q.keys.exprs:
+        return ["Groups: one, the whole table."]
+    return [
+        f"Groups: {q.keys.count}, declared, so all are shown. A unit enters at most {k}, chosen by a keyed hash."
+    ]
+
+
+def _column(i: int, measure: Measure, s: Sensitivity, noise: Additive, plan: Plan) -> list[str]:
+    rows = plan.question.table.unit.max_rows
+    assert rows is not None
+    low, high = measure.span(rows)
+    step = "" if measure.step == 1 else f", in steps of {decimal(measure.step)}"
+    return [
+        f"Column {i}: {measure.word}{step}.",
+        f"  One unit adds to each group an integer in [{low}, {high}],",
+        f"  so Δ₀ = {s.l0}, Δ∞ = {s.linf}, Δ₁ = {s.l1}, Δ₂² = {s.l2_squared}.",
+        f"  {_law(noise, s)}",
+    ]
+
+
+def _law(noise: Additive, s: Sensitivity) -> str:
+    if isinstance(noise, DiscreteLaplaceNoise):
+        b = float(noise.scale)
+        return (
+            f"Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {b:,.6g}: "
+            f"densities of neighbours differ by at most exp(Δ₁/b) = exp({decimal(s.l1 / noise.scale)})."
+        )
+    if isinstance(noise, RoundedGaussianNoise):
+        mu_squared = s.l2_squared / noise.sigma**2
+        return (
+            f"Gaussian noise, rounded to the integers, with σ = {float(noise.sigma):,.6g}: "
+            f"μ-GDP with μ = Δ₂/σ = {float(mu_squared) ** 0.5:.6g}."
+        )
+    return repr(noise)
+
+
+def _composition(plan: Plan) -> str:
+    a = plan.allocation
+    if any(isinstance(n, RoundedGaussianNoise) for n in a.noises):
+        return "the μ² of Gaussian columns add up, converted by the exact Gaussian curve"
+    if a.guarantee.delta and a.threshold is None:
+        return "numerical, from the dominating pairs of all columns"
+    return "ε and δ add up"
+
+
+def _words(epsilon: Fraction, delta: Fraction) -> str:
+    return f"ε = {decimal(epsilon)}, δ = {decimal(delta)}"
+
+
+def _report_epsilon(plan: Plan) -> Fraction:
+    return sum(
+        (n.scale**-1 for n in plan.allocation.reports if isinstance(n, DiscreteLaplaceNoise)), Fraction(0)
+    )

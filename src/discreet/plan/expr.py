@@ -1,0 +1,94 @@
+"""Typed expression trees, frozen: over the cells of a row, and over the noisy columns of the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from discreet.plan.schema import Scalar
+from discreet.plan.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A cell of the row, read as `type`."""
+
+    name: str
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    """A constant written in the question. NULL has type None until a place gives it one."""
+
+    value: Scalar
+    type: Type | None
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """A function of the closed language (`plan/functions`), applied."""
+
+    name: str
+    args: tuple[Expr, ...]
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """The i-th group key of the answer's row."""
+
+    index: int
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """The i-th noisy integer column times its grid step."""
+
+    index: int
+    step: Fraction
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Mean:
+    """`centre` + numerator/denominator inside [low, high]; the noisy denominator is taken as at least 1."""
+
+    numerator: Measured
+    denominator: Measured
+    centre: Fraction
+    low: Fraction
+    high: Fraction
+    type: Type = Type.REAL
+
+
+Expr: TypeAlias = Column | Literal | Call | Key | Measured | Mean
+
+
+def walk(expr: Expr) -> Iterator[Expr]:
+    """The node and all below it."""
+    yield expr
+    if isinstance(expr, Call):
+        for arg in expr.args:
+            yield from walk(arg)
+
+
+def columns_of(expr: Expr) -> list[str]:
+    """The names of the columns that the tree reads, each once, in order."""
+    return list(dict.fromkeys(e.name for e in walk(expr) if isinstance(e, Column)))
+
+
+def identity(expr: Expr) -> Any:
+    """The tree as JSON-able lists: equal trees, equal lists."""
+    match expr:
+        case Column(name, type_):
+            return ["column", name, type_.value]
+        case Literal(value, type_):
+            return ["literal", None if value is None else str(value), type_.value if type_ else None]
+        case Call(name, args, type_):
+            return ["call", name, type_.value, *(identity(a) for a in args)]
+        case _:
+            raise TypeError(f"{type(expr).__name__} is not part of what is measured")

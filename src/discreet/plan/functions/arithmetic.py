@@ -1,0 +1,223 @@
+"""Numbers: arithmetic, rounding, roots and logarithms, least and greatest."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from discreet.plan.functions.function import (
+    EVERYTHING,
+    Bound,
+    Function,
+    Interval,
+    Signature,
+    common,
+    numbers,
+    template,
+    unbounded,
+)
+from discreet.plan.types import Type
+
+
+def _int_or_real(symbol: str) -> Callable[[Sequence[str], Sequence[Type]], str]:
+    def sql(args: Sequence[str], types: Sequence[Type]) -> str:
+        text = f"({args[0]} {symbol} {args[1]})"
+        return f"TRY({text})" if types[0] is Type.INT else text  # 64-bit overflow is an error, hence NULL
+
+    return sql
+
+
+def _plus(i: Sequence[Interval]) -> Interval:
+    return _ordered(_sum(i[0][0], i[1][0], -math.inf), _sum(i[0][1], i[1][1], math.inf))
+
+
+def _minus(i: Sequence[Interval]) -> Interval:
+    return _plus([i[0], (-i[1][1], -i[1][0])])
+
+
+def _times(i: Sequence[Interval]) -> Interval:
+    ends = [_product(a, b) for a in i[0] for b in i[1]]
+    return min(ends, key=float), max(ends, key=float)
+
+
+def _over(i: Sequence[Interval]) -> Interval:
+    low, high = i[1]
+    if low <= 0 <= high:
+        return EVERYTHING
+    return _times([i[0], (_inverse(high), _inverse(low))])
+
+
+def _sum(a: Bound, b: Bound, undecided: float) -> Bound:
+    total = a + b
+    return undecided if total != total else total
+
+
+def _product(a: Bound, b: Bound) -> Bound:
+    return 0.0 if a == 0 or b == 0 else a * b
+
+
+def _inverse(a: Bound) -> Bound:
+    return 0.0 if math.isinf(a) else 1 / a
+
+
+def _ordered(low: Bound, high: Bound) -> Interval:
+    return (low, high)
+
+
+def _absolute(i: Sequence[Interval]) -> Interval:
+    low, high = i[0]
+    if low >= 0:
+        return low, high
+    if high <= 0:
+        return -high, -low
+    return 0, (-low if -low > high else high)
+
+
+def _rising(
+    f: Callable[[float], float], least: float = -math.inf
+) -> Callable[[Sequence[Interval]], Interval]:
+    """The image of an interval under a nondecreasing function defined from `least` up."""
+
+    def bounds(i: Sequence[Interval]) -> Interval:
+        low, high = i[0]
+        if high < least:
+            return EVERYTHING  # every value is an error, hence NULL: anything bounds it
+        return _end(f, max(float(low), least), -math.inf), _end(f, float(high), math.inf)
+
+    return bounds
+
+
+def _end(f: Callable[[float], float], x: float, otherwise: float) -> Bound:
+    try:
+        return f(x) if not math.isinf(x) else otherwise
+    except (ValueError, OverflowError):
+        return otherwise
+
+
+def _divide(a: float, b: float) -> float | None:
+    return a / b if b else None
+
+
+def _whole_divide(a: float, b: float) -> float | None:
+    if not b:
+        return None
+    if isinstance(a, int) and isinstance(b, int):
+        q = abs(a) // abs(b)
+        return q if (a < 0) == (b < 0) else -q
+    return float(math.floor(a / b))
+
+
+def _remainder(a: float, b: float) -> float | None:
+    if not b:
+        return None
+    if isinstance(a, int) and isinstance(b, int):
+        r = abs(a) % abs(b)
+        return r if a >= 0 else -r
+    return math.fmod(a, b)
+
+
+def _round(x: float, digits: int = 0) -> float:
+    """Half away from zero, as SQL rounds."""
+    if isinstance(x, int) and digits >= 0:
+        return x
+    scale = 10.0**digits
+    y = abs(x) * scale
+    whole = math.floor(y)
+    whole += y - whole >= 0.5
+    result = math.copysign(whole / scale, x)
+    return int(result) if isinstance(x, int) else result
+
+
+def _sign(a: float) -> int:
+    return int(a > 0) - int(a < 0)
+
+
+def _extreme(pick: Callable[..., Any]) -> Callable[..., Any]:
+    def value(*args: Any) -> Any:
+        known = [a for a in args if a is not None]
+        return pick(known) if known else None
+
+    return value
+
+
+def _alike(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
+    kind = common(types)
+    return None if kind is None or not types else ([kind] * len(types), kind)
+
+
+def _round_signature(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
+    if len(types) == 1:
+        return numbers(1)(types)
+    found = numbers(1)(types[:1])
+    if len(types) != 2 or found is None or types[1] is not Type.INT:
+        return None
+    return [*found[0], Type.INT], found[1]
+
+
+def _round_sql(args: Sequence[str], types: Sequence[Type]) -> str:
+    return f"TRY(round({', '.join(args)}))"
+
+
+def _round_bounds(i: Sequence[Interval]) -> Interval:
+    digits = float(i[1][0]) if len(i) == 2 else 0.0
+    if not (math.isfinite(digits) and abs(digits) < 300):
+        return EVERYTHING
+    half = 0.5 * 10.0**-digits
+    return i[0][0] - half, i[0][1] + half
+
+
+_ONE_REAL: Signature = numbers(1, wanted=Type.REAL)
+_TWO_REALS: Signature = numbers(2, wanted=Type.REAL)
+
+ARITHMETIC = (
+    Function("+", numbers(2), _int_or_real("+"), lambda a, b: a + b, _plus, fragile=True, stubborn=True),
+    Function("-", numbers(2), _int_or_real("-"), lambda a, b: a - b, _minus, fragile=True, stubborn=True),
+    Function("*", numbers(2), _int_or_real("*"), lambda a, b: a * b, _times, fragile=True, stubborn=True),
+    Function("/", _TWO_REALS, template("({0} / {1})"), _divide, _over, fragile=True),
+    Function("//", numbers(2), _int_or_real("//"), _whole_divide, unbounded, fragile=True),
+    Function("%", numbers(2), _int_or_real("%"), _remainder, unbounded, fragile=True),
+    Function(
+        "neg",
+        numbers(1),
+        template("TRY(-({0}))"),
+        lambda a: -a,
+        lambda i: (-i[0][1], -i[0][0]),
+        fragile=True,
+        stubborn=True,
+    ),
+    Function("abs", numbers(1), template("TRY(abs({0}))"), abs, _absolute, fragile=True, stubborn=True),
+    Function("floor", _ONE_REAL, template("floor({0})"), lambda a: float(math.floor(a)), _rising(math.floor)),
+    Function("ceil", _ONE_REAL, template("ceil({0})"), lambda a: float(math.ceil(a)), _rising(math.ceil)),
+    Function("round", _round_signature, _round_sql, _round, _round_bounds, fragile=True),
+    Function(
+        "sign",
+        numbers(1, result=Type.INT),
+        template("sign({0})"),
+        _sign,
+        lambda i: (-1, 1),
+    ),
+    Function("sqrt", _ONE_REAL, template("TRY(sqrt({0}))"), math.sqrt, _rising(math.sqrt, 0.0), fragile=True),
+    Function("ln", _ONE_REAL, template("TRY(ln({0}))"), math.log, _rising(math.log, 0.0), fragile=True),
+    Function(
+        "log10", _ONE_REAL, template("TRY(log10({0}))"), math.log10, _rising(math.log10, 0.0), fragile=True
+    ),
+    Function("exp", _ONE_REAL, template("TRY(exp({0}))"), math.exp, _rising(math.exp), fragile=True),
+    Function("power", _TWO_REALS, template("TRY(pow({0}, {1}))"), math.pow, unbounded, fragile=True),
+    Function(
+        "least",
+        _alike,
+        lambda a, _: f"least({', '.join(a)})",
+        _extreme(min),
+        lambda i: (min(x[0] for x in i), min(x[1] for x in i)),
+        takes_null=True,
+    ),
+    Function(
+        "greatest",
+        _alike,
+        lambda a, _: f"greatest({', '.join(a)})",
+        _extreme(max),
+        lambda i: (max(x[0] for x in i), max(x[1] for x in i)),
+        takes_null=True,
+    ),
+)

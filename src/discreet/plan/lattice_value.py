@@ -1,0 +1,126 @@
+"""A row-level number on its way to a sum: clamped to public bounds and rounded to a public grid, inside SQL."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from discreet.errors import MissingBounds
+from discreet.plan.expr import Call, Column, Expr, Literal, columns_of, identity
+from discreet.plan.functions import FUNCTIONS
+from discreet.plan.functions.function import EVERYTHING, Interval
+from discreet.plan.schema import Fact, Range, Values
+from discreet.plan.types import Type
+
+RESOLUTION = 30
+"""A real value is rounded to at most 2^-30 of its bound: below the noise for fewer than 2^30 rows, and 32 bits wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeValue:
+    """`expr` as an integer number of grid steps in [low, high]; NULL stays NULL.
+
+    Guarantee:
+        Whatever the row holds, the value is NULL or an integer in [low, high]. The grid depends on the declared bounds
+        alone.
+    """
+
+    expr: Expr
+    low: int
+    high: int
+    step: Fraction
+
+    @property
+    def identity(self) -> Any:
+        """What makes two of them the same."""
+        return [identity(self.expr), self.low, self.high, str(self.step)]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the values are whole numbers rather than rounded reals."""
+        return self.expr.type is Type.INT
+
+
+def lattice_value(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
+    """The lattice form of a numeric expression whose bounds follow from the declared ones.
+
+    Raises:
+        MissingBounds: a column without declared bounds leaves the expression unbounded; the message names it.
+    """
+    low, high = range_of(expr, facts)
+    if math.isinf(low) or math.isinf(high):
+        _refuse_unbounded(expr, facts)
+    a, b = Fraction(low), Fraction(high)
+    if expr.type is Type.INT:
+        return LatticeValue(expr, math.ceil(a), math.floor(b), Fraction(1))
+    step = grid_step(max(abs(a), abs(b)))
+    inner_low, inner_high = math.ceil(a / step), math.floor(b / step)
+    if inner_low > inner_high:  # one point, between two grid points
+        inner_low = inner_high = round(a / step)
+    return LatticeValue(expr, inner_low, inner_high, step)
+
+
+def grid_step(bound: Fraction) -> Fraction:
+    """The finest power of two of which `bound` is at most 2^RESOLUTION.
+
+    >>> grid_step(Fraction(200))
+    Fraction(1, 4194304)
+    """
+    if bound == 0:
+        return Fraction(1)
+    exponent = (
+        bound.numerator.bit_length() - bound.denominator.bit_length() - RESOLUTION - 2
+    )  # below the answer
+    exponent = max(exponent, -_FINEST)
+    while bound > Fraction(2) ** (exponent + RESOLUTION):
+        exponent += 1
+    return Fraction(2) ** exponent
+
+
+def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
+    """Bounds of an expression from the declared bounds of its columns; infinite where none follow.
+
+    They need not be true of the data, since every value is clamped to them.
+    """
+    match expr:
+        case Column(name, _):
+            return _fact_range(facts.get(name))
+        case Literal(value, _) if isinstance(value, bool | int | float):
+            return (Fraction(value), Fraction(value))
+        case Call(name, args, _):
+            if len(args) == 1 and args[0].type is Type.BOOL and expr.type in (Type.INT, Type.REAL):
+                return (0, 1)
+            bounds = FUNCTIONS[name].bounds
+            return EVERYTHING if bounds is None else bounds([range_of(a, facts) for a in args])
+        case _:
+            return EVERYTHING
+
+
+_FINEST = 1000  # both the step and its inverse stay floats
+
+
+def _fact_range(fact: Fact | None) -> Interval:
+    if isinstance(fact, Range):
+        return fact.low, fact.high
+    if isinstance(fact, Values) and fact.type.is_number:
+        known = [Fraction(v) for v in fact.values if isinstance(v, int | float)]
+        return min(known), max(known)
+    return EVERYTHING
+
+
+def _refuse_unbounded(expr: Expr, facts: Mapping[str, Fact]) -> None:
+    names = [n for n in columns_of(expr) if any(math.isinf(end) for end in _fact_range(facts.get(n)))]
+    if not names:
+        raise MissingBounds(
+            "The values under SUM or AVG have no bounds: no bounds follow from those of their columns.",
+            hint="clamp them in the query: greatest(low, least(high, …))",
+        )
+    listed = " and ".join(repr(n) for n in names)
+    raise MissingBounds(
+        f"SUM and AVG need the bounds of {listed}, which the data may not be asked for.",
+        hint=f"declare what is publicly known: columns={{{names[0]!r}: dp.Range(low, high)}} "
+        f"(--range {names[0]}=low:high)",
+    )

@@ -1,0 +1,197 @@
+"""From text to a checked SELECT: one statement, known clauses only; every other construct is refused by name.
+
+Nothing is ignored: a part of the syntax tree that no rule below knows is an error, so a new parser feature
+cannot be dropped
+silently.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from sqlglot import exp, parse
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from discreet.errors import UnsupportedQuery
+
+LONGEST = 100_000
+"""Characters in a question; longer ones are refused before they are parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """One term of ORDER BY."""
+
+    by: exp.Expr
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """The parts of a supported SELECT, still as syntax."""
+
+    table: str
+    alias: str
+    items: tuple[tuple[str | None, exp.Expr], ...]
+    where: exp.Expr | None
+    group: tuple[exp.Expr, ...] | None
+    having: exp.Expr | None
+    order: tuple[Ordering, ...]
+    limit: int | None
+    offset: int
+
+
+def parse_select(sql: str) -> Select:
+    """The one SELECT of a question.
+
+    Raises:
+        UnsupportedQuery: not one SELECT, or one with a construct that is not answered.
+    """
+    tree = _statement(sql)
+    for name, part in tree.args.items():
+        if part and name not in _KNOWN:
+            reason, hint = _REFUSED.get(name, (f"{name.strip('_').upper()} is not answered here.", ""))
+            raise UnsupportedQuery(reason, hint=hint)
+    table, alias = _table(tree)
+    return Select(
+        table,
+        alias,
+        tuple(_item(e) for e in tree.expressions),
+        tree.args["where"].this if tree.args.get("where") else None,
+        _group(tree),
+        tree.args["having"].this if tree.args.get("having") else None,
+        tuple(_ordering(o) for o in tree.args["order"].expressions) if tree.args.get("order") else (),
+        _number(tree, "limit", "LIMIT"),
+        _number(tree, "offset", "OFFSET") or 0,
+    )
+
+
+_KNOWN = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset"}
+_JOIN = ("A question reads one table.", "join the tables beforehand into one, with a column for the unit")
+_REFUSED = {
+    "joins": _JOIN,
+    "laterals": _JOIN,
+    "with_": ("WITH is not answered here.", "write the question as one SELECT over the table"),
+    "distinct": ("SELECT DISTINCT is not answered here.", "group by the columns and add COUNT(*)"),
+    "qualify": ("QUALIFY is not answered here.", "filter the answer with HAVING"),
+    "windows": ("Window functions are not answered here.", "aggregate with GROUP BY"),
+    "sample": (
+        "Sampling is not answered here.",
+        "ask about the whole table; privacy does not need the sample",
+    ),
+    "into": (
+        "SELECT INTO is not answered here: a question only reads.",
+        "keep the Release that sql() returns",
+    ),
+    "locks": ("FOR UPDATE is not answered here: a question only reads.", "leave it out"),
+    "pivots": ("PIVOT is not answered here.", "group by the column instead"),
+}
+
+
+def _statement(sql: str) -> exp.Select:
+    if not sql.strip():
+        raise UnsupportedQuery(
+            "The question is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table"
+        )
+    if len(sql) > LONGEST or "\0" in sql:
+        raise UnsupportedQuery(f"The question is longer than {LONGEST} characters, or holds a NUL character.")
+    try:
+        statements = [s for s in parse(sql, dialect="duckdb", error_level=ErrorLevel.RAISE) if s is not None]
+    except (SqlglotError, RecursionError) as error:
+        raise UnsupportedQuery(
+            f"The SQL cannot be read{_place(error)}.", hint="check quotes, commas and brackets"
+        ) from None
+    if len(statements) != 1:
+        raise UnsupportedQuery(f"One question at a time: this text holds {len(statements)} statements.")
+    tree = statements[0]
+    if isinstance(tree, exp.SetOperation):
+        raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not answered here.", hint="ask two questions")
+    if not isinstance(tree, exp.Select):
+        raise UnsupportedQuery("Only SELECT is answered: a question reads the table and changes nothing.")
+    if next(tree.find_all(exp.Subquery, exp.Exists), None) or sum(1 for _ in tree.find_all(exp.Select)) > 1:
+        raise UnsupportedQuery(
+            "Subqueries are not answered here.", hint="write the question as one SELECT over the table"
+        )
+    return tree
+
+
+def _place(error: Exception) -> str:
+    found = getattr(error, "errors", None) or [{}]
+    line, near = found[0].get("line"), re.sub(r"\s+", " ", str(found[0].get("highlight") or ""))[:40]
+    return f" in line {line}, near {near!r}" if line and near else ""
+
+
+def _table(tree: exp.Select) -> tuple[str, str]:
+    source = tree.args.get("from_")
+    if source is None:
+        raise UnsupportedQuery("The question names no table.", hint="add FROM and the table's name")
+    table = source.this
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        raise UnsupportedQuery(
+            "FROM takes the name of a connected table, nothing else (no files, functions or VALUES).",
+            hint="connect the file first; its table is named by the file's stem",
+        )
+    for name, part in table.args.items():
+        if part and name not in ("this", "alias"):
+            raise UnsupportedQuery(
+                f"FROM {table.name} has a part that is not answered: {name}.", hint="name just the table"
+            )
+    alias = table.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        raise UnsupportedQuery("A table alias cannot rename columns here.", hint="use the columns' own names")
+    return table.name, table.alias or table.name
+
+
+def _item(e: exp.Expr) -> tuple[str | None, exp.Expr]:
+    if isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)):
+        raise UnsupportedQuery(
+            "SELECT * would release the rows of people.", hint="ask for aggregates: COUNT(*), SUM(x), AVG(x)"
+        )
+    if isinstance(e, exp.Aliases):
+        raise UnsupportedQuery("One name for each output column.")
+    return (e.alias, e.this) if isinstance(e, exp.Alias) else (None, e)
+
+
+def _group(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
+    group = tree.args.get("group")
+    if group is None:
+        return None
+    if group.args.get("all"):
+        if group.expressions:
+            raise UnsupportedQuery("GROUP BY ALL takes nothing beside it.")
+        return None if not _plain_items(tree) else tuple(_plain_items(tree))
+    for name, part in group.args.items():
+        if part and name != "expressions":
+            raise UnsupportedQuery(
+                f"GROUP BY {name.upper()} is not answered here.", hint="group by plain columns"
+            )
+    for e in group.expressions:
+        if isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
+            raise UnsupportedQuery(
+                "ROLLUP, CUBE and GROUPING SETS are not answered here.", hint="ask one question for each"
+            )
+    return tuple(group.expressions)
+
+
+def _plain_items(tree: exp.Select) -> list[exp.Expr]:
+    return [e.unalias() for e in tree.expressions if not e.find(exp.AggFunc)]
+
+
+def _ordering(o: exp.Expr) -> Ordering:
+    if not isinstance(o, exp.Ordered) or o.args.get("with_fill"):
+        raise UnsupportedQuery("This form of ORDER BY is not answered here.")
+    descending = bool(o.args.get("desc"))
+    return Ordering(o.this, descending, bool(o.args.get("nulls_first")))
+
+
+def _number(tree: exp.Select, clause: str, word: str) -> int | None:
+    node = tree.args.get(clause)
+    if node is None:
+        return None
+    e = node.args.get("expression")
+    extras = [k for k, v in node.args.items() if v and k != "expression"]
+    if extras or not isinstance(e, exp.Literal) or e.is_string or not e.name.isdigit() or len(e.name) > 18:
+        raise UnsupportedQuery(f"{word} takes a whole number.", hint=f"write {word} 10")
+    return int(e.name)

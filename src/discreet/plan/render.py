@@ -1,0 +1,72 @@
+"""Row-level expressions as DuckDB SQL in which an error on a row is NULL on that row."""
+
+from __future__ import annotations
+
+import datetime as dt
+
+from discreet.errors import UnsupportedQuery
+from discreet.plan.expr import Call, Column, Expr, Literal
+from discreet.plan.functions import FUNCTIONS
+from discreet.plan.schema import Scalar
+from discreet.plan.types import Type
+
+LONGEST = 50_000
+"""Characters of SQL that one expression may become; guards repeat their argument."""
+
+
+def finite(expr: Expr) -> str:
+    """The expression with NaN and infinity read as NULL."""
+    text, fragile = _write(expr)
+    return _guard(text) if fragile else text
+
+
+def raw(expr: Expr) -> str:
+    """The expression, in which NaN and infinity may remain: for a caller that guards them itself."""
+    return _write(expr)[0]
+
+
+def quoted(name: str) -> str:
+    """A name as an SQL identifier."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def constant(value: Scalar, kind: Type | None) -> str:
+    """A constant as SQL of just this type."""
+    if value is None:
+        return "NULL" if kind is None else f"CAST(NULL AS {kind.value})"
+    if isinstance(value, bool):
+        return "TRUE" if value else "FALSE"
+    if isinstance(value, int | float):
+        return f"CAST({value!r} AS {Type.INT.value if isinstance(value, int) else Type.REAL.value})"
+    if isinstance(value, dt.datetime):
+        return f"CAST('{value.isoformat(sep=' ')}' AS TIMESTAMP)"
+    if isinstance(value, dt.date):
+        return f"CAST('{value.isoformat()}' AS DATE)"
+    return "'" + value.replace("'", "''") + "'"
+
+
+def _write(expr: Expr) -> tuple[str, bool]:
+    """The text, and whether it may be NaN or infinite."""
+    match expr:
+        case Column(name, kind):
+            return f"s.{quoted(name)}", kind is Type.REAL
+        case Literal(value, kind):
+            return constant(value, kind), False
+        case Call(name, args, kind):
+            function = FUNCTIONS[name]
+            written = [_write(a) for a in args]
+            texts = [_guard(t) if fragile and not function.stubborn else t for t, fragile in written]
+            text = function.sql(texts, [a.type or Type.TEXT for a in args])
+            if len(text) > LONGEST:
+                raise UnsupportedQuery(
+                    "An expression is too deeply nested to be guarded.", hint="write it flatter"
+                )
+            return text, kind is Type.REAL and (
+                function.fragile or (function.stubborn and any(f for _, f in written))
+            )
+        case _:
+            raise TypeError(f"{type(expr).__name__} is not a row-level expression")
+
+
+def _guard(text: str) -> str:
+    return f"CASE WHEN isfinite({text}) THEN {text} END"

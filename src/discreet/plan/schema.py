@@ -1,0 +1,181 @@
+"""What is public about a table: its columns, their types, and the facts that the owner declares."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias
+
+from discreet.errors import InvalidParameter, UnknownColumn
+from discreet.plan.types import Type
+from discreet.privacy.exact import Real, exact
+from discreet.privacy.unit import PrivacyUnit, Relation
+
+Scalar: TypeAlias = bool | int | float | str | dt.date | dt.datetime | None
+"""What a cell, a key or a literal may be."""
+
+MOST_KEYS = 1_000_000
+"""How many combinations of declared keys one query may have; each is a row of the answer."""
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Range:
+    """A number's public bounds: values outside are clamped, never looked at.
+
+    `integer=True` says that the column holds whole numbers: sums are then exact integers, and the numbers from `low` to
+    `high` can serve as group keys.
+
+    >>> Range(0, 200)
+    Range(0, 200)
+    """
+
+    low: Fraction
+    high: Fraction
+    integer: bool
+
+    def __init__(self, low: Real, high: Real, *, integer: bool = False) -> None:
+        a, b = exact("low", low), exact("high", high)
+        if a > b:
+            raise InvalidParameter(f"a Range needs low ≤ high, not {low} and {high}.")
+        if max(abs(a), abs(b)) > _LARGEST:
+            raise InvalidParameter(
+                f"the bounds of a Range must lie within ±2^62, not {low} and {high}.",
+                hint="declare the range that values plausibly have; wide ranges drown the answer in noise",
+            )
+        if integer and (a.denominator != 1 or b.denominator != 1):
+            raise InvalidParameter(f"an integer Range needs whole bounds, not {low} and {high}.")
+        object.__setattr__(self, "low", a)
+        object.__setattr__(self, "high", b)
+        object.__setattr__(self, "integer", bool(integer))
+
+    def __repr__(self) -> str:
+        whole = ", integer=True" if self.integer else ""
+        return f"Range({_short(self.low)}, {_short(self.high)}{whole})"
+
+
+@dataclass(frozen=True, slots=True, init=False)
+class Values:
+    """The public list of values of a column: the keys by which it can be grouped without spending any budget on them.
+
+    None stands for NULL. Rows with other values are in no group.
+
+    >>> Values("north", "south")
+    Values('north', 'south')
+    """
+
+    values: tuple[Scalar, ...]
+    type: Type
+
+    def __init__(self, *values: Scalar) -> None:
+        if len(values) == 1 and isinstance(values[0], list | tuple | set | frozenset):
+            raise InvalidParameter("Values takes its values one by one.", hint="write Values(*my_list)")
+        if not values:
+            raise InvalidParameter("Values needs at least one value.")
+        types = {_type_of(v) for v in values if v is not None}
+        if types == {Type.INT, Type.REAL}:
+            types = {Type.REAL}
+            values = tuple(float(v) if isinstance(v, int) else v for v in values)
+        if len(types) > 1:
+            raise InvalidParameter("Values must all be of one kind (text, numbers, dates, ...), or None.")
+        if len(set(values)) != len(values):
+            raise InvalidParameter("Values must differ from each other.")
+        object.__setattr__(self, "values", tuple(values))
+        object.__setattr__(self, "type", types.pop() if types else Type.TEXT)
+
+    def __repr__(self) -> str:
+        return f"Values({', '.join(repr(v) for v in self.values)})"
+
+
+Fact: TypeAlias = Range | Values
+
+
+@dataclass(frozen=True, slots=True)
+class TableSchema:
+    """A private table as the planner sees it: names and types, pinned, and the owner's facts.
+
+    Attributes:
+        name: the table's name in SQL.
+        columns: name → type, in order; a column whose type is None cannot be asked about.
+        facts: name → what the owner declared.
+        text: whether the source is text (CSV, JSON), so that a column's type is what its place asks for.
+        unit: who is protected, with caps.
+        relation: which neighbours.
+    """
+
+    name: str
+    columns: Mapping[str, Type | None]
+    facts: Mapping[str, Fact]
+    unit: PrivacyUnit
+    relation: Relation
+
+    def find(self, name: str) -> str:
+        """The column's own spelling; names match without regard to case when that is unambiguous.
+
+        Raises:
+            UnknownColumn: no such column; the hint lists near ones.
+        """
+        if name in self.columns:
+            return name
+        alike = [c for c in self.columns if c.lower() == name.lower()]
+        if len(alike) == 1:
+            return alike[0]
+        import difflib
+
+        near = difflib.get_close_matches(name, list(self.columns), n=3, cutoff=0.5)
+        listed = ", ".join(near or list(self.columns)[:12])
+        raise UnknownColumn(f"There is no column {name!r} in {self.name}.", hint=f"columns are: {listed}")
+
+
+def domain_values(fact: Fact | None) -> tuple[Scalar, ...] | None:
+    """The finite list of values that a fact declares; None when it declares none."""
+    if isinstance(fact, Values):
+        return fact.values
+    if isinstance(fact, Range) and fact.integer and fact.high - fact.low < MOST_KEYS:
+        return tuple(range(int(fact.low), int(fact.high) + 1))
+    return None
+
+
+def fact_type(fact: Fact) -> Type:
+    """The type that a fact gives to its column."""
+    if isinstance(fact, Values):
+        return fact.type
+    return Type.INT if fact.integer else Type.REAL
+
+
+_LARGEST = 1 << 62
+
+
+def _type_of(value: Scalar) -> Type:
+    if isinstance(value, bool):
+        return Type.BOOL
+    if isinstance(value, int):
+        if not -(1 << 63) <= value < 1 << 63:
+            raise InvalidParameter("a whole number among Values must fit in 64 bits.")
+        return Type.INT
+    if isinstance(value, float):
+        if value - value != 0:
+            raise InvalidParameter(
+                "Values cannot hold NaN or infinity.", hint="use None for what is not a number"
+            )
+        return Type.REAL
+    if isinstance(value, str):
+        if "\0" in value:
+            raise InvalidParameter("text among Values cannot hold a NUL character.")
+        return Type.TEXT
+    if isinstance(value, dt.datetime):
+        if value.tzinfo is not None:
+            raise InvalidParameter(
+                "times among Values have no time zone.", hint="give them in UTC, without tzinfo"
+            )
+        return Type.TIMESTAMP
+    if isinstance(value, dt.date):
+        return Type.DATE
+    raise InvalidParameter(
+        f"Values cannot hold {type(value).__name__}.", hint="use text, numbers, booleans or dates"
+    )
+
+
+def _short(x: Fraction) -> str:
+    return str(x.numerator) if x.denominator == 1 else repr(float(x))

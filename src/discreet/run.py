@@ -1,0 +1,84 @@
+"""From a plan to its noisy table: the cells are read once, groups are selected, noise is added.
+
+This is the only place where private integers and noise meet. Its input is the plan, a function that runs SQL, and
+entropy; its output is the noisy table, and nothing else leaves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from discreet.errors import BackendFailed
+from discreet.plan.keys import sort_key
+from discreet.plan.plan import Plan
+from discreet.release import NoisyTable
+
+if TYPE_CHECKING:
+    from discreet.noise.entropy import Entropy
+    from discreet.plan.schema import Scalar
+
+Run: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
+"""Runs SQL on the data."""
+
+Cells: TypeAlias = "dict[tuple[Scalar, ...], list[int]]"
+"""Group key → exact bounded integers. Private."""
+
+
+def measure(plan: Plan, run: Run, rng: Entropy) -> NoisyTable:
+    """The noisy table of a plan.
+
+    Guarantee:
+        The result is a function of the cells with the plan's noise added and of the groups that the plan's mechanism
+        selected, in an order that follows the keys alone; it costs the plan's events.
+    """
+    cells = exact_cells(plan, run)
+    reports = _reports(plan, run, rng)
+    keys = _shown_groups(plan, cells, rng)
+    columns: list[list[int]] = []
+    for i, noise in enumerate(plan.allocation.noises):
+        columns.append(noise.add([cells[k][i] for k in keys], rng))
+    rows = zip(*columns, strict=True) if columns else (() for _ in keys)
+    return NoisyTable(tuple(keys), tuple(tuple(r) for r in rows), reports)
+
+
+def exact_cells(plan: Plan, run: Run) -> Cells:
+    """The exact bounded integers of each group, every declared one included. Private: only `measure` and
+    audits call it.
+    """
+    keys = plan.question.keys
+    n = len(keys.exprs)
+    rows = run(plan.sql)
+    if keys.lists is None:
+        return {_plain(row[:n]): [int(c) for c in row[n:]] for row in rows}
+    empty = [0] * len(plan.question.measures)
+    cells: Cells = {key: list(empty) for key in keys.all()}
+    for row in rows:
+        key = tuple(values[i] for values, i in zip(keys.lists, row[:n], strict=True))
+        cells[key] = [int(c) for c in row[n:]]
+    return cells
+
+
+def _shown_groups(plan: Plan, cells: Cells, rng: Entropy) -> list[tuple[Scalar, ...]]:
+    """All declared groups in their declared order, or those that the selection keeps, in the order of their keys."""
+    threshold = plan.allocation.threshold
+    if threshold is None:
+        return list(cells)
+    keys = sorted(cells, key=sort_key)
+    kept = threshold.keep([cells[k][-1] for k in keys], rng)
+    return [k for k, keep in zip(keys, kept, strict=True) if keep]
+
+
+def _reports(plan: Plan, run: Run, rng: Entropy) -> tuple[int, ...]:
+    if plan.truncation is None:
+        return ()
+    rows = run(plan.truncation)
+    if len(rows) != 1:
+        raise BackendFailed("The database gave no truncation report. The charge stands.")
+    return tuple(
+        noise.add([int(c)], rng)[0] for noise, c in zip(plan.allocation.reports, rows[0], strict=True)
+    )
+
+
+def _plain(key: tuple[Any, ...]) -> tuple[Scalar, ...]:
+    return tuple(v + 0.0 if isinstance(v, float) else v for v in key)  # −0.0 is 0

@@ -1,0 +1,337 @@
+"""The front door: `connect` and `Session`. It only sequences: plan, charge, run, release."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from discreet.errors import InvalidParameter, MissingBounds, UnknownColumn
+from discreet.privacy.exact import Real
+from discreet.privacy.guarantee import Approximate, Budget
+from discreet.privacy.unit import PrivacyUnit, Relation
+
+if TYPE_CHECKING:
+    from discreet.accounting.loss import PrivacyLoss
+    from discreet.backends.backend import Backend, Pinned
+    from discreet.ledger.account import Account
+    from discreet.ledger.entry import Entry
+    from discreet.ledger.ledger import Ledger
+    from discreet.plan.plan import Plan
+    from discreet.plan.schema import Fact, TableSchema
+    from discreet.release import NoisyTable, Release
+
+DEFAULT_LEDGER = "discreet.ledger"
+"""Where spending is kept unless `ledger=` says another place; connecting says so aloud."""
+
+
+def connect(
+    source: object,
+    *,
+    unit: PrivacyUnit | str,
+    columns: Mapping[str, Fact] | None = None,
+    budget: Budget | None = None,
+    population: str | None = None,
+    ledger: str | os.PathLike[str] | None = None,
+    version: str | None = None,
+    names: Sequence[str] | None = None,
+    relation: str | Relation | None = None,
+    filter: str | None = None,  # noqa: A002  # the field's word, and the front door's
+) -> Session:
+    """A session over private tables.
+
+    Args:
+        source: a path or glob (Parquet, CSV, JSON, a DuckDB database), a data frame (pandas, polars,
+            pyarrow), or a dict of
+            table names to these.
+        unit: who is protected, with caps: `PrivacyUnit("user_id", max_groups=3, max_rows=10)` or `PrivacyUnit.row()`.
+        columns: public facts that the owner declares: column → `Range` or `Values` (`"table.column"` where two tables
+            share a name).
+        budget: how much may ever be learned about each unit; needed when the population is new.
+        population: whose budget it is; the table's name unless said. The same population is the same account, whatever
+            the file.
+        ledger: where spending is kept: a path (SQLite), or ":memory:" for one that ends with the process.
+        version: a public label of the data's version; a new label makes old answers new questions.
+        names: column names for CSV files without a header.
+        relation: "add-remove" or "replace"; fixed when the account is opened.
+        filter: "basic" or "zcdp"; fixed when the account is opened.
+
+    Raises:
+        SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
+    """
+    from discreet.backends.backend import Pinned
+    from discreet.backends.duckdb import DuckDB
+    from discreet.ledger.ledger import Ledger
+
+    who = _unit(unit)
+    wanted = None if relation is None else Relation.parse(relation)
+    _check_texts(population=population, version=version)
+    backend = DuckDB(source, names=names)
+    try:
+        shapes = {t: backend.discover(t) for t in backend.tables}
+        whose = population if population is not None else _only_table(backend.tables)
+        _check_columns(who, shapes, columns or {})
+        book = Ledger.open(_place(ledger))
+    except BaseException:
+        backend.close()
+        raise
+    try:
+        account = book.open_account(whose, budget, relation=wanted, filter=filter)
+        tables: list[TableSchema] = []
+        for name, shape in shapes.items():
+            kept = account.pin(name, {**shape.to_json(), "unit": who.column})
+            _check_unit(name, kept["unit"], who)
+            pinned = Pinned.from_json(kept)
+            backend.attach(name, pinned)
+            tables.append(_schema(name, pinned, who, columns or {}, account.relation))
+        return Session(book, account, backend, tables, version)
+    except BaseException:
+        book.close()
+        backend.close()
+        raise
+
+
+class Session:
+    """Questions to private tables, each charged to one population's account before the data is read.
+
+    Guarantee:
+        Everything that `sql` has returned or raised, together, is differentially private for each unit of
+        the population,
+        at the account's budget, under the account's relation, for any analyst who chooses each question
+        after seeing all
+        earlier answers. `plan` reads no data. A session is safe among threads; processes share the ledger.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        account: Account,
+        backend: Backend,
+        tables: Sequence[TableSchema],
+        version: str | None,
+    ) -> None:
+        self._ledger = ledger
+        self._account = account
+        self._backend = backend
+        self._tables = tuple(tables)
+        self._version = version
+        self._drawing = threading.Lock()
+
+    @property
+    def tables(self) -> list[str]:
+        """The names that FROM takes."""
+        return [t.name for t in self._tables]
+
+    @property
+    def population(self) -> str:
+        """Whose account pays."""
+        return self._account.population
+
+    @property
+    def budget(self) -> Budget:
+        """The account's budget, for life."""
+        return self._account.budget
+
+    @property
+    def spent(self) -> PrivacyLoss:
+        """What the account has paid so far: a tally; the promise is the budget."""
+        return self._account.spent
+
+    @property
+    def remaining(self) -> Budget:
+        """What is left of the budget."""
+        return self._account.remaining
+
+    def history(self) -> list[Entry]:
+        """The account's entries, oldest first: public facts only."""
+        return self._account.history()
+
+    def plan(
+        self, sql: str, *, epsilon: Real, delta: Real = 0, noise: str | None = None, truncation: Real = 0
+    ) -> Plan:
+        """Decides a question without asking it: free, and no data is touched.
+
+        Raises:
+            PlanError, InvalidParameter: the question cannot be answered as asked.
+        """
+        from discreet.plan.plan import make_plan
+
+        return make_plan(
+            sql,
+            self._tables,
+            population=self._account.population,
+            version=self._version,
+            epsilon=epsilon,
+            delta=delta,
+            noise=noise,
+            truncation=truncation,
+        )
+
+    def sql(
+        self,
+        sql: str,
+        *,
+        epsilon: Real,
+        delta: Real = 0,
+        noise: str | None = None,
+        truncation: Real = 0,
+        fresh: bool = False,
+    ) -> Release:
+        """Asks a question: a table with ± intervals, charged to the ledger before the data is read.
+
+        The same question again is answered from the ledger, free; `fresh=True` draws again and is charged.
+
+        Args:
+            sql: one SELECT over one table.
+            epsilon: the ε to be spent, above 0.
+            delta: the δ to be spent; private selection of groups and Gaussian noise need it above 0.
+            noise: "laplace" (the default) or "gaussian".
+            truncation: the share of ε, below 1, spent on reporting how many units exceed a cap.
+            fresh: whether to draw again even if the answer is stored.
+
+        Raises:
+            PlanError, InvalidParameter: the question cannot be answered as asked; nothing was charged.
+            BudgetExceeded: the account cannot pay; nothing was charged and no data was read.
+            LedgerError: the ledger cannot be used; no data was read.
+            BackendFailed: the database failed after the charge, which stands.
+        """
+        from discreet.release import NoisyTable, Release
+
+        plan = self.plan(sql, epsilon=epsilon, delta=delta, noise=noise, truncation=truncation)
+        if not fresh:
+            kept = self._account.find(plan.identity)
+            if kept is not None:
+                return Release(
+                    plan, NoisyTable.from_json(kept), charged=Approximate(Fraction(0)), stored=True
+                )
+        parameters = self._parameters(plan)
+        self._backend.rehearse(plan.sql, parameters)
+        entry = self._account.charge(plan.identity, plan.charge, note=self._note(plan))
+        table = self._measure(plan, parameters)
+        self._account.store(plan.identity, entry.seq, table.to_json())
+        return Release(plan, table, charged=plan.allocation.guarantee, stored=False)
+
+    def close(self) -> None:
+        """Closes the database and the ledger."""
+        self._backend.close()
+        self._ledger.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        left = self._account.remaining
+        return f"Session(tables={', '.join(self.tables)}; population={self.population!r}; remaining={left!r})"
+
+    def _measure(self, plan: Plan, parameters: dict[str, int]) -> NoisyTable:
+        """Runs the plan and adds the noise; from here on nothing may depend on the data but the noisy table."""
+        from discreet.noise.entropy import SystemEntropy
+        from discreet.run import measure
+
+        rng = SystemEntropy()
+        return measure(
+            plan, lambda text: self._backend.rows(text, parameters if text == plan.sql else {}), rng
+        )
+
+    def _parameters(self, plan: Plan) -> dict[str, int]:
+        return {"secret": int.from_bytes(self._account.secret[:8], "big")} if plan.needs_secret else {}
+
+    def _note(self, plan: Plan) -> dict[str, Any]:
+        return {"sql": plan.question.text, "table": plan.question.table.name, "version": self._version}
+
+
+def _place(ledger: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
+    if ledger is not None:
+        return ledger
+    print(f"discreet: spending is kept in ./{DEFAULT_LEDGER} (ledger= names another place)", file=sys.stderr)
+    return DEFAULT_LEDGER
+
+
+def _unit(unit: PrivacyUnit | str) -> PrivacyUnit:
+    if isinstance(unit, PrivacyUnit) and (unit.is_row or None not in (unit.max_groups, unit.max_rows)):
+        return unit
+    column = unit.column if isinstance(unit, PrivacyUnit) else unit
+    if not isinstance(column, str):
+        raise InvalidParameter(
+            f"unit must be a PrivacyUnit, not {type(unit).__name__}.",
+            hint='dp.PrivacyUnit("user_id", max_groups=3, max_rows=10), or dp.PrivacyUnit.row()',
+        )
+    raise MissingBounds(
+        f"How much of the data one {column!r} may add has not been said.",
+        hint=f"unit=dp.PrivacyUnit({column!r}, max_groups=3, max_rows=10): at most 3 groups per query, 10 rows in each "
+        "(--max-groups 3 --max-rows 10)",
+    )
+
+
+def _check_texts(**texts: str | None) -> None:
+    for name, text in texts.items():
+        if text is not None and not (0 < len(text) <= 1000 and "\0" not in text):
+            raise InvalidParameter(f"{name} must be a text of 1 to 1000 characters.")
+
+
+def _only_table(tables: Sequence[str]) -> str:
+    if len(tables) == 1:
+        return tables[0]
+    raise InvalidParameter(
+        "Several tables need the name of the population whose budget they share.",
+        hint='population="customers"',
+    )
+
+
+def _check_columns(unit: PrivacyUnit, shapes: Mapping[str, Pinned], facts: Mapping[str, Fact]) -> None:
+    """Refuses a unit or a declaration of a column that no table has."""
+    from discreet.plan.schema import Range, Values
+
+    for table, shape in shapes.items():
+        if unit.column is not None and unit.column not in shape.columns:
+            raise UnknownColumn(
+                f"The unit's column {unit.column!r} is not in table {table!r}.",
+                hint=f"columns are: {', '.join(list(shape.columns)[:12])}",
+            )
+        if unit.column is not None and shape.columns[unit.column] is None:
+            raise InvalidParameter(
+                f"The unit's column {unit.column!r} holds a nested or binary value.",
+                hint="use text or numbers",
+            )
+    known = {n for shape in shapes.values() for n in shape.columns}
+    qualified = {f"{t}.{n}" for t, shape in shapes.items() for n in shape.columns}
+    for name, fact in facts.items():
+        if name not in known | qualified:
+            raise UnknownColumn(
+                f"columns= declares {name!r}, which no table has.",
+                hint=f"columns are: {', '.join(sorted(known)[:12])}",
+            )
+        if not isinstance(fact, Range | Values):
+            raise InvalidParameter(
+                f"columns={{{name!r}: …}} must be a Range or Values, not {type(fact).__name__}.",
+                hint=f"columns={{{name!r}: dp.Range(0, 200)}} or dp.Values('a', 'b')",
+            )
+
+
+def _check_unit(table: str, pinned: str | None, unit: PrivacyUnit) -> None:
+    """Refuses to read a table that is known to hold many rows per person as if each row were one, or by another id."""
+    if pinned == unit.column:
+        return
+    was, now = (f"the column {c!r}" if c is not None else "each row" for c in (pinned, unit.column))
+    raise InvalidParameter(
+        f"Who is protected in table {table!r} was fixed when it was first connected: {was}, not {now}.",
+        hint="connect it with the same unit, or use another population= for another promise",
+    )
+
+
+def _schema(
+    table: str, pinned: Pinned, unit: PrivacyUnit, facts: Mapping[str, Fact], relation: Relation
+) -> TableSchema:
+    from discreet.plan.schema import TableSchema
+    from discreet.plan.types import Type
+
+    types = {n: None if k is None else Type(k) for n, k in pinned.columns.items()}
+    mine = {n: facts[n] for n in types if n in facts}
+    mine |= {n: facts[f"{table}.{n}"] for n in types if f"{table}.{n}" in facts}
+    return TableSchema(table, types, mine, unit, relation)

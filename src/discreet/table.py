@@ -1,0 +1,214 @@
+r"""Tables for people: plain text and HTML. Pure, and knows nothing of privacy.
+
+A cell may hold anything that a database can hold, so nothing of it reaches a terminal as a command: control
+characters, escape sequences and marks that reorder text are shown as `\x1b`, never sent.
+"""
+
+from __future__ import annotations
+
+import html
+import math
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import pairwise, zip_longest
+from typing import Literal, TypeAlias
+
+Align: TypeAlias = Literal["left", "right"]
+
+NULL = "NULL"
+"""How an absent value is shown."""
+
+ELLIPSIS = "…"
+
+
+def render(
+    columns: Sequence[str],
+    rows: Sequence[Sequence[str | None]],
+    *,
+    align: Sequence[Align] | None = None,
+    max_width: int | None = None,
+) -> str:
+    """The table as aligned plain text, without a newline at the end; None is NULL.
+
+    Columns in which every value is a number stand to the right unless `align` says otherwise. A table wider
+    than `max_width` terminal cells has its widest columns of text shortened with an ellipsis; a number is
+    never shortened, since half of a number is another number.
+
+    >>> print(render(["ward", "n"], [["surgery", "1,204"], [None, "17"]]))
+    ward         n
+    ───────  ─────
+    surgery  1,204
+    NULL        17
+    """
+    sides = _sides(columns, rows, align)
+    cells = [[NULL if cell is None else visible(cell) for cell in row] for row in rows]
+    lines = [[visible(name) for name in columns], *cells]
+    widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
+    if max_width is not None:
+        numbers = [max((width(row[i]) for row in cells), default=0) for i in range(len(columns))]
+        least = [
+            max(_LEAST, n) if side == "right" else _LEAST for n, side in zip(numbers, sides, strict=True)
+        ]
+        widths = _shrunk(widths, least, max_width)
+    head, *body = [_line(line, widths, sides) for line in lines]
+    return "\n".join([head, "  ".join("─" * w for w in widths).rstrip(), *body])
+
+
+def render_html(
+    columns: Sequence[str], rows: Sequence[Sequence[str | None]], *, align: Sequence[Align] | None = None
+) -> str:
+    r"""The table as an HTML fragment in which every cell is escaped; None is a grey NULL.
+
+    >>> print(render_html(["a<b"], [["x"], [None]], align=["left"]).replace("><", ">\n<"))
+    <table>
+    <thead>
+    <tr>
+    <th style="text-align:left">a&lt;b</th>
+    </tr>
+    </thead>
+    <tbody>
+    <tr>
+    <td style="text-align:left">x</td>
+    </tr>
+    <tr>
+    <td style="text-align:left">
+    <em style="opacity:0.6">NULL</em>
+    </td>
+    </tr>
+    </tbody>
+    </table>
+    """
+    styles = [f' style="text-align:{side}"' for side in _sides(columns, rows, align)]
+    head = "".join(f"<th{s}>{_escaped(name)}</th>" for name, s in zip(columns, styles, strict=True))
+    body = "".join(
+        "<tr>"
+        + "".join(f"<td{s}>{_escaped(cell)}</td>" for cell, s in zip(row, styles, strict=True))
+        + "</tr>"
+        for row in rows
+    )
+    return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+
+def measured(value: object, interval: tuple[float, float] | None = None) -> str | None:
+    """A cell for a value: a number with the digits that its interval leaves meaningful, and its ±.
+
+    The ± is the larger of the two distances to the interval's ends, rounded up, so that it never claims too much.
+
+    >>> measured(1204, (1187.0, 1221.0)), measured(38.5816, (38.2, 38.9)), measured(1204), measured("surgery")
+    ('1,204 ± 17', '38.58 ± 0.38', '1,204', 'surgery')
+    """
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if interval is None or interval[0] == interval[1]:
+        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+    low, high = interval
+    half = max(high - value, value - low)
+    if not math.isfinite(half):
+        return f"{value:,.6g} ± ∞"
+    digits = 0 if isinstance(value, int) else max(0, 1 - math.floor(math.log10(half)))  # two digits of the ±
+    if digits > _MOST_DIGITS:
+        return f"{value:.12g} ± {half:.3g}"
+    shown = round(value, digits) + 0  # no −0
+    up = math.ceil(max(high - shown, shown - low) * 10**digits * (1 - 1e-12)) / 10**digits
+    return f"{shown:,.{digits}f} ± {up:,.{digits}f}"
+
+
+def visible(text: str) -> str:
+    r"""The text with everything that a terminal would obey rather than show written out as an escape.
+
+    >>> print(visible("a\x1b[2Jb"))
+    a\x1b[2Jb
+    """
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_spelled(char) if _obeyed(char) else char for char in text)
+
+
+def width(text: str) -> int:
+    """How many terminal cells the text takes: two for a wide East Asian one, none for a combining mark."""
+    if text.isascii():
+        return len(text)
+    narrow = sum(_cells(char) for char in text)
+    return narrow + sum(
+        a not in _INVISIBLE and b == _AS_PICTURE and _cells(a) == 1 for a, b in pairwise(text)
+    )
+
+
+def shorten(text: str, cells: int) -> str:
+    """The text cut to that many terminal cells, with an ellipsis where something is missing."""
+    if width(text) <= cells:
+        return text
+    kept = ""
+    for char in text:
+        if width(kept + char) > cells - 1:
+            break
+        kept += char
+    return kept + ELLIPSIS
+
+
+_DIGITS = r"([\d.,_]*\d[\d.,_]*(e[-+]?\d+)?|inf|nan|∞)"
+_NUMBER = re.compile(rf"[-+−~≈]?{_DIGITS}%?( ?± ?{_DIGITS}%?)?", re.IGNORECASE)
+_AS_PICTURE = "\ufe0f"  # variation selector 16: the character before it is drawn as a picture, two cells wide
+_JOINERS = "\u200c\u200d"  # zero-width, harmless, and part of correct Persian, Hindi and family pictures
+_INVISIBLE = _JOINERS + _AS_PICTURE
+_MOST_DIGITS = 9  # behind the point; beyond them a number is written with an exponent
+_LEAST = 4  # cells that a shortened column keeps
+
+
+def _obeyed(char: str) -> bool:
+    return unicodedata.category(char) in {"Cc", "Cf", "Cs", "Zl", "Zp"} and char not in _JOINERS
+
+
+def _spelled(char: str) -> str:
+    return {"\n": "\\n", "\r": "\\r", "\t": "\\t"}.get(char) or ascii(char)[1:-1]
+
+
+def _cells(char: str) -> int:
+    if char in _INVISIBLE or unicodedata.category(char) in {"Mn", "Me"}:
+        return 0
+    return 2 if unicodedata.east_asian_width(char) in {"W", "F"} else 1
+
+
+def _sides(
+    columns: Sequence[str], rows: Sequence[Sequence[str | None]], align: Sequence[Align] | None
+) -> list[Align]:
+    for name, given in [("a row", row) for row in rows] + ([("align", align)] if align is not None else []):
+        if len(given) != len(columns):
+            raise TypeError(f"{name} has {len(given)} entries for {len(columns)} columns")
+    if align is not None:
+        return list(align)
+    return ["right" if _numeric([row[i] for row in rows]) else "left" for i in range(len(columns))]
+
+
+def _numeric(cells: Sequence[str | None]) -> bool:
+    values = [cell for cell in cells if cell is not None]
+    return bool(values) and all(_NUMBER.fullmatch(cell) for cell in values)
+
+
+def _shrunk(widths: list[int], least: list[int], most: int) -> list[int]:
+    """The widths with the widest column narrowed, again and again, until all fits or nothing can give."""
+    widths = [min(w, max(most, low)) for w, low in zip(widths, least, strict=True)]
+    while sum(widths) + 2 * (len(widths) - 1) > most:
+        able = [i for i, w in enumerate(widths) if w > least[i]]
+        if not able:
+            break
+        widths[max(able, key=lambda i: widths[i])] -= 1
+    return widths
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], sides: Sequence[Align]) -> str:
+    padded = [_padded(*cell) for cell in zip_longest(cells, widths, sides)]
+    return "  ".join(padded).rstrip()
+
+
+def _padded(text: str, cells: int, side: Align) -> str:
+    text = shorten(text, cells)
+    space = " " * (cells - width(text))
+    return space + text if side == "right" else text + space
+
+
+def _escaped(cell: str | None) -> str:
+    return f'<em style="opacity:0.6">{NULL}</em>' if cell is None else html.escape(visible(cell))

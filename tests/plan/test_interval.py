@@ -1,0 +1,138 @@
+"""Intervals against closed forms, and their coverage over fresh noise."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import pytest
+from scipy import integrate, stats
+
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.noise.entropy import SystemEntropy
+from discreet.plan.evaluate import compiled
+from discreet.plan.interval import half_width, interval_of, quantile
+from tests.plan.tables import planned
+
+LEVEL = Fraction(19, 20)
+TRIALS = 1500
+FALSE_ALARM = 1e-9
+"""The chance that a right interval fails its coverage test."""
+
+
+def sum_of_two_laplace_tail(t: float, a: float, b: float) -> float:
+    """P(|X + Y| > t) for independent continuous Laplace of scales a and b, by quadrature over Y."""
+
+    def integrand(y: float) -> float:
+        tail = stats.laplace(scale=a).sf(t - y) + stats.laplace(scale=a).cdf(-t - y)
+        return float(stats.laplace(scale=b).pdf(y) * tail)
+
+    return float(integrate.quad(integrand, -60 * b, 60 * b, limit=400, points=[-t, 0, t])[0])
+
+
+@pytest.mark.parametrize(("a", "b"), [(1, 1), (3, 1), (1, 20)])
+def test_the_quantile_of_a_sum_is_that_of_the_convolved_laws(a: int, b: int) -> None:
+    scale = 2000  # so fine that the integers do not show
+    terms = ((Fraction(1), DiscreteLaplaceNoise(Fraction(a * scale))), (Fraction(1), DiscreteLaplaceNoise(Fraction(b * scale))))
+    t = quantile(terms, LEVEL) / scale
+    assert sum_of_two_laplace_tail(t, a, b) <= 0.05
+    assert sum_of_two_laplace_tail(t * 0.97, a, b) > 0.05
+
+
+def test_the_quantile_of_one_laplace_is_the_textbooks() -> None:
+    b = 5000
+    t = quantile(((Fraction(2), DiscreteLaplaceNoise(Fraction(b))),), LEVEL)
+    assert t == pytest.approx(2 * b * math.log(20), rel=1e-3)
+
+
+def test_gaussians_add_up_in_quadrature() -> None:
+    terms = tuple((Fraction(1), RoundedGaussianNoise(Fraction(s))) for s in (300, 400))
+    assert quantile(terms, LEVEL) == pytest.approx(500 * stats.norm.ppf(0.975), rel=0.02)
+    assert quantile(terms, LEVEL) >= 500 * stats.norm.ppf(0.975)
+
+
+def coverage(sql: str, column: str, truth: list[int], *, noises: list[Additive] | None = None) -> int:
+    """In how many of TRIALS fresh noises the interval contains what the true integers give."""
+    plan = planned(sql)
+    laws = plan.allocation.noises if noises is None else tuple(noises)
+    expr = plan.column(column)
+    interval, value = interval_of(expr, laws, LEVEL), compiled(expr)((), truth)
+    rng, columns = SystemEntropy(), []
+    for noise, exact in zip(plan.allocation.noises, truth, strict=True):
+        columns.append(noise.add([exact] * TRIALS, rng))
+    hits = 0
+    for cells in zip(*columns, strict=True):
+        found = interval((), cells)
+        assert found is not None
+        assert found[0] <= compiled(expr)((), cells) <= found[1]
+        hits += found[0] <= value <= found[1]
+    return hits
+
+
+def fewest(level: Fraction) -> int:
+    """Fewer hits than this happen with probability FALSE_ALARM when the coverage is `level`."""
+    return int(stats.binom(TRIALS, float(level)).ppf(FALSE_ALARM))
+
+
+def true_cells(sql: str, count: int, mean: float) -> list[int]:
+    """The exact integers of `count` rows of the same amount, in the order of the plan's measures."""
+    plan, cells = planned(sql), []
+    for m in plan.question.measures:
+        match m.identity[0]:
+            case "rows" | "known":
+                cells.append(count)
+            case "total":
+                cells.append(round(mean / m.step) * count)
+            case _:
+                cells.append(round((mean - 100) / m.step) * count)
+    return cells
+
+
+@pytest.mark.parametrize("count", [0, 40, 1000])
+@pytest.mark.parametrize("mean", [0.0, 131.7, 200.0])
+def test_a_mean_is_covered_whatever_the_size_of_its_group(count: int, mean: float) -> None:
+    sql = "SELECT AVG(amount) AS a FROM visits"
+    assert coverage(sql, "a", true_cells(sql, count, mean)) >= fewest(LEVEL)
+
+
+@pytest.mark.parametrize(
+    "expression",
+    [
+        "COUNT(*)",
+        "3 * COUNT(*) - 7",
+        "SUM(amount) - 2 * COUNT(*)",
+        "SUM(amount) / COUNT(*)",
+        "SQRT(ABS(COUNT(*)))",
+        "CASE WHEN COUNT(*) > 50 THEN AVG(amount) ELSE COUNT(*) END",
+        "GREATEST(COUNT(*), 10) + ROUND(AVG(amount), 1)",
+        "COALESCE(LN(COUNT(*)), 0)",
+    ],
+)
+def test_derived_columns_are_covered(expression: str) -> None:
+    sql = f"SELECT {expression} AS d FROM visits"
+    assert coverage(sql, "d", true_cells(sql, 120, 31.0)) >= fewest(LEVEL)
+
+
+def test_the_coverage_test_refuses_intervals_for_too_little_noise() -> None:
+    sql = "SELECT COUNT(*) AS n FROM visits"
+    narrow: list[Additive] = [DiscreteLaplaceNoise(Fraction(8))]  # the plan's scale is 10
+    assert coverage(sql, "n", [500], noises=narrow) < fewest(LEVEL)
+
+
+def test_keys_and_constants_have_no_width_and_text_has_no_interval() -> None:
+    plan = planned("SELECT region, day, day + 1 AS tomorrow, COUNT(*) AS n FROM visits GROUP BY region, day")
+    noises = plan.allocation.noises
+    assert interval_of(plan.column("region"), noises, LEVEL)(("north", 3), [5]) is None
+    assert interval_of(plan.column("day"), noises, LEVEL)(("north", 3), [5]) == (3.0, 3.0)
+    assert interval_of(plan.column("tomorrow"), noises, LEVEL)(("north", 3), [5]) == (4.0, 4.0)
+
+
+def test_the_error_before_and_the_interval_after_agree() -> None:
+    plan = planned("SELECT COUNT(*) + SUM(amount) AS d, COUNT(*) AS n FROM visits")
+    for name in ("d", "n"):
+        width = half_width(plan.column(name), plan.allocation.noises, LEVEL)
+        found = interval_of(plan.column(name), plan.allocation.noises, LEVEL)((), [1000, 10**9])
+        assert width is not None
+        assert found is not None
+        assert found[1] - found[0] == pytest.approx(2 * width)
+        assert plan.error(name) == width
