@@ -1,0 +1,61 @@
+"""A release as the command line prints it: a table with ±, CSV with both ends, JSON with everything."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from discreet.cli.budgets import amounts
+from discreet.table import measured, render
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
+    from discreet.release import Release
+    from discreet.session import Session
+
+
+def as_table(release: Release, *, confidence: float = 0.95, max_width: int | None = None) -> str:
+    """All rows, each number with the ± of its interval."""
+    ends = [release.interval(name, confidence=confidence) for name in release.columns]
+    rows = [
+        [measured(value, ends[j][i]) for j, value in enumerate(row)] for i, row in enumerate(release.rows)
+    ]
+    return render(release.columns, rows, max_width=max_width)
+
+
+def as_csv(release: Release, confidence: float) -> tuple[list[str], list[list[object]]]:
+    """The rows, and after each noisy column the two ends of its intervals."""
+    columns: list[str] = []
+    cells: list[list[object]] = []
+    for j, name in enumerate(release.columns):
+        columns.append(name)
+        cells.append([row[j] for row in release.rows])
+        ends = release.interval(name, confidence=confidence)
+        if is_noisy(release.plan, name):
+            columns += [f"{name}_low", f"{name}_high"]
+            cells += [[end[side] if end else None for end in ends] for side in (0, 1)]
+    return columns, [list(row) for row in zip(*cells, strict=True)]
+
+
+def is_noisy(plan: Plan, column: str) -> bool:
+    """Whether a column is a number with noise in it, rather than a key."""
+    from discreet.plan.expr import Key
+
+    expr = plan.column(column)
+    return expr.type is not None and expr.type.is_number and not isinstance(expr, Key)
+
+
+def as_json(release: Release, session: Session, confidence: float, *, explain: bool) -> dict[str, Any]:
+    """The rows, their intervals, and what was paid."""
+    answer = {
+        "columns": release.columns,
+        "rows": release.rows,
+        "intervals": {name: release.interval(name, confidence=confidence) for name in release.columns},
+        "confidence": confidence,
+        "cost": amounts(release.plan.charge.guarantee),
+        "stored": release.stored,
+        "charged": amounts(release.charged),
+        "population": session.population,
+        "remaining": amounts(session.remaining),
+        "notes": release.notes,
+    }
+    return {**answer, "explanation": release.explain()} if explain else answer

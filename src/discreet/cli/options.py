@@ -1,0 +1,198 @@
+"""The options that `sql` and `plan` share, and how their values are read."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import click
+
+from discreet.errors import InvalidParameter
+from discreet.privacy.exact import exact, positive, probability
+
+if TYPE_CHECKING:
+    _Param = click.ParamType[Any]
+else:
+    _Param = click.ParamType  # generic only in newer versions of click
+
+F = TypeVar("F", bound=Callable[..., Any])
+
+Bounds: TypeAlias = tuple[str, Fraction, Fraction, bool]
+"""A column, its low and its high bound, and whether it holds whole numbers."""
+
+
+class Amount(_Param):
+    """A privacy parameter, kept exact: `0.5`, `1/2`, `1e-6`."""
+
+    name = "number"
+
+    def __init__(self, check: Callable[[str, str], Fraction]) -> None:
+        self.check = check
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
+        """The exact value, or the refusal that names the option."""
+        if isinstance(value, Fraction):
+            return value
+        option = param.opts[0] if param is not None else "the value"
+        try:
+            return self.check(option, str(value))
+        except InvalidParameter as error:
+            raise InvalidParameter(error.message, hint=f"as in {option} 0.5 or {option} 1e-6") from None
+
+
+class BudgetAmount(_Param):
+    """A budget: `3`, or with δ after a comma `3,1e-6`."""
+
+    name = "epsilon[,delta]"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[Fraction, Fraction | None]:
+        """ε, and δ where it was given."""
+        epsilon, comma, delta = str(value).partition(",")
+        hint = "write --budget 3, or --budget 3,1e-6 to allow δ as well"
+        if comma and not delta.strip():
+            raise InvalidParameter(f"--budget {value!r} has a comma and no δ after it.", hint=hint)
+        try:
+            return positive("--budget", epsilon.strip()), probability("δ", delta.strip()) if comma else None
+        except InvalidParameter as error:
+            raise InvalidParameter(error.message, hint=hint) from None
+
+
+class RangeOf(_Param):
+    """Public bounds of a column: `amount=0:200`, and `age=0:120:integer` for whole numbers in a text file."""
+
+    name = "column=low:high"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Bounds:
+        """The column, its two bounds, exact, and whether it holds whole numbers."""
+        column, equals, bounds = str(value).rpartition("=")
+        low, *rest = bounds.split(":")
+        if not (
+            equals and column and low.strip() and rest and rest[0].strip() and rest[1:] in ([], ["integer"])
+        ):
+            raise InvalidParameter(
+                f"--range {value!r} does not have the form COLUMN=LOW:HIGH.",
+                hint="write --range amount=0:200, or --range age=0:120:integer when a CSV column has whole "
+                "numbers; a bound may be negative, as in --range balance=-500:500",
+            )
+        name = f"a bound of --range {column}"
+        return column, exact(name, low.strip()), exact(name, rest[0].strip()), bool(rest[1:])
+
+
+class ValuesOf(_Param):
+    """Public keys of a column: `region=north,south`, quoted as in CSV (a quoted key is always text)."""
+
+    name = "column=a,b,…"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, list[str | int | None]]:
+        """The column and its keys: bare NULL is NULL, and bare whole numbers are numbers when all are."""
+        column, equals, keys = str(value).partition("=")
+        if not (equals and column and keys):
+            raise InvalidParameter(
+                f"--values {value!r} does not have the form COLUMN=a,b,….",
+                hint="write --values region=north,south; quote a value that has a comma: "
+                "--values 'city=\"Paris, TX\",Rome'",
+            )
+        return column, _keys(fields(f"--values {column}", keys))
+
+
+class Names(_Param):
+    """Column names for a file without a header: `age,ward,cost`, quoted as in CSV."""
+
+    name = "a,b,…"
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
+        """The names, of which none may be empty."""
+        names = [text for text, _ in fields("--names", str(value))]
+        if not all(names):
+            raise InvalidParameter(
+                f"--names {value!r} has an empty name.",
+                hint="give every column a name: --names age,ward,cost",
+            )
+        return names
+
+
+def fields(option: str, text: str) -> list[tuple[str, bool]]:
+    """The fields of one CSV line, and of each whether it was quoted; spaces around a bare field are dropped.
+
+    >>> fields("--values", 'a, "b, c", d')
+    [('a', False), ('b, c', True), ('d', False)]
+    """
+    found: list[tuple[str, bool]] = []
+    at = 0
+    while True:
+        match = _FIELD.match(text, at)
+        if match is None:
+            raise InvalidParameter(
+                f"{option} has a quote that does not open or close a value.",
+                hint='quote a whole value, as in "Paris, TX", and write a quote inside it twice',
+            )
+        quoted = match["quoted"] is not None
+        found.append((match["quoted"].replace('""', '"') if quoted else match["bare"].strip(), quoted))
+        at = match.end()
+        if at == len(text):
+            return found
+        at += 1  # the comma
+
+
+def between(ctx: click.Context, param: click.Parameter, value: float) -> float:
+    """A confidence, which lies between 0 and 1."""
+    if not 0 < value < 1:
+        raise InvalidParameter(f"{param.opts[0]} must lie between 0 and 1, not {value}.", hint="as in 0.95")
+    return value
+
+
+def question(command: F) -> F:
+    """Add the arguments and options of a question to a command, which makes a `Question` of them."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+_FIELD = re.compile(r'\s*"(?P<quoted>(?:[^"]|"")*)"\s*(?=,|$)|(?P<bare>[^",]*)(?=,|$)')
+_WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
+
+_OPTIONS: list[Callable[[Any], Any]] = [
+    click.argument("source"),
+    click.argument("query"),
+    click.option("--unit", metavar="COLUMN", help="The column that says whose row it is."),
+    click.option("--each-row", is_flag=True, help="Each row is one person."),
+    click.option("--epsilon", required=True, type=Amount(positive), help="What the question may cost: ε."),
+    click.option("--delta", default="0", show_default=True, type=Amount(probability), help="And δ."),
+    click.option("--max-groups", type=int, help="At most this many groups of one question for each unit."),
+    click.option("--max-rows", type=int, help="At most this many rows of a unit in each group."),
+    click.option(
+        "--range", "ranges", multiple=True, type=RangeOf(), help="Public bounds: amount=0:200. Repeatable."
+    ),
+    click.option("--values", multiple=True, type=ValuesOf(), help="Public keys: region=a,b. Repeatable."),
+    click.option("--population", help="Whose budget it is; the table's name unless given."),
+    click.option("--budget", type=BudgetAmount(), help="Opens an account: 3, or 3,1e-6. Needed once."),
+    click.option("--budget-delta", type=Amount(probability), help="The δ of --budget, if not written there."),
+    click.option("--ledger", metavar="FILE", help="Where charges are kept; ./discreet.ledger unless given."),
+    click.option("--names", type=Names(), help="Column names of a file without a header."),
+    click.option("--version", metavar="LABEL", help="A public label of the data's version."),
+    click.option("--relation", type=click.Choice(["add-remove", "replace"]), help="What makes neighbours."),
+    click.option("--filter", metavar="NAME", help="How charges add up: basic or zcdp. Fixed at opening."),
+    click.option("--noise", type=click.Choice(["laplace", "gaussian"]), help="Laplace unless given."),
+    click.option(
+        "--truncation",
+        default="0",
+        metavar="SHARE",
+        type=Amount(probability),
+        help="Of ε, to report how many units exceed a cap.",
+    ),
+]
+
+
+def _keys(found: Sequence[tuple[str, bool]]) -> list[str | int | None]:
+    values = [None if text == "NULL" and not quoted else text for text, quoted in found]
+    whole = all(
+        v is None or (_WHOLE.fullmatch(v) and not quoted)
+        for v, (_, quoted) in zip(values, found, strict=True)
+    )
+    return [int(v) if whole and v is not None else v for v in values]

@@ -1,0 +1,147 @@
+"""What the command line prints: answers to stdout, the rest to stderr, nothing that a terminal obeys."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import math
+import os
+import re
+import shutil
+import sys
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from fractions import Fraction
+from typing import Any
+
+import click
+
+from discreet.errors import DiscreetError
+from discreet.table import visible
+
+_COMMAND_LINE = {  # what a hint written for Python is called here
+    "MissingBounds": "On the command line: --range COLUMN=LOW:HIGH, --values COLUMN=a,b, --max-groups K "
+    "and --max-rows M.",
+    "NotPrivate": "On the command line, δ is --delta, and a budget with δ is --budget EPSILON,DELTA.",
+}
+
+
+def say(text: str = "") -> None:
+    """Print lines of an answer; control characters inside a line are written out."""
+    click.echo("\n".join(visible(line) for line in text.split("\n")))
+
+
+def remark(text: str) -> None:
+    """Print lines beside the answer, on stderr, so that a pipe carries the answer alone."""
+    click.echo("\n".join(visible(line) for line in text.split("\n")), err=True)
+
+
+def say_json(value: object) -> None:
+    """Print a value as one JSON document."""
+    click.echo(json_text(value))
+
+
+def say_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
+    """Print rows as CSV (NULL is an empty field); to a terminal, control characters are written out."""
+    writer = csv.writer(sys.stdout, lineterminator="\n")  # click.echo would take escape sequences out
+    terminal = sys.stdout.isatty()
+    for row in [columns, *rows]:
+        cells = ["" if cell is None else str(cell) for cell in row]
+        writer.writerow([visible(cell) for cell in cells] if terminal else cells)
+
+
+def json_text(value: object) -> str:
+    r"""A value as JSON that is safe to show: numbers that are no JSON numbers are null, controls are escaped.
+
+    >>> json_text({"n": float("nan"), "key": "a\u009b31m"})
+    '{"n": null, "key": "a\\u009b31m"}'
+    """
+    text = json.dumps(_plain(value), ensure_ascii=False, allow_nan=False)
+    return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def error(problem: DiscreetError, *, as_json: bool) -> None:
+    """Print an error of ours: its sentence and its hint, with the option's name where Python's was meant."""
+    kind = type(problem).__name__
+    ours = "" if "--" in problem.hint else _COMMAND_LINE.get(kind, "")
+    hint = " ".join(part for part in (_ended(problem.hint), ours) if part)
+    failure(kind, problem.message, hint, as_json=as_json)
+
+
+def usage_error(problem: click.UsageError, *, as_json: bool) -> None:
+    """Print a wrong call: what is wrong, and which help to read."""
+    where = problem.ctx.command_path if problem.ctx else "discreet"
+    failure(
+        "UsageError",
+        _ended(problem.format_message()),
+        f"`{where} --help` shows how to call it.",
+        as_json=as_json,
+    )
+
+
+def unexpected(*, as_json: bool) -> None:
+    """Print that something broke that nobody foresaw, without a word of it: its text may quote data."""
+    failure(
+        "UnexpectedError",
+        "Something in discreet failed that should not; its details are withheld, since they may quote data.",
+        "a charge that was already written stays in the ledger; please report the command, without data, "
+        "and what `discreet doctor` prints. The same call from Python, where the data is, shows the cause.",
+        as_json=as_json,
+    )
+
+
+def failure(kind: str, message: str, hint: str, *, as_json: bool) -> None:
+    """Print one failure on stderr: a sentence and a hint, or the same as JSON."""
+    if as_json:
+        click.echo(json_text({"error": kind, "message": message, "hint": hint}), err=True)
+        return
+    click.echo(click.style("Error: ", fg="red", bold=True) + visible(message), err=True)
+    if hint:
+        click.echo(click.style("Hint: ", bold=True) + visible(hint), err=True)
+
+
+def tolerate_narrow_encodings() -> None:
+    """Let a terminal that has no ± or ε show `?` in its place, rather than fail after the charge."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
+
+
+def terminal_width() -> int | None:
+    """How wide a table may be: a terminal's width, and no limit in a file or a pipe."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def flush() -> None:
+    """Push out what is buffered now, while a broken pipe can still be met."""
+    sys.stdout.flush()
+
+
+def close_quietly() -> None:
+    """Point stdout at nothing, so that the interpreter's own flush at its end does not complain."""
+    with suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+# DEL and C1 controls, which JSON lets through, and the marks that reorder text on a terminal
+_UNSAFE = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
+
+
+def _ended(sentence: str) -> str:
+    return sentence if not sentence or sentence.endswith((".", "!", "?", "`", ")")) else sentence + "."
+
+
+def _plain(value: object) -> Any:
+    """The value in JSON's own types; what JSON has no word for becomes its text."""
+    if value is None or isinstance(value, bool | int | str):
+        return value
+    if isinstance(value, Fraction):
+        return int(value) if value.denominator == 1 else float(value)
+    if isinstance(value, float):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, Sequence):
+        return [_plain(item) for item in value]
+    return str(value)

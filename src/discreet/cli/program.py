@@ -1,0 +1,96 @@
+"""The program `discreet`: finds the command, runs it, and turns failures into sentences and exit codes."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import Any, NoReturn
+
+import click
+
+from discreet.cli import output
+from discreet.cli.interrupt import INTERRUPTED
+from discreet.errors import DiscreetError
+
+COMMANDS = {  # in the order of the help; each module is imported when its command is asked for
+    "demo": "discreet.cli.demo",
+    "sql": "discreet.cli.sql",
+    "plan": "discreet.cli.plan",
+    "budget": "discreet.cli.budget",
+    "ledger": "discreet.cli.ledger",
+    "doctor": "discreet.cli.doctor",
+}
+
+
+class Program(click.Group):
+    """The group of all commands, with our errors and exit codes in the place of click's."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names of the commands, in the order in which a newcomer meets them."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        """The command of that name, imported now."""
+        if cmd_name not in COMMANDS:
+            return None
+        command: click.Command = importlib.import_module(COMMANDS[cmd_name]).command
+        return command
+
+    def main(  # type: ignore[override]  # never returns a value to its caller: it is the whole program
+        self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
+    ) -> NoReturn:
+        """Run the program and exit with 0, 2, 3, 4 or 130; the help says what they mean."""
+        args = list(sys.argv[1:] if args is None else args)
+        as_json = "--json" in args
+        output.tolerate_narrow_encodings()
+        try:
+            result = super().main(args, prog_name or "discreet", **{**extra, "standalone_mode": False})
+            output.flush()
+            code = result if isinstance(result, int) else 0
+        except click.UsageError as error:
+            output.usage_error(error, as_json=as_json)
+            code = 2
+        except DiscreetError as error:
+            output.error(error, as_json=as_json)
+            code = error.exit_code
+        except (click.Abort, KeyboardInterrupt):
+            output.failure(
+                "Interrupted",
+                "Stopped; a charge that was already written stays in its ledger.",
+                "",
+                as_json=as_json,
+            )
+            code = INTERRUPTED
+        except BrokenPipeError:  # the reader of a pipe has left, as `head` does
+            output.close_quietly()
+            code = 1
+        except Exception:  # an error is an output: neither its text nor its trace may be shown
+            output.unexpected(as_json=as_json)
+            code = 4
+        sys.exit(code)
+
+
+_CLOSING = """\b
+Start here:
+  discreet demo             the whole story in a few seconds
+  discreet demo --save .    two sample tables to play with
+  discreet sql adult.parquet "SELECT COUNT(*) AS n FROM adult" \\
+      --each-row --epsilon 0.5 --budget 3
+
+Exit codes: 0 answered, 2 the request is wrong, 3 budget exceeded, 4 the data source or the ledger failed.
+"""
+
+
+@click.group(
+    cls=Program,
+    epilog=_CLOSING,
+    invoke_without_command=True,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100},
+)
+@click.version_option(package_name="discreet", message="%(prog)s %(version)s")
+@click.pass_context
+def main(ctx: click.Context) -> None:
+    """Ask questions of data about people, and get differentially private answers with error bars."""
+    if ctx.invoked_subcommand is None:
+        click.echo(ctx.get_help())

@@ -1,0 +1,161 @@
+"""One call of `sql` or `plan` as a value, and the session that it describes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from discreet.cli.options import Bounds
+from discreet.errors import InvalidParameter, MissingBounds
+
+if TYPE_CHECKING:
+    from discreet.privacy.guarantee import Budget
+    from discreet.session import Session
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One call of `sql` or `plan`, as it was typed."""
+
+    source: str
+    query: str
+    unit: str | None
+    each_row: bool
+    epsilon: Fraction
+    delta: Fraction
+    population: str | None
+    max_groups: int | None
+    max_rows: int | None
+    ranges: Sequence[Bounds]
+    values: Sequence[tuple[str, list[str | int | None]]]
+    budget: tuple[Fraction, Fraction | None] | None
+    budget_delta: Fraction | None
+    ledger: str | None
+    names: list[str] | None
+    version: str | None
+    relation: str | None
+    filter: str | None
+    noise: str | None
+    truncation: Fraction
+
+    @property
+    def place(self) -> str:
+        """The path of the ledger."""
+        return self.ledger or "discreet.ledger"
+
+    def open(self) -> Session:
+        """The session that the options describe; nothing is charged yet."""
+        return self._connect(self.place, self._budget())
+
+    def open_without_account(self) -> Session:
+        """A session for plans: on the account where there is one, else on none that lasts."""
+        from discreet.ledger.ledger import Ledger
+        from discreet.privacy.guarantee import Budget
+
+        free = self._connect(":memory:", self._budget() or Budget(self.epsilon, self.delta))
+        if not Path(self.place).exists():
+            return free
+        with Ledger.existing(self.place) as book:
+            known = book.account(free.population) is not None
+        if not known:
+            return free
+        free.close()
+        return self.open()
+
+    def price(self) -> dict[str, Any]:
+        """What `Session.sql` and `Session.plan` are told beside the query."""
+        return {
+            "epsilon": self.epsilon,
+            "delta": self.delta,
+            "noise": self.noise,
+            "truncation": self.truncation,
+        }
+
+    def _connect(self, ledger: str, budget: Budget | None) -> Session:
+        import discreet as dp
+
+        return dp.connect(
+            self.source,
+            unit=self._unit(),
+            columns=self._columns(),
+            budget=budget,
+            population=self.population,
+            ledger=ledger,
+            version=self.version,
+            names=self.names,
+            relation=self.relation,
+            filter=self.filter,
+        )
+
+    def _unit(self) -> Any:
+        import discreet as dp
+
+        if self.each_row == (self.unit is not None):
+            raise InvalidParameter(
+                "Say who is protected: either --unit COLUMN or --each-row.",
+                hint="--unit user_id when a column says whose row it is, --each-row when a row is a person",
+            )
+        if self.unit is None:
+            if self.max_groups is not None or self.max_rows is not None:
+                raise InvalidParameter(
+                    "--max-groups and --max-rows do not go with --each-row.",
+                    hint="a person with one row enters one group, once; leave both out",
+                )
+            return dp.PrivacyUnit.row()
+        caps = {"--max-groups": self.max_groups, "--max-rows": self.max_rows}
+        missing = [option for option, cap in caps.items() if cap is None]
+        if missing:
+            raise MissingBounds(
+                f"--unit {self.unit} needs {' and '.join(missing)}.",
+                hint="say how many groups one unit may enter and how many rows it may add to each, as in "
+                "--max-groups 3 --max-rows 10.",
+            )
+        return dp.PrivacyUnit(self.unit, max_groups=self.max_groups, max_rows=self.max_rows)
+
+    def _columns(self) -> dict[str, Any]:
+        import discreet as dp
+
+        columns: dict[str, Any] = {}
+        declared: list[tuple[str, Any]] = []
+        for column, low, high, integer in self.ranges:
+            with _naming(f"--range {column}"):
+                declared.append((column, dp.Range(low, high, integer=integer)))
+        for column, keys in self.values:
+            with _naming(f"--values {column}"):
+                declared.append((column, dp.Values(*keys)))
+        for column, facts in declared:
+            if column in columns:
+                raise InvalidParameter(
+                    f"Column {column!r} is declared twice.",
+                    hint="give one --range or one --values for each column",
+                )
+            columns[column] = facts
+        return columns
+
+    def _budget(self) -> Budget | None:
+        import discreet as dp
+
+        if self.budget is None:
+            if self.budget_delta is not None:
+                raise InvalidParameter("--budget-delta needs --budget.", hint="write --budget 3,1e-6")
+            return None
+        epsilon, delta = self.budget
+        if delta is not None and self.budget_delta is not None:
+            raise InvalidParameter(
+                "The δ of the budget is given twice.", hint="write --budget 3,1e-6, and no more"
+            )
+        return dp.Budget(epsilon, delta if delta is not None else self.budget_delta or 0)
+
+
+@contextmanager
+def _naming(option: str) -> Iterator[None]:
+    """Where what was declared is looked at: an error names the option."""
+    try:
+        yield
+    except InvalidParameter as error:
+        hint = error.hint or f"look at what stands after {option}="
+        raise InvalidParameter(f"{option}: {error.message}", hint=hint) from None

@@ -1,0 +1,76 @@
+"""`discreet sql`: ask one question, and be charged for it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from discreet.cli import answers, output
+from discreet.cli.budgets import spelled
+from discreet.cli.interrupt import charging
+from discreet.cli.options import between, question
+from discreet.cli.question import Question
+from discreet.cli.waiting import waiting
+from discreet.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from discreet.release import Release
+    from discreet.session import Session
+
+
+_EXAMPLES = """\b
+Examples, on the tables of `discreet demo --save .`:
+  discreet sql adult.parquet \\
+      "SELECT sex, AVG(age) AS age FROM adult GROUP BY sex" \\
+      --each-row --range age=17:90 --values sex=Female,Male \\
+      --epsilon 0.5 --budget 3
+  discreet sql clinic_visits.parquet \\
+      "SELECT ward, SUM(cost) AS cost FROM clinic_visits GROUP BY ward" \\
+      --unit person_id --max-groups 2 --max-rows 10 --range cost=0:2000 \\
+      --epsilon 0.5 --delta 1e-7 --budget 3,1e-6
+"""
+
+
+@click.command("sql", short_help="Ask one question, and be charged for it.", epilog=_EXAMPLES)
+@question
+@click.option("--fresh", is_flag=True, help="Draw new noise for a question asked before, and pay again.")
+@click.option(
+    "--confidence", type=float, default=0.95, show_default=True, callback=between, help="Of the intervals."
+)
+@click.option("--json", "as_json", is_flag=True, help="Answer and errors as JSON.")
+@click.option(
+    "--csv", "as_csv", is_flag=True, help="The rows as CSV, with _low and _high beside each number."
+)
+@click.option("--explain", is_flag=True, help="Also how the answer was made and what it cost.")
+def command(fresh: bool, confidence: float, as_json: bool, as_csv: bool, explain: bool, **asked: Any) -> None:
+    """Ask QUERY of SOURCE and print a private answer with its error bars.
+
+    SOURCE is a Parquet, CSV or JSON file, a glob of such files, or a DuckDB file. The table in QUERY has the
+    name of the file without its ending. The cost is charged to the population's account before any data is
+    read. The same question asked again gets the same answer, free.
+    """
+    if as_json and as_csv:
+        raise InvalidParameter("--json and --csv cannot both be had.", hint="choose one")
+    asked_for = Question(**asked)
+    with asked_for.open() as session:
+        with charging(asked_for.place, as_json=as_json), waiting("asking the data", quiet=as_json):
+            release = session.sql(asked_for.query, fresh=fresh, **asked_for.price())
+        if as_json:
+            output.say_json(answers.as_json(release, session, confidence, explain=explain))
+            return
+        if as_csv:
+            output.say_csv(*answers.as_csv(release, confidence))
+        else:
+            width = output.terminal_width()
+            output.say(answers.as_table(release, confidence=confidence, max_width=width))
+            if explain:
+                output.say(f"\n{release.explain()}\n")
+        for note in release.notes:
+            output.remark(note)
+        output.remark(_bill(release, session, asked_for.place))
+
+
+def _bill(release: Release, session: Session, ledger: str) -> str:
+    paid = "Answered from the ledger, free" if release.stored else f"Charged {spelled(release.charged)}"
+    return f"{paid}; left for {session.population!r} in {ledger}: {spelled(session.remaining)}."
