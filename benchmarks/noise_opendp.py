@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
+from typing import Any
 
 import opendp.prelude as dp
 
 from benchmarks.runner import report_sample
 
-KINDS = {
+KINDS: dict[str, tuple[Callable[[], Any], Callable[..., Any]]] = {
     "laplace": (lambda: dp.l1_distance(T=int), dp.m.make_laplace),
     "gaussian": (lambda: dp.l2_distance(T=float), dp.m.make_gaussian),
 }

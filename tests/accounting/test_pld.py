@@ -70,13 +70,13 @@ def test_unequal_discrete_laws_compose_to_their_enumeration() -> None:
     parts: list[tuple[Event, int]] = [
         (DiscreteLaplaceEvent(3, F(10)), 2),
         (DiscreteLaplaceEvent(2, F(3)), 2),
-        (ApproximateEvent(F(1, 7), F(1, 1000)), 3),
+        (ApproximateEvent(F(1, 7), F(1, 1000)), 2),
         (ApproximateEvent(F(1, 5)), 1),
     ]
     laws = [
         *[curves.lattice_laplace(3, F(10))] * 2,
         *[curves.lattice_laplace(2, F(3))] * 2,
-        *[curves.response(F(1, 7), F(1, 1000))] * 3,
+        *[curves.response(F(1, 7), F(1, 1000))] * 2,
         curves.response(F(1, 5), F(0)),
     ]
     for x in (0.0, 0.5, 1.0, 1.7, 2.3):
@@ -102,7 +102,8 @@ def test_connecting_the_dots_is_above_the_curve_everywhere(pair: Pair, step: flo
     x = np.linspace(-3.0, 3.0, 1001)
     implied = np.array([law.delta(e) for e in x])
     assert np.all(implied >= pair.delta(x))
-    assert np.all(implied <= pair.delta(x) + float(pair.delta(np.array([2.0]))[0]) + step)
+    if not isinstance(pair, ZCDPPair):  # whose curve is a bound, and need not be convex
+        assert np.all(implied <= pair.delta(x) + float(pair.delta(np.array([2.0]))[0]) + step)
     assert float(law.mass.sum()) + law.infinite >= 1.0
 
 

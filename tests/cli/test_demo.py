@@ -29,7 +29,7 @@ def test_the_story_is_told_whole_in_seconds_and_leaves_nothing_behind(call: Call
     assert "7,841 − 7,840 = 1" in result.stdout
     assert "After 10 answers at ε = 0.05" in result.stdout
     assert "1 answer" in result.stdout
-    assert re.search(r"adults +13 +ε = 1 +ε = 0\n", result.stdout)
+    assert re.search(r"demo-adults +13 +ε = 1 +ε = 0\n", result.stdout)
     assert list(Path().iterdir()) == []
 
 
@@ -40,8 +40,8 @@ def test_told_again_on_its_ledger_it_gives_the_same_answers_free(call: Call) -> 
     assert table.findall(first.stdout) == table.findall(again.stdout)
     accounts = json.loads(call("budget", "demo.ledger", "--json").stdout)["populations"]
     assert [(a["population"], a["spent"]["epsilon"], len(a["questions"])) for a in accounts] == [
-        ("adults", 1, 13),
-        ("patients", 1, 1),
+        ("demo-adults", 1, 13),
+        ("demo-patients", 1, 1),
     ]
     assert call("ledger", "verify", "demo.ledger").exit_code == 0
 

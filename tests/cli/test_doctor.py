@@ -39,7 +39,7 @@ def test_every_extra_of_the_project_is_looked_at(call: Call) -> None:
 
 def test_a_missing_extra_is_no_illness(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda n: None if n == "polars" else find(n))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == "polars" else find(n))
     assert states(call)["[polars]"] == "absent"
     result = call("doctor")
     assert result.exit_code == 0
@@ -48,7 +48,7 @@ def test_a_missing_extra_is_no_illness(call: Call, monkeypatch: pytest.MonkeyPat
 
 def test_a_missing_core_package_is_one(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
     find = importlib.util.find_spec
-    monkeypatch.setattr(doctor.importlib.util, "find_spec", lambda n: None if n == "scipy" else find(n))
+    monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == "scipy" else find(n))
     result = call("doctor", "--json")
     assert result.exit_code == 4
     assert json.loads(result.stdout)["healthy"] is False

@@ -87,8 +87,15 @@ ROWS = [
     Row(
         Laplace, lambda e: Laplace(epsilon=e, sensitivity=3, dimension=N), "laplace", True, None, laplace_cdf
     ),
-    Row(Geometric, lambda e: Geometric(epsilon=e, sensitivity=2), "geometric", True, laplace_pmf, None),
-    Row(Geometric, lambda e: Geometric(epsilon=e, dimension=1), "geometric", True),
+    Row(
+        Geometric,
+        lambda e: Geometric(epsilon=e, sensitivity=2),
+        "geometric-mechanism",
+        True,
+        laplace_pmf,
+        None,
+    ),
+    Row(Geometric, lambda e: Geometric(epsilon=e, dimension=1), "geometric-mechanism", True),
     Row(Gaussian, lambda e: Gaussian(epsilon=e, delta=DELTA), "gaussian", False, rounded_pmf, None),
     Row(
         Gaussian,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 import traceback
 import warnings
@@ -59,6 +60,7 @@ def fork() -> Fork:
         if pid:
             return pid
         status = 99
+        signal.alarm(120)  # a child that hangs ends, and fails its test
         try:
             status = int(bool(work()))
         except BaseException:

@@ -181,7 +181,7 @@ def test_without_permission_to_write_a_ledger_is_refused(path: Path, pay: MakeCh
     path.chmod(0o600)
     path.parent.chmod(0o500)
     try:
-        with refused("cannot be opened"):
+        with refused("is read-only"):
             account.charge("q", pay("1/4"), note={})
         with refused("permission denied"):
             Ledger.open(path.with_name("new.ledger"))

@@ -84,6 +84,16 @@ def test_the_costs_follow_what_can_move() -> None:
     )
 
 
+def test_an_array_that_may_move_in_two_places_is_not_taken_for_a_number() -> None:
+    # Δ = 1.5 lets (1, 1) move, of norm √2, though one number moves by 1 at most.
+    with pytest.raises(InvalidParameter, match="√2"):
+        DiscreteGaussian(sigma=3, sensitivity="1.5").release(np.array([1, 2]))
+    assert DiscreteGaussian(sigma=3, sensitivity="1.5", dimension=2).events == Composed(
+        [ZCDPEvent(Fraction(1, 9))]
+    )
+    DiscreteGaussian(sigma=3, sensitivity="1.4").release(np.array([1, 2]))
+
+
 def test_a_step_scales_everything() -> None:
     mechanism = DiscreteGaussian(sigma=3, sensitivity=2, step="1/8")
     # 2 is 16 steps; half-way cases go to the even step, so an even distance stays 16.

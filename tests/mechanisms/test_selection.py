@@ -158,6 +158,11 @@ def test_no_refusal_quotes_a_utility() -> None:
     assert "12345" not in str(caught.value)
 
 
+def test_noisy_max_refuses_a_scale_beyond_64_bits() -> None:
+    with pytest.raises(InvalidParameter, match=r"2\^56"):
+        NoisyMax(epsilon="1e-20")
+
+
 def test_noisy_max_wants_integers() -> None:
     with pytest.raises(InvalidParameter, match="integers") as caught:
         NoisyMax(epsilon=1).release(["a", "b"], [1.5, 2])

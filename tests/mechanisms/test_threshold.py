@@ -186,7 +186,7 @@ def test_impossible_confidences_are_refused(confidence: object) -> None:
         Threshold(1, "1e-6").kept_from(confidence)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("epsilon", ["1e-300", "1e-9", "1e6", "1e300"])
+@pytest.mark.parametrize("epsilon", ["1e-24", "1e-9", "1e6", "1e24"])
 @pytest.mark.parametrize("delta", ["1e-12", "0.999"])
 def test_extreme_parameters_end_quickly(epsilon: str, delta: str) -> None:
     threshold = Threshold(epsilon, delta)

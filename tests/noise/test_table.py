@@ -156,6 +156,32 @@ def test_many_words_mean_what_single_words_mean(name: str) -> None:
         assert_means(name, a, 64, int(index))
 
 
+@pytest.mark.parametrize("name", ["scalar normal", "laplace odd"])
+def test_bounds_one_unit_lower_would_do_no_harm(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # What is promised of a bound is t ≤ the true one < t + 2; those computed are tighter, so loosen them.
+    original = Table._lower_bounds
+
+    def loosened(self: Table, precision: int, sums: list[int], total: int) -> list[int]:
+        return [max(0, t - 1) for t in original(self, precision, sums, total)]
+
+    monkeypatch.setattr(Table, "_lower_bounds", loosened)
+    decay, step, first, prefix_bits = CASES[name]
+    t = Table(decay, step, first, prefix_bits=prefix_bits, tail_bits=40)
+    for c in (0, 1, t.size // 3, t.size - 1):
+        true = int(table(name)._thresholds[c])
+        for u in (true - 1, true, true + 1):
+            script = Script(pattern=MIXED)
+            index = t.pick(u, script)
+            assert_means(name, *lengthened(u, 64, script.used), index)
+            assert t.draw_residual(1, Script(word(u) + script.used)).tolist() == [index]
+        for behind in (-1, 0, 1):  # 128 digits, beside the threshold of that precision
+            with mpmath.workprec(PRECISION):
+                u = int(mpmath.ldexp(thresholds(name)[c], 128)) + behind
+            long = LazyUniform(u, 128, Script(pattern=MIXED))
+            index = t.resolve(long)
+            assert_means(name, long.value, long.bits, index)
+
+
 def test_the_far_tail_is_found_on_demand() -> None:
     t = table("scalar normal")
     u = LazyUniform((1 << 300) - 12345, 300, Script())

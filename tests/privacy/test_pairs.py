@@ -76,20 +76,20 @@ EXAMPLES: list[Example] = [
     ),
     (
         "narrow",
-        DiscreteGaussianPair(2, F(65000)),
-        lambda x: curves.discrete_gaussian(2, F(65000), x),
+        DiscreteGaussianPair(2, F(102000)),
+        lambda x: curves.discrete_gaussian(2, F(102000), x),
         [0.01, 0.07, 0.25],
     ),
     (
         "wide",
-        DiscreteGaussianPair(2, F(66000)),
-        lambda x: curves.discrete_gaussian(2, F(66000), x),
+        DiscreteGaussianPair(2, F(103000)),
+        lambda x: curves.discrete_gaussian(2, F(103000), x),
         [0.01, 0.07, 0.25],
     ),
     (
         "wide shift",
-        DiscreteGaussianPair(900, F(66000)),
-        lambda x: curves.discrete_gaussian(900, F(66000), x),
+        DiscreteGaussianPair(900, F(103000)),
+        lambda x: curves.discrete_gaussian(900, F(103000), x),
         [5.0, 40.0],
     ),
 ]
@@ -134,6 +134,14 @@ def test_the_comparison_rejects_a_scale_that_is_off_by_a_percent() -> None:
 def test_the_continuous_formula_would_under_protect_the_discrete_gaussian() -> None:
     x = 6.35
     assert curves.discrete_gaussian(1, F(1), x) > 2 * curves.gaussian(F(1), x)
+
+
+def test_more_discrete_gaussian_noise_can_cost_more_at_one_epsilon() -> None:
+    # Up to σ = 1/4 the loss 8 is the largest that the mass at 0 has; beyond, only p(±1), which grows, counts at ε = 8.
+    more, less = (curves.discrete_gaussian(1, F(x), 8.0) for x in ("0.0637", "0.0625"))
+    assert more > 1.1 * less
+    pairs = (DiscreteGaussianPair(1, F(x)) for x in ("0.0637", "0.0625"))
+    assert float(next(pairs).delta(np.array([8.0]))[0]) > 1.1 * float(next(pairs).delta(np.array([8.0]))[0])
 
 
 @pytest.mark.parametrize("sigma_squared", [F(1, 3), F(5), F(1000), F(10**6)])

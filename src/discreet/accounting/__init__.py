@@ -1,5 +1,4 @@
-"""What uses of mechanisms cost together: losses, conversions, calibration. Names no mechanism of this
-package.
+"""What uses of mechanisms cost together: losses, conversions, calibration. Names no mechanism.
 
 Every constructor here returns a `PrivacyLoss`; add them, multiply them by a count, and ask for `epsilon` or
 `delta`.
@@ -15,6 +14,7 @@ from fractions import Fraction
 
 from discreet.accounting.calibrate import calibrate as calibrate
 from discreet.accounting.loss import PrivacyLoss as PrivacyLoss
+from discreet.errors import InvalidParameter
 from discreet.privacy.event import (
     ApproximateEvent,
     Composed,
@@ -74,8 +74,9 @@ def laplace(scale: Real, sensitivity: Real = 1) -> PrivacyLoss:
 
 
 def gaussian(noise_multiplier: Real) -> PrivacyLoss:
-    """The loss of Gaussian noise whose deviation is `noise_multiplier` times the ℓ2 sensitivity, in any
-    dimension.
+    """The loss of Gaussian noise whose deviation is `noise_multiplier` times the ℓ2 sensitivity.
+
+    It holds in any dimension, and for noise that is rounded afterwards.
 
     >>> gaussian(noise_multiplier=2)
     PrivacyLoss: μ = 0.5 (Gaussian)
@@ -106,4 +107,7 @@ def _one(event: Event) -> PrivacyLoss:
 
 
 def _at_least_zero(name: str, value: Real) -> Fraction:
-    return exact(name, value)  # the event refuses what is below 0
+    x = exact(name, value)
+    if x < 0:
+        raise InvalidParameter(f"{name} must be at least 0, not {value}.")
+    return x

@@ -21,13 +21,13 @@ def calibrate(
     start: Real = 1,
     tolerance: float = 1e-6,
 ) -> Fraction:
-    """The least parameter of `family` that was found to meet (ε, δ), within `tolerance` of the least there
-    is.
+    """The least parameter of `family` that was found to meet (ε, δ), within `tolerance` of the least.
 
     Guarantee:
         `family` at the returned parameter is (ε, δ)-DP: exactly that value was evaluated, in exact arithmetic
         where the loss has any. This holds for every family. That it is nearly the *least* such parameter
-        needs a loss that never grows with it, as with a noise multiplier or a scale.
+        needs a loss that never grows with it, as with a noise multiplier or a scale. (The discrete
+        Gaussian's δ at one ε does grow with σ in places; so a larger parameter is to be asked again.)
 
     Args:
         family: the loss at a parameter above 0, decreasing in it.

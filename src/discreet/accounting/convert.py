@@ -40,7 +40,7 @@ def zcdp_delta(rho: Fraction, epsilon: Fraction) -> float:
 
     def log_delta(s: float) -> float:
         x, log_alpha = math.exp(s), _log1p_exp(s)
-        terms = (x * (1 + x) * r, -x * e, x * (s - log_alpha), -log_alpha)
+        terms = (x * (1 + x) * r, -x * e, -x * _log1p_exp(-s), -log_alpha)
         return math.fsum(terms) + _slack(terms)
 
     return min(max(math.exp(min(_least(log_delta), 0.0)), FLOOR), 1.0)
@@ -57,7 +57,7 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> float:
 
     def epsilon(s: float) -> float:
         x, log_alpha = math.exp(s), _log1p_exp(s)
-        terms = ((1 + x) * r, -log_d / x, -log_alpha / x, s - log_alpha)
+        terms = ((1 + x) * r, -log_d / x, -log_alpha / x, -_log1p_exp(-s))
         return math.fsum(terms) + _slack(terms)
 
     return max(_least(epsilon), 0.0)
@@ -76,7 +76,7 @@ def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
 
     def minus_rho(s: float) -> float:
         x, log_alpha = math.exp(s), _log1p_exp(s)
-        terms = (-e, -log_d / x, -log_alpha / x, s - log_alpha)
+        terms = (-e, -log_d / x, -log_alpha / x, -_log1p_exp(-s))
         return (math.fsum(terms) + _slack(terms)) / (1 + x)
 
     return Fraction(max(-_least(minus_rho) * (1 - ACCURACY), 0.0))
@@ -105,8 +105,7 @@ def gdp_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
 
 
 def mu_squared_for(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest μ², rounded down, such that μ-GDP implies (ε, δ)-DP: the analytic calibration of Gaussian
-    noise.
+    """The largest μ², rounded down, such that μ-GDP implies (ε, δ)-DP (the analytic calibration).
 
     Noise of deviation σ on a vector that moves by at most Δ in ℓ2 is μ-GDP with μ² = Δ²/σ².
 
@@ -116,12 +115,15 @@ def mu_squared_for(epsilon: Fraction, delta: Fraction) -> Fraction:
     References: Balle, Wang 2018, Theorem 9 and Algorithm 1, https://arxiv.org/abs/1805.06530
     """
     target, e = _target(delta), np.array(below(epsilon))
-    start = rho_for(epsilon, delta) * 2  # ρ-zCDP is the weaker fact, so μ² = 2ρ is always allowed
-    low, high = below(start), 2 * above(start) + 2 * target * target
+    # Always allowed: μ² = 2ρ, since ρ-zCDP is the weaker fact, and μ = √2π·δ, since δ(ε) ≤ δ(0) ≤ μ/√2π.
+    start = max(rho_for(epsilon, delta) * 2, (delta * Fraction(5, 2)) ** 2)
+    low, high = below(start), 2 * above(start)
+    if low < 1e-290:
+        return start
     while _mu_delta(high, e) <= target:
         low, high = high, 2 * high
     while high > low * (1 + 1e-13):
-        middle = math.sqrt(low) * math.sqrt(high) if low else high / 2
+        middle = math.sqrt(low) * math.sqrt(high)
         if not low < middle < high:
             break
         low, high = (middle, high) if _mu_delta(middle, e) <= target else (low, middle)
@@ -129,8 +131,7 @@ def mu_squared_for(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def invert(curve: Callable[[Curve], Curve], target: float, *, high: float) -> float | None:
-    """The least ε ≥ 0 at which a non-increasing curve is at most `target`, rounded up; None when not at
-    `high`.
+    """The least ε ≥ 0 at which a non-increasing curve is at most `target`; None when not at `high`.
 
     A point is returned only after the curve was seen to meet the target there.
     """
@@ -168,6 +169,7 @@ def _log(delta: Fraction) -> float:
 
 
 def _log1p_exp(s: float) -> float:
+    """log(1 + e^s): log α at s = log(α − 1), and −log(1 − 1/α) at −s, each without cancellation."""
     return s + math.log1p(math.exp(-s)) if s > 0 else math.log1p(math.exp(s))
 
 
@@ -178,8 +180,7 @@ def _slack(terms: tuple[float, ...]) -> float:
 
 
 def _least(f: Callable[[float], float]) -> float:
-    """The least value that a golden-section search sees over s = log(α − 1); every value seen is a valid
-    bound.
+    """The least value that golden-section search sees over s = log(α − 1); each seen is a valid bound.
 
     The bounds are quasi-convex in α: where one of them is at most t is the set on which a convex function is
     at most 0.

@@ -1,5 +1,4 @@
-"""Filters: which charges an account may still make, sound when each question is chosen after all earlier
-answers.
+"""Filters: which charges an account may still make, when each question follows all earlier answers.
 
 Only quantities whose plain sum is a valid filter are summed here. Numeric composition, and f-DP or
 Gaussian-DP curves multiplied up as natural as it looks, are not valid filters

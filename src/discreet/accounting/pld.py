@@ -140,8 +140,7 @@ class LossDistribution:
 
 
 def connect_the_dots(pair: Pair, step: float, reach: int) -> LossDistribution:
-    """The law whose curve passes through the pair's curve at the losses −reach·step … reach·step, or above
-    it.
+    """The law whose curve is the pair's at the losses −reach·step … reach·step, or above it.
 
     Guarantee:
         Its curve is at least the pair's at every real ε. This is checked on the result: the masses are
@@ -175,7 +174,7 @@ def _compose(events: Composed, tail: float) -> list[LossDistribution]:
     """The law of the loss, and of the reverse loss unless it is the same; empty when out of reach."""
     share = max(tail / (8 * LONGEST), FLOOR)
     parts = [(event.pair(), n, _reach(event, share)) for event, n in events]
-    parts = [(pair, n, reach) for pair, n, reach in parts if reach or pair.upper(np.zeros(1))[0] > 2 * FLOOR]
+    parts = [part for part in parts if part[2] or _reveals(part[0])]
     step = _step(events, parts, share)
     if not parts or math.isnan(step):
         return []
@@ -183,6 +182,12 @@ def _compose(events: Composed, tail: float) -> list[LossDistribution]:
     if any(pair.reverse() != pair for pair, _, _ in parts):
         laws.append(_product([(pair.reverse(), n, reach) for pair, n, reach in parts], step, share))
     return laws
+
+
+def _reveals(pair: Pair) -> bool:
+    """Whether the pair's distributions differ at all, in either direction."""
+    zero = np.zeros(1)
+    return bool(max(pair.upper(zero)[0], pair.reverse().upper(zero)[0]) > 2 * FLOOR)
 
 
 def _product(parts: list[tuple[Pair, int, float]], step: float, share: float) -> LossDistribution:
@@ -199,11 +204,12 @@ def _product(parts: list[tuple[Pair, int, float]], step: float, share: float) ->
 def _reach(event: Event, share: float) -> float:
     """A loss that is exceeded with an excess δ of about `share` at most."""
     pair = event.pair()
-    if math.isfinite(pair.epsilon_max):
-        return pair.epsilon_max
+    largest = max(pair.epsilon_max, pair.reverse().epsilon_max)
+    if math.isfinite(largest):
+        return largest
     assert event.rho is not None
     grid = np.linspace(0.0, zcdp_epsilon(event.rho, Fraction(share)), 257)
-    small = np.flatnonzero(pair.upper(grid) <= share)
+    small = np.flatnonzero(np.maximum(pair.upper(grid), pair.reverse().upper(grid)) <= share)
     return float(grid[small[0]]) if small.size else float(grid[-1])
 
 

@@ -35,7 +35,7 @@ def command(ledger: str | None, save: str | None) -> None:
                 "This demo keeps its ledger in a temporary file; `--ledger FILE` keeps it for you to look at."
             )
         scene = Scene(
-            adults=stack.enter_context(closing(_adults(ledger, "adults", budget=1))),
+            adults=stack.enter_context(closing(_adults(ledger, "demo-adults", budget=1))),
             clinic=stack.enter_context(closing(_clinic(ledger))),
             practice=stack.enter_context(closing(_adults(":memory:", "practice", budget=100))),
             exact=stack.enter_context(closing(exact_data())),
@@ -77,7 +77,7 @@ def _clinic(ledger: str) -> Session:
             "ward": dp.Values("emergency", "maternity", "cardiology", "oncology", "surgery"),
         },
         budget=dp.Budget(3),
-        population="patients",
+        population="demo-patients",
         ledger=ledger,
     )
 

@@ -49,6 +49,7 @@ def say_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
     for row in [columns, *rows]:
         cells = ["" if cell is None else str(cell) for cell in row]
         writer.writerow([visible(cell) for cell in cells] if terminal else cells)
+    sys.stdout.flush()
 
 
 def json_text(value: object) -> str:

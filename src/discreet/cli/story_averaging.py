@@ -9,6 +9,7 @@ from discreet.errors import BudgetExceeded
 
 EPSILON = Fraction(1, 20)
 AGAIN = 100
+MOST = 100  # wordings; the budget is for far fewer
 
 
 def reworded(i: int) -> str:
@@ -26,16 +27,16 @@ def average(scene: Scene) -> None:
     )
     show(f"{reworded(0)}\n{reworded(1)}\n{reworded(2)}\n…")
     answers: list[int] = []
-    refusal = None
-    while refusal is None:
+    refusal = ""
+    while not refusal and len(answers) < MOST:
         try:
             answers.append(scene.adults.sql(reworded(len(answers)), epsilon=EPSILON).rows[0][0])
         except BudgetExceeded as error:
-            refusal = error
+            refusal = error.message
     exact = scene.truth(reworded(0))[0][0]
     off = abs(sum(answers) / len(answers) - exact)
     tell(f"After {len(answers)} answers at ε = 0.05, whose average is {off:,.0f} off, the ledger refuses:")
-    show(refusal.message)
+    show(refusal)
     tell(
         """No file name, new session, second process or other analyst gets round it, since the
         account belongs to the people, not to the file. But the question that was asked before may

@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.parameters import read_confidence
 from discreet.noise import gaussian, laplace
 from discreet.noise.entropy import Entropy
 from discreet.privacy.event import (
@@ -31,7 +32,7 @@ from discreet.privacy.event import (
     GaussianEvent,
     ZCDPEvent,
 )
-from discreet.privacy.exact import Real, exact
+from discreet.privacy.exact import Real
 from discreet.privacy.sensitivity import Sensitivity
 
 Integers: TypeAlias = NDArray[Any]
@@ -285,14 +286,6 @@ def _above(p: float) -> float:
 
 def _at_most(x: Fraction) -> float:
     return math.nextafter(float(x), 0.0)
-
-
-def read_confidence(confidence: Real) -> Fraction:
-    """A confidence as a fraction strictly between 0 and 1."""
-    c = exact("confidence", confidence)
-    if not 0 < c < 1 or 1 - c < Fraction(1, 10**300):
-        raise InvalidParameter(f"confidence must lie between 0 and 1, not {confidence}.")
-    return c
 
 
 def as_objects(values: list[int]) -> Integers:

@@ -13,14 +13,15 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import DiscreteGaussianNoise
-from discreet.mechanisms.gaussian import read_guarantee, root_above
+from discreet.mechanisms.gaussian import root_above
 from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.numeric import Lattice, Numeric
+from discreet.mechanisms.parameters import read_dimension, read_guarantee, read_size
 from discreet.mechanisms.values import Numbers
 from discreet.noise.entropy import Entropy
 from discreet.noise.lattice import Grid
 from discreet.privacy.event import Composed, DiscreteGaussianEvent, Event, ZCDPEvent
-from discreet.privacy.exact import Real, below, count, exact, positive
+from discreet.privacy.exact import Real, above, below
 from discreet.privacy.guarantee import decimal
 
 
@@ -66,22 +67,28 @@ class DiscreteGaussian(Numeric):
         dimension: int | None = None,
         step: Real | None = None,
     ) -> None:
-        e, d = read_guarantee("DiscreteGaussian", epsilon, delta, sigma)
+        asked = read_guarantee("DiscreteGaussian", epsilon, delta, sigma)
+        e, d = asked or (None, None)
         object.__setattr__(self, "epsilon", e)
         object.__setattr__(self, "delta", d)
-        object.__setattr__(self, "sensitivity", positive("sensitivity", sensitivity))
-        object.__setattr__(self, "dimension", None if dimension is None else count("dimension", dimension))
-        object.__setattr__(self, "_grid", None if step is None else _grid_of(exact("step", step)))
+        object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
+        object.__setattr__(self, "dimension", read_dimension(dimension))
+        object.__setattr__(self, "_grid", None if step is None else _grid_of(read_size("step", step)))
         if self._grid is None and self.sensitivity < 1:
             raise InvalidParameter(
                 f"sensitivity must be at least 1 for integers, not {sensitivity}.",
                 hint="give step= for floats",
             )
-        if sigma is not None:
-            squared = (positive("sigma", sigma) / self._unit) ** 2
+        if asked is None:
+            assert sigma is not None
+            squared = (read_size("sigma", sigma) / self._unit) ** 2
         else:
-            assert e is not None and d is not None
-            squared = _least_sigma_squared(self._event, self._l2_squared, e, d)
+            try:
+                squared = _least_sigma_squared(self._event, self._l2_squared, *asked)
+            except OverflowError:
+                raise InvalidParameter(
+                    "the noise for so many steps leaves the range of floats.", hint="take a coarser step"
+                ) from None
         object.__setattr__(self, "_sigma_squared", squared)
 
     @property
@@ -103,8 +110,8 @@ class DiscreteGaussian(Numeric):
 
     def error(self, confidence: Real = 0.95) -> float:
         if self._grid is not None:
-            return float(self._grid.step * (self.noise.quantile(confidence) + Fraction(1, 2)))
-        return float(self.noise.quantile(confidence))
+            return above(self._grid.step * (self.noise.quantile(confidence) + Fraction(1, 2)))
+        return above(Fraction(self.noise.quantile(confidence)))
 
     def explain(self) -> str:
         l2, squared = self._l2_squared, decimal(self._sigma_squared)
@@ -160,9 +167,10 @@ class DiscreteGaussian(Numeric):
     @property
     def _l2_squared(self) -> int:
         """Δ² in integers, or after rounding in steps."""
+        one = self.dimension in (None, 1)
         if self._grid is None:
-            return math.floor(self.sensitivity**2)
-        if self.dimension in (None, 1):
+            return math.floor(self.sensitivity) ** 2 if one else math.floor(self.sensitivity**2)
+        if one:
             return self._grid.linf(self.sensitivity) ** 2
         return self._grid.l2_squared(self.sensitivity, self.dimension or 1)
 
@@ -189,16 +197,15 @@ class DiscreteGaussian(Numeric):
                 hint="DiscreteGaussian(..., step=2**-10) for floats, or Gaussian, which needs no step",
             )
         Numeric._check_size(self, numbers)
-        if self.dimension is None and len(numbers.entries) > 1 and self._l2_squared >= 2:
+        if self.dimension is None and len(numbers.entries) > 1 and self.sensitivity**2 >= 2:
             raise InvalidParameter(
-                f"an array needs dimension= when the squared sensitivity is {self._l2_squared}, since "
-                "several entries may move.",
+                "an array needs dimension= when the sensitivity is √2 or more: several entries may move.",
                 hint=f"DiscreteGaussian(..., dimension={len(numbers.entries)}) where this length is public",
             )
 
 
 def _grid_of(step: Fraction) -> Grid:
-    exponent = (step.numerator.bit_length() - step.denominator.bit_length()) if step > 0 else 0
+    exponent = step.numerator.bit_length() - step.denominator.bit_length()
     grid = Grid(exponent)
     if grid.step != step:
         raise InvalidParameter(f"step must be a power of two, not {decimal(step)}.", hint="step=2**-10")
@@ -215,7 +222,8 @@ def _least_sigma_squared(
     e, most = np.array([below(epsilon)]), below(delta * (1 - _SLACK))
 
     def suffices(sigma_squared: Fraction) -> bool:
-        return bool(event(sigma_squared).pair().upper(e)[0] <= most)
+        with np.errstate(over="ignore"):  # to infinity, which is above any δ
+            return bool(event(sigma_squared).pair().upper(e)[0] <= most)
 
     high = Fraction(l2_squared)
     while not suffices(high):

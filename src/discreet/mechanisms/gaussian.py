@@ -10,9 +10,10 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import RoundedGaussianNoise
 from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
+from discreet.mechanisms.parameters import read_dimension, read_guarantee, read_size
 from discreet.noise import fixedpoint
 from discreet.privacy.event import Composed, GaussianEvent
-from discreet.privacy.exact import Real, count, exact, positive
+from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import decimal
 
 
@@ -28,8 +29,9 @@ class Gaussian(Numeric):
         μ-GDP with μ = Δ/σ, and (ε, δ)-DP when ε and δ were given, when the value moves by at most
         `sensitivity` = Δ in ℓ2 between neighbours, under the relation for which Δ was computed. On integers
         rounding the noise is post-processing. Floats are first rounded to a grid chosen from Δ, σ and
-        `dimension` alone; what that adds to the sensitivity is paid for by a σ larger by less than one part
-        in a million. σ is a fraction, rounded up. The type of the value is public: see `Numeric`.
+        `dimension` alone; what that adds to the sensitivity is paid for by a larger σ (by one part in 2^19,
+        at most in 2^11 where √dimension·σ/Δ is beyond 2^34). σ is a fraction, rounded up. The type of the
+        value is public: see `Numeric`.
 
     References:
         Balle, Wang 2018, Theorem 8 (analytic), https://arxiv.org/abs/1805.06530; Dwork, Roth, *The
@@ -59,19 +61,20 @@ class Gaussian(Numeric):
         calibration: str = "analytic",
         dimension: int | None = None,
     ) -> None:
-        s = positive("sensitivity", sensitivity)
-        e, d = read_guarantee("Gaussian", epsilon, delta, sigma)
+        s = read_size("sensitivity", sensitivity)
+        asked = read_guarantee("Gaussian", epsilon, delta, sigma)
         if calibration not in _CALIBRATIONS:
             raise InvalidParameter(f"calibration must be 'analytic' or 'classical', not {calibration!r}.")
-        if sigma is not None:
-            exact_sigma = positive("sigma", sigma)
+        if asked is None:
+            assert sigma is not None
+            exact_sigma = read_size("sigma", sigma)
         else:
-            assert e is not None and d is not None
-            exact_sigma = root_above(s * s * _CALIBRATIONS[calibration](e, d))
+            exact_sigma = root_above(s * s * _CALIBRATIONS[calibration](*asked))
+        e, d = asked or (None, None)
         object.__setattr__(self, "epsilon", e)
         object.__setattr__(self, "delta", d)
         object.__setattr__(self, "sensitivity", s)
-        object.__setattr__(self, "dimension", None if dimension is None else count("dimension", dimension))
+        object.__setattr__(self, "dimension", read_dimension(dimension))
         object.__setattr__(self, "calibration", calibration if sigma is None else "given")
         object.__setattr__(self, "_sigma", exact_sigma)
 
@@ -92,7 +95,7 @@ class Gaussian(Numeric):
     @property
     def lattice(self) -> Lattice:
         n = self.dimension or 1
-        grid = fine_grid(min(self._sigma, self.sensitivity / n))
+        grid = fine_grid(self._sigma, self.sensitivity / (math.isqrt(n - 1) + 1))
         steps = grid.l2_squared(self.sensitivity, n)
         return Lattice(grid, steps, RoundedGaussianNoise(root_above(steps / self.mu_squared)))
 
@@ -144,27 +147,6 @@ class Gaussian(Numeric):
         return f"Gaussian(epsilon={decimal(self.epsilon)}, delta={decimal(self.delta)}, {given}{dimension})"
 
 
-def read_guarantee(
-    name: str, epsilon: Real | None, delta: Real | None, sigma: Real | None
-) -> tuple[Fraction | None, Fraction | None]:
-    """(ε, δ) as asked, or (None, None) where σ was given instead."""
-    if sigma is not None:
-        if epsilon is not None or delta is not None:
-            raise InvalidParameter("give either epsilon and delta, or sigma.", hint=f"{name}(sigma=2)")
-        return None, None
-    if epsilon is None or delta is None:
-        raise InvalidParameter(
-            f"{name} needs epsilon and delta, or sigma.",
-            hint=f"{name}(epsilon=0.5, delta=1e-6); without δ use Laplace",
-        )
-    d = exact("delta", delta)
-    if not 0 < d < 1:
-        raise InvalidParameter(f"delta must lie between 0 and 1, not {delta}.", hint="without δ use Laplace")
-    if d < _SMALLEST_DELTA:
-        raise InvalidParameter("delta must be at least 1e-280 here.", hint="take delta=1e-6, or use Laplace")
-    return positive("epsilon", epsilon), d
-
-
 def root_above(x: Fraction) -> Fraction:
     """√x where that is a fraction, else a fraction above it by less than one part in 2^48."""
     p, q = math.isqrt(x.numerator), math.isqrt(x.denominator)
@@ -199,5 +181,4 @@ def _classical(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 _BITS = 128
 _SLACK = Fraction(1, 1 << 40)  # so that an accountant that rounds up finds the claimed ε too
-_SMALLEST_DELTA = Fraction(1, 10**280)  # below it a float tail bound says nothing
 _CALIBRATIONS = {"analytic": _analytic, "classical": _classical}

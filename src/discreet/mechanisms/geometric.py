@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
-from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.numeric import Numeric
+from discreet.mechanisms.parameters import read_dimension, read_size, read_whole
 from discreet.privacy.event import ApproximateEvent, Composed, DiscreteLaplaceEvent
-from discreet.privacy.exact import Real, count, positive
+from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import decimal
 
 
@@ -27,8 +27,8 @@ class Geometric(Numeric):
         that of the law itself; else it is pure ε.
 
     References:
-        Ghosh, Roughgarden, Sundararajan 2009, Definition 2.1 and Theorem 3.1,
-        https://arxiv.org/abs/0811.2841; docs/proofs/geometric.md.
+        Ghosh, Roughgarden, Sundararajan 2009, Section 2 and Theorem 3.1,
+        https://arxiv.org/abs/0811.2841; docs/proofs/geometric-mechanism.md.
 
     >>> Geometric(epsilon=1).error(confidence=0.95)
     3.0
@@ -39,15 +39,9 @@ class Geometric(Numeric):
     dimension: int | None
 
     def __init__(self, *, epsilon: Real, sensitivity: Real = 1, dimension: int | None = None) -> None:
-        delta = positive("sensitivity", sensitivity)
-        if delta.denominator != 1:
-            raise InvalidParameter(
-                f"sensitivity must be an integer, since the values are, not {sensitivity}.",
-                hint="use Laplace for values that are not integers",
-            )
-        object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
-        object.__setattr__(self, "sensitivity", delta)
-        object.__setattr__(self, "dimension", None if dimension is None else count("dimension", dimension))
+        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
+        object.__setattr__(self, "sensitivity", read_whole("sensitivity", sensitivity))
+        object.__setattr__(self, "dimension", read_dimension(dimension))
 
     @property
     def scale(self) -> float:
@@ -79,7 +73,7 @@ class Geometric(Numeric):
             "Ratio. P(M(x) = o) / P(M(y) = o) = α^(|o − f(x)| − |o − f(y)|).",
             f"Triangle inequality. The exponent is at least −|f(x) − f(y)| ≥ −{d}.",
             f"Conclusion. The ratio is at most α^−{d} = exp({e}) for every o: M is {e}-DP.",
-            f"Error. within ±{self.error():.6g} with confidence 95%.",
+            f"Error. Within ±{self.error():.6g} with confidence 95%.",
         )
 
     def __repr__(self) -> str:

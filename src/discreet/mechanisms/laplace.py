@@ -9,8 +9,9 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
+from discreet.mechanisms.parameters import read_dimension, read_size
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.exact import Real, count, positive
+from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import decimal
 
 
@@ -23,8 +24,9 @@ class Laplace(Numeric):
         absolute value; for an array: the sum over its entries), under the relation for which Δ was computed.
         On integers b is exactly Δ/ε, a fraction. Floats are rounded to a grid that is chosen from Δ, ε and
         `dimension` alone; what the rounding adds to the sensitivity (at most one step for each number) is
-        paid for by a scale that is larger by less than one part in a million, so ε holds as stated. `loss` is
-        pure ε, whatever is released. The type of the value is public: see `Numeric`.
+        paid for by a scale that is larger (by one part in a million, at most in four thousand where
+        dimension/ε is beyond 2^34), so ε holds as stated. `loss` is pure ε, whatever is released. The type of
+        the value is public: see `Numeric`.
 
     References:
         Dwork, McSherry, Nissim, Smith 2006, Proposition 1, https://doi.org/10.1007/11681878_14; Dwork, Roth,
@@ -49,19 +51,19 @@ class Laplace(Numeric):
         scale: Real | None = None,
         dimension: int | None = None,
     ) -> None:
-        delta = positive("sensitivity", sensitivity)
+        delta = read_size("sensitivity", sensitivity)
         if (epsilon is None) == (scale is None):
             raise InvalidParameter(
                 "give either epsilon or scale.", hint="Laplace(epsilon=0.5) or Laplace(scale=2)"
             )
-        e = positive("epsilon", epsilon) if epsilon is not None else delta / positive("scale", scale)  # type: ignore[arg-type]
+        e = read_size("epsilon", epsilon) if epsilon is not None else delta / read_size("scale", scale)  # type: ignore[arg-type]
         object.__setattr__(self, "epsilon", e)
         object.__setattr__(self, "sensitivity", delta)
-        object.__setattr__(self, "dimension", None if dimension is None else count("dimension", dimension))
+        object.__setattr__(self, "dimension", read_dimension(dimension))
 
     @property
     def scale(self) -> float:
-        """B = Δ/ε; `noise.scale` is the same as a fraction."""
+        """The scale b = Δ/ε; `noise.scale` is the same as a fraction."""
         return float(self.noise.scale)
 
     @property
@@ -71,7 +73,7 @@ class Laplace(Numeric):
     @property
     def lattice(self) -> Lattice:
         n = self.dimension or 1
-        grid = fine_grid(min(self.noise.scale, self.sensitivity / n))
+        grid = fine_grid(self.noise.scale, self.sensitivity / n)
         steps = grid.sensitivity(self.sensitivity, n)
         return Lattice(grid, steps, DiscreteLaplaceNoise(steps / self.epsilon))
 
@@ -90,10 +92,9 @@ class Laplace(Numeric):
             "Ratio. P(M(x) = o) / P(M(y) = o) = exp((|o − f(y)| − |o − f(x)|)/b).",
             f"Triangle inequality. |o − f(y)| − |o − f(x)| ≤ |f(x) − f(y)| ≤ {d}.",
             f"Conclusion. The ratio is at most exp(Δ/b) = exp({d}/{b}) = exp({e}) for every o: M is {e}-DP.",
-            f"Floats. Rounded to multiples of 2^{fine.grid.exponent}, neighbours differ by at most "
-            f"{fine.steps} steps; noise of "
-            f"scale {decimal(fine.steps / self.epsilon)} steps gives exp({e}) again.",
-            f"Error. within ±{self.error():.6g} with confidence 95%.",
+            f"Floats. Rounded to multiples of 2^{fine.grid.exponent}, neighbours differ by at most {fine.steps} "
+            f"steps; noise of scale {decimal(fine.steps / self.epsilon)} steps gives exp({e}) again.",
+            f"Error. Within ±{self.error():.6g} with confidence 95%.",
         )
 
     def __repr__(self) -> str:

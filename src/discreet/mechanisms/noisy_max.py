@@ -8,10 +8,11 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.additive import DiscreteLaplaceNoise, read_confidence
+from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.mechanism import numbered
+from discreet.mechanisms.parameters import read_confidence, read_whole
 from discreet.mechanisms.selection import Selection
-from discreet.noise import selection
+from discreet.noise import laplace, selection
 from discreet.noise.entropy import Entropy
 from discreet.noise.gaps import Utilities
 from discreet.privacy.exact import Real, count
@@ -39,11 +40,10 @@ class NoisyMax(Selection):
     """
 
     def __init__(self, *, epsilon: Real, sensitivity: Real = 1) -> None:
-        Selection.__init__(self, epsilon=epsilon, sensitivity=sensitivity)
-        if self.sensitivity.denominator != 1:
+        Selection.__init__(self, epsilon=epsilon, sensitivity=read_whole("sensitivity", sensitivity))
+        if 1 / self.rate > laplace.LARGEST_SCALE:
             raise InvalidParameter(
-                f"sensitivity must be an integer, since utilities are, not {sensitivity}.",
-                hint="use PermuteAndFlip for utilities that are not integers",
+                "2·sensitivity/epsilon must be at most 2^56.", hint="PermuteAndFlip has no such limit"
             )
 
     @property

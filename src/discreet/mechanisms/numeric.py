@@ -26,9 +26,9 @@ class Lattice:
     """How floats are released: rounded to `grid`, and the noise in its steps.
 
     Attributes:
-        grid: the public grid; its step is a power of two. steps: a bound on the difference of two neighbours
-        after rounding, in steps and in the mechanism's norm
-            (for the Gaussian the square of the norm).
+        grid: the public grid; its step is a power of two.
+        steps: a bound on the difference of two neighbours after rounding, in steps and in the mechanism's
+            norm (for the Gaussian the square of the norm).
         noise: the law in steps, calibrated to `steps`.
     """
 
@@ -75,8 +75,7 @@ class Numeric(Mechanism):
 
         Raises:
             InvalidParameter: the value is not such a number, not finite, or of the wrong size. The message
-            does not
-                quote it.
+                does not quote it.
         """
         numbers = read(value)
         self._check_size(numbers)
@@ -102,8 +101,7 @@ class Numeric(Mechanism):
     def _whole(self, values: NDArray[Any], rng: Entropy) -> NDArray[Any]:
         if self.sensitivity < 1:
             raise InvalidParameter(
-                f"sensitivity {float(self.sensitivity):.6g} is below 1, so an integer could not change at "
-                "all.",
+                f"sensitivity {float(self.sensitivity):.6g} is below 1: an integer could not change at all.",
                 hint="pass the value as a float",
             )
         return total(values, self.noise.draw(len(values), rng))
@@ -132,15 +130,15 @@ class Numeric(Mechanism):
             )
 
 
-def fine_grid(scale: Fraction) -> Grid:
-    """The grid for a public scale: 2^20 to 2^21 steps long, so that rounding hardly adds to the sensitivity.
+def fine_grid(width: Fraction, share: Fraction) -> Grid:
+    """The grid for noise of this width, where each number's `share` of the sensitivity bears on the rounding.
 
-    Values up to 2^32 times the scale keep their place in 53 bits; larger ones go through Python's integers.
+    The step is at most 2^-20 of both, so that what rounding adds to the sensitivity is below one part in a
+    million. Where the width would then exceed 2^55 steps, which is more than noise in 64 bits holds, the step
+    is up to 2^8 times coarser. Values up to 2^32 times the smaller of both keep their place in 53 bits;
+    larger ones, and wider noise, go through Python's integers.
     """
-    return Grid.for_scale(max(scale, _LEAST), bits=20)
-
-
-_LEAST = Fraction(1, 1 << 1054)  # below it the step would be no float; the finest then serves
+    return Grid.for_scale(max(min(width, share), min(width / (1 << 34), share * (1 << 8))), bits=20)
 
 
 def _snapped(grid: Grid, values: NDArray[np.float64]) -> NDArray[Any]:

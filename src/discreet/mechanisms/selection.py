@@ -13,12 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.additive import read_confidence
 from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.parameters import read_confidence, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.gaps import Utilities
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.exact import Real, count, positive
+from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import decimal
 
 T = TypeVar("T")
@@ -38,8 +38,8 @@ class Selection(Mechanism):
     sensitivity: Fraction
 
     def __init__(self, *, epsilon: Real, sensitivity: Real = 1) -> None:
-        object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
-        object.__setattr__(self, "sensitivity", positive("sensitivity", sensitivity))
+        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
+        object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
 
     @property
     def rate(self) -> Fraction:

@@ -10,13 +10,12 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import InvalidParameter
-from discreet.mechanisms.additive import read_confidence
 from discreet.mechanisms.mechanism import Mechanism, numbered
+from discreet.mechanisms.parameters import read_confidence, read_delta, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy, words64
 from discreet.noise.fixedpoint import exp_neg
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.exact import Real, count, exact, positive
+from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation
 
@@ -61,14 +60,8 @@ class Threshold(Mechanism):
         *,
         relation: Relation | str = Relation.ADD_REMOVE,
     ) -> None:
-        d = exact("delta", delta)
-        if not 0 < d < 1:
-            raise InvalidParameter(
-                f"delta must lie between 0 and 1, not {delta}.",
-                hint="without δ no key of a private table can be shown; declare the keys instead",
-            )
-        object.__setattr__(self, "epsilon", positive("epsilon", epsilon))
-        object.__setattr__(self, "delta", d)
+        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
+        object.__setattr__(self, "delta", read_delta(delta, hint=_NO_DELTA))
         object.__setattr__(self, "max_groups", count("max_groups", max_groups))
         object.__setattr__(self, "relation", Relation.parse(relation))
         object.__setattr__(self, "_turn", _turn(*self.per_group))
@@ -150,18 +143,14 @@ class Threshold(Mechanism):
         e, d = decimal(epsilon), decimal(delta)
         return numbered(
             repr(self),
-            f"Touched. Under {self.relation.value} one unit changes at most {self.touched} counts of "
-            "distinct "
+            f"Touched. Under {self.relation.value} one unit changes at most {self.touched} counts of distinct "
             f"units, each by 1; each group is given (ε, δ) = ({e}, {d}).",
-            "Bound. A group of n + 1 units may be kept at most as often as (ε, δ)-DP lets it differ from n "
-            "units: "
+            "Bound. A group of n + 1 units may differ from one of n only as (ε, δ)-DP allows: "
             "π(n + 1) ≤ e^ε π(n) + δ, and 1 − π(n) ≤ e^ε (1 − π(n + 1)) + δ.",
-            f"Optimum. Starting from π(0) = 0 both are met with equality in turn: π(1) = {d}, the first "
-            "bound binds "
-            f"up to n = {self._turn}, then the second, until π reaches 1.",
-            f"Sum. {self.touched} groups at ({e}, {d}) are ({decimal(self.epsilon)}, "
-            f"{decimal(self.delta)})-DP.",
-            f"Error. a group is kept with probability ½ from {self.kept_from(0.5)} units, with 95% from "
+            f"Optimum. From π(0) = 0 both are met with equality in turn: π(1) = {d}, the first binds up to "
+            f"n = {self._turn}, then the second, until π reaches 1.",
+            f"Sum. {self.touched} at ({e}, {d}) are ({decimal(self.epsilon)}, {decimal(self.delta)})-DP.",
+            f"Error. A group is kept with probability ½ from {self.kept_from(0.5)} units, with 95% from "
             f"{self.kept_from(0.95)}.",
         )
 
@@ -190,6 +179,7 @@ class Threshold(Mechanism):
 
 
 _WORD = (1 << 64) - 1
+_NO_DELTA = "take delta=1e-6; without δ no key of a private table can be shown: declare the keys instead"
 
 
 def _power(epsilon: Fraction, n: int, precision: int) -> tuple[Fraction, Fraction]:
@@ -231,7 +221,7 @@ def _first_binds(epsilon: Fraction, delta: Fraction, m: int) -> bool:
 def _enclosure(
     epsilon: Fraction, delta: Fraction, turn: int, n: int, precision: int
 ) -> tuple[Fraction, Fraction]:
-    """An interval around π(n) by the closed form, Theorem 1, from exp(−ε) to so many bits."""
+    """An interval around π(n) by its closed form, from exp(−ε) to so many bits."""
     low, high = _rising(epsilon, delta, min(n, turn), precision)
     if n > turn:  # 1 − π(turn + m) = q^m (1 − π(turn) + r) − r with r = δ/(e^ε − 1) = δq/(1 − q)
         q_low, q_high = _power(epsilon, 1, precision)

@@ -48,7 +48,7 @@ class Cells:
 
     Guarantee:
         Exact in law given ideal bits. Cells come from `Table`. Floats only compare V with f(x), and only when
-        they are 2^−36 apart, 16 times more than all roundings together if `numpy.exp` is right to 2^−40
+        they are 2^−36 apart, 8 times more than all roundings together if `numpy.exp` is right to 2^−40
         relative; else V and the place are extended bit by bit and compared by big integers. No value
         is cut off: one that int64 cannot hold raises OverflowError (below chance 2^−180 at scale 2^56).
 

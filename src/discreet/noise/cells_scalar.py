@@ -14,7 +14,7 @@ from discreet.noise.table_decay import Decay, bell, exponential
 _WORD = (1 << 64) - 1
 _CELLS = 16  # cells per unit of the standard law: a table so short that all of it stays in the cache
 _SQUARES = 2 * _CELLS * _CELLS
-_FAR = 1 << 20  # more than any cell that a table holds
+_FAR = 1 << 20  # farther than any cell in the table; a cell beyond has a chance below 2^−65000
 _MARGIN = 2.0**-36  # a float decides only if it is farther than this from the truth it is compared with
 
 
@@ -38,7 +38,7 @@ class Standard:
     scale. All proposals take the same work, and how many it takes does not depend on the accepted one.
 
     Guarantee:
-        Exact in law given ideal bits: the float comparison decides only outside a margin of 2^−36, 16 times
+        Exact in law given ideal bits: the float comparison decides only outside a margin of 2^−36, 8 times
         more than all roundings together if `math.exp` is right to 2^−40 relative; the rest is integers.
 
     References:
@@ -63,7 +63,7 @@ class Standard:
             at = (place >> digits - 53) * 2.0**-53
             exponent = (2 * cell + at) * at / _SQUARES if self._decay.power == 2 else at / _CELLS
             gap = math.exp(-exponent) - u * 2.0**-64
-            if -_MARGIN <= gap <= _MARGIN:
+            if -_MARGIN <= gap <= _MARGIN or cell >= _FAR:
                 height, lazy = LazyUniform(u, 64, rng), LazyUniform(place, digits, rng)
                 if self.accepts(cell, height, lazy):
                     return floor_lazily(scale, halves, cell, lazy), sign

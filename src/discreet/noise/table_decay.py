@@ -70,9 +70,9 @@ class Decay:
 
 def exponential(scale: Fraction) -> Decay:
     """exp(−x/scale), the shape of the Laplace law."""
-    return Decay(1 / scale, 1)
+    return Decay(Fraction(1) / scale, 1)
 
 
 def bell(sigma_squared: Fraction) -> Decay:
     """exp(−x²/2σ²), the shape of the Gaussian law."""
-    return Decay(1 / (2 * sigma_squared), 2)
+    return Decay(Fraction(1) / (2 * sigma_squared), 2)

@@ -156,8 +156,7 @@ class DiscreteLaplaceEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class GaussianEvent(Event):
-    """Gaussian noise of deviation σ on a vector that moves by at most μσ in ℓ2, continuous or rounded
-    afterwards.
+    """Gaussian noise of deviation σ on a vector that moves by at most μσ in ℓ2, rounded or not.
 
     References: Dong, Roth, Su 2019, Theorem 2.7, https://arxiv.org/abs/1905.02383; ρ = μ²/2 is Bun, Steinke
     2016, Proposition 1.6, https://arxiv.org/abs/1605.02065. Rounding is post-processing.

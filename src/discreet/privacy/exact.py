@@ -29,7 +29,9 @@ def exact(name: str, value: Real) -> Fraction:
     if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's too
         raise InvalidParameter(f"{name} must be a number, not {value}.")
     if isinstance(value, Fraction):
-        return value
+        return Fraction(
+            int(value.numerator), int(value.denominator)
+        )  # numpy's integers inside would wrap later
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidParameter(f"{name} must be a finite number, not {float(value)}.")

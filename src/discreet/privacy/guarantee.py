@@ -96,9 +96,9 @@ class Budget:
 
 
 def decimal(x: Fraction) -> str:
-    """A fraction as people write it: exact when short, else six significant digits."""
-    short = f"{float(x):.6g}"
-    return short if Fraction(short) == x or x.denominator > 10**6 else str(float(x))
+    """A fraction as people write it: exact when twelve digits say it, else six significant digits."""
+    exact_text = f"{float(x):.12g}"
+    return exact_text if Fraction(exact_text) == x else f"{float(x):.6g}"
 
 
 def _budget(epsilon: Fraction, delta: Fraction, per_query: Fraction) -> Budget:

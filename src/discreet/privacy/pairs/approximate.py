@@ -11,8 +11,7 @@ from discreet.privacy.pair import Curve, Pair
 
 @dataclass(frozen=True, slots=True)
 class ApproximatePair(Pair):
-    """Randomised response with a leak: P = (δ, (1−δ)p, (1−δ)(1−p), 0) and Q its mirror image, with p =
-    e^ε/(1+e^ε).
+    """Randomised response with a leak: P = (δ, (1−δ)p, (1−δ)(1−p), 0), Q its mirror, p = e^ε/(1+e^ε).
 
     References: Kairouz, Oh, Viswanath 2015, Theorem 3.2, https://arxiv.org/abs/1311.0776
     """

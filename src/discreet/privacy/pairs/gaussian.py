@@ -19,7 +19,7 @@ _MOST = (
     1000.0  # a μ beyond it is taken to be no privacy at all: there a = ε/μ − μ/2 would cancel beyond ACCURACY
 )
 _MOST_DISCRETE = 16.0
-_WIDE = 256.0  # from this σ on sums over the integers are integrals, corrected by Euler and Maclaurin
+_WIDE = 320.0  # from this σ on sums over the integers are integrals, corrected by Euler and Maclaurin
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def _mills_difference(a: Curve, mu: float) -> Curve:
 
 
 def _discrete_narrow(epsilon: Curve, s: float, sigma: float) -> Curve:
-    """By a table of partial sums, for σ < 256; see docs/proofs/pairs.md, "Discrete Gaussian".
+    """By a table of partial sums, for σ < 320; see docs/proofs/pairs.md, "Discrete Gaussian".
 
     With p the mass function, j = −k, ℓ_j = (s² + 2js)/2σ² and R(j) = Σ_{t≥0} p(j+t)/p(j), the curve falls
     between two losses ℓ_{j−1} < ε ≤ ℓ_j like D_j + p(j)R(j+s)(1 − e^(ε−ℓ_j)), where D_j = (1 − e^(−s/σ²))
@@ -167,8 +167,7 @@ def _tail_ratio(j: Curve, sigma: float) -> Curve:
 
 
 def _discrete_wide(epsilon: Curve, s: float, sigma: float) -> Curve:
-    """For σ ≥ 256, where R(j) = σM(a) + E(a) with a = j/σ and E by Euler and Maclaurin up to the fifth
-    derivative.
+    """For σ ≥ 320, where R(j) = σM(a) + E(a), a = j/σ, with E by Euler and Maclaurin.
 
     With b = a + s/σ the curve is p(j){σ(M(a) − M(b)) + E(a) − E(b) + (1 − e^(ε−ℓ_j))R(j+s)}; the first
     neglected term of E is a⁷/(1209600 σ⁷), below 1e-11 of the rest.

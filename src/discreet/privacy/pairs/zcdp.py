@@ -46,4 +46,4 @@ class ZCDPPair(Pair):
             low, high = np.where(right, low, s), np.where(right, s, high)
         s = (low + high) / 2
         log_alpha = np.logaddexp(0.0, s)
-        return np.exp(s) * ((1 + np.exp(s)) * self.rho - epsilon + (s - log_alpha)) - log_alpha
+        return np.exp(s) * ((1 + np.exp(s)) * self.rho - epsilon - np.logaddexp(0.0, -s)) - log_alpha

@@ -1,0 +1,75 @@
+"""The public parameters of mechanisms, checked at the door and exact from then on."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from discreet.errors import InvalidParameter
+from discreet.privacy.exact import Real, count, exact, positive
+from discreet.privacy.guarantee import decimal
+
+_LARGEST = Fraction(10**24)
+_SMALLEST_DELTA = Fraction(1, 10**280)  # below it a float bound of a tail says nothing
+_LEAST_DOUBT = Fraction(1, 10**280)  # the same for 1 − confidence
+
+
+def read_size(name: str, value: Real) -> Fraction:
+    """An ε, a sensitivity or a width of noise: between 1e-24 and 1e24, so that reports of it fit in floats."""
+    x = positive(name, value)
+    if not 1 / _LARGEST <= x <= _LARGEST:
+        raise InvalidParameter(
+            f"{name} must lie between 1e-24 and 1e24.", hint="use other units for the value"
+        )
+    return x
+
+
+def read_whole(name: str, value: Real) -> Fraction:
+    """A size that must be an integer."""
+    x = read_size(name, value)
+    if x.denominator != 1:
+        raise InvalidParameter(
+            f"{name} must be an integer, since the values are, not {value}.",
+            hint="use Laplace for numbers that are not integers, PermuteAndFlip for such utilities",
+        )
+    return x
+
+
+def read_dimension(value: int | None) -> int | None:
+    """How many numbers an array holds; None where it has not been said."""
+    return None if value is None else count("dimension", value)
+
+
+def read_delta(value: Real, *, hint: str) -> Fraction:
+    """A δ strictly between 0 and 1."""
+    d = exact("delta", value)
+    if not 0 < d < 1:
+        raise InvalidParameter(f"delta must lie between 0 and 1, not {value}.", hint=hint)
+    if d < _SMALLEST_DELTA:
+        raise InvalidParameter("delta must be at least 1e-280.", hint=hint)
+    return d
+
+
+def read_guarantee(
+    name: str, epsilon: Real | None, delta: Real | None, sigma: Real | None
+) -> tuple[Fraction, Fraction] | None:
+    """(ε, δ) as asked, or None where σ was given instead."""
+    if sigma is not None:
+        if epsilon is not None or delta is not None:
+            raise InvalidParameter("give either epsilon and delta, or sigma.", hint=f"{name}(sigma=2)")
+        return None
+    if epsilon is None or delta is None:
+        raise InvalidParameter(
+            f"{name} needs epsilon and delta, or sigma.",
+            hint=f"{name}(epsilon=0.5, delta=1e-6); without δ use Laplace",
+        )
+    return read_size("epsilon", epsilon), read_delta(delta, hint="take delta=1e-6; without δ use Laplace")
+
+
+def read_confidence(confidence: Real) -> Fraction:
+    """A confidence strictly between 0 and 1."""
+    c = exact("confidence", confidence)
+    if not 0 < c < 1 or 1 - c < _LEAST_DOUBT:
+        raise InvalidParameter(
+            f"confidence must lie between 0 and 1, not {decimal(c)}.", hint="confidence=0.95"
+        )
+    return c

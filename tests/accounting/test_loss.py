@@ -1,0 +1,189 @@
+from __future__ import annotations
+
+import copy
+import math
+import pickle
+from decimal import Decimal
+from fractions import Fraction as F
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet import accounting
+from discreet.accounting import PrivacyLoss
+from discreet.errors import InvalidParameter
+from discreet.privacy.event import Composed, GaussianEvent, LaplaceEvent
+from discreet.privacy.guarantee import Approximate
+from tests.privacy import curves
+
+
+def test_pure_losses_add_up_exactly_and_print_as_written() -> None:
+    loss = accounting.pure(0.1) * 3
+    assert loss.pure == F(3, 10)
+    assert loss.guarantee() == Approximate(F(3, 10))
+    assert loss.epsilon() == 0.3
+    assert loss.delta(0.3) == 0.0
+    assert repr(loss) == "PrivacyLoss: ε = 0.3 (pure)"
+
+
+def test_an_approximate_loss_adds_both_parts_exactly() -> None:
+    loss = accounting.approximate(0.1, 1e-7) * 3
+    assert loss.failure == F(3, 10**7)
+    assert loss.pure is None
+    assert loss.guarantee(3e-7) == Approximate(F(3, 10), F(3, 10**7))
+    assert loss.delta(0.3) == 3e-7
+    assert repr(loss) == "PrivacyLoss: ε = 0.3, δ = 3e-07"
+
+
+def test_nothing_costs_nothing() -> None:
+    nothing = PrivacyLoss(Composed())
+    assert (nothing.epsilon(), nothing.delta(0), nothing.pure, nothing.rho) == (0.0, 0.0, F(0), F(0))
+    assert nothing + accounting.pure(1) == accounting.pure(1)
+    assert accounting.gaussian(1) * 0 == nothing
+
+
+def test_gaussians_have_no_pure_epsilon_and_say_so() -> None:
+    for loss in (accounting.gaussian(1), accounting.zcdp(0.1), accounting.gdp(1) + accounting.pure(1)):
+        with pytest.raises(InvalidParameter, match="no pure ε") as caught:
+            loss.epsilon()
+        assert "epsilon(delta=1e-6)" in caught.value.hint
+
+
+def test_a_delta_below_what_is_spent_apart_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="1e-06 of δ is spent apart"):
+        (accounting.gaussian(1) + accounting.approximate(0, 1e-6)).epsilon(1e-7)
+    with pytest.raises(InvalidParameter, match="no pure ε"):  # nothing is left for the conversion
+        (accounting.gaussian(1) + accounting.approximate(0, 1e-6)).epsilon(1e-6)
+
+
+def test_each_theorem_is_used_where_it_is_the_best() -> None:
+    d = 1e-6
+    # Gaussian: the closed form of the total μ.
+    assert accounting.gaussian(10).__mul__(100).epsilon(d) == pytest.approx(
+        accounting.gdp(1).epsilon(d), rel=1e-12
+    )
+    # Long and pure: zCDP beats the sum.
+    long = accounting.pure(0.01) * 1000
+    assert long.epsilon(d) < 0.5 * float(long.pure or 0)
+    assert long.epsilon(d) == pytest.approx(accounting.zcdp(0.05).epsilon(d), rel=1e-9)
+    # Short and pure: numeric beats both.
+    short = accounting.pure(0.05) * 20
+    assert short.epsilon(d) < 0.99
+    assert curves.composed_response(F(1, 20), 20, short.epsilon(d)) <= F(1, 10**6)
+    # One large pure use beside a little Gaussian noise: sum of the two theorems.
+    mixed = accounting.pure(15) + accounting.gaussian(100) * 100
+    assert mixed.epsilon(d) < 15 + accounting.gdp(0.1).epsilon(d) + 1e-9
+
+
+def test_mixed_losses_are_never_below_their_parts() -> None:
+    a, b = accounting.laplace(3) * 2, accounting.gaussian(4) * 3
+    for d in (1e-3, 1e-9):
+        assert max(a.epsilon(d), b.epsilon(d)) <= (a + b).epsilon(d) <= a.epsilon() + b.epsilon(d) + 1e-9
+    for e in (0.1, 1.0):
+        assert max(a.delta(e), b.delta(e)) <= (a + b).delta(e) <= 1.0
+
+
+def test_a_laplace_and_a_gaussian_together_are_their_product_law() -> None:
+    # The truth: δ(ε) = E over the Laplace loss L of the Gaussian curve at ε − L, by quadrature.
+    import mpmath
+
+    loss = PrivacyLoss(Composed([LaplaceEvent(F(1, 2)), GaussianEvent(F(1, 4))]))
+    with mpmath.workdps(25):
+
+        def gauss(x: Any) -> Any:
+            mu = mpmath.mpf(1) / 2
+            return mpmath.ncdf(mu / 2 - x / mu) - mpmath.exp(x) * mpmath.ncdf(-mu / 2 - x / mu)
+
+        def middle(l: Any, e: float) -> Any:
+            return mpmath.exp((l - r) / 2) / 4 * gauss(e - l)
+
+        r = mpmath.mpf(1) / 2
+        for e in (0.2, 1.0, 2.5):
+            # P(L = r) = 1/2, P(L = −r) = e^−r/2, and in between the density e^((l−r)/2)/4.
+            inside = mpmath.quad(partial(middle, e=e), [-r, 0, r])
+            true = gauss(e - r) / 2 + mpmath.exp(-r) / 2 * gauss(e + r) + inside
+            assert true <= loss.delta(e) <= true * (1 + mpmath.mpf("1e-4"))
+
+
+def test_huge_counts_are_counted_and_not_enumerated() -> None:
+    loss = accounting.gaussian(10**6) * 10**12
+    assert loss.rho == F(1, 2)
+    assert loss.epsilon(1e-6) == pytest.approx(accounting.gdp(1).epsilon(1e-6), rel=1e-12)
+    assert (accounting.pure(1e-9) * 10**9).epsilon() == 1.0
+
+
+def test_equal_losses_are_equal_however_they_came_about() -> None:
+    a, b = accounting.pure(1), accounting.gaussian(2)
+    assert a + b == b + a
+    assert hash(a + b + b) == hash(2 * b + a)
+    assert pickle.loads(pickle.dumps(a + b)) == copy.deepcopy(a + b) == a + b
+
+
+def test_a_loss_says_in_words_what_it_is() -> None:
+    assert repr(accounting.gaussian(2)) == "PrivacyLoss: μ = 0.5 (Gaussian)"
+    assert repr(accounting.zcdp("1/8")) == "PrivacyLoss: ρ = 0.125 (zCDP)"
+    assert repr(accounting.zcdp("1/8") + accounting.approximate(0, 1e-6)) == (
+        "PrivacyLoss: ρ = 0.125 (zCDP, apart from δ = 1e-06)"
+    )
+
+
+def test_the_constructors_mean_their_events() -> None:
+    assert accounting.laplace(scale=2, sensitivity=3).pure == F(3, 2)
+    assert accounting.gaussian(0.5).mu_squared == 4
+    assert accounting.gdp("1/2").mu_squared == F(1, 4)
+    assert accounting.discrete_laplace(4, 2).pure == F(1, 2)
+    assert accounting.discrete_gaussian(10).rho == F(1, 200)
+    assert accounting.approximate(1, 0.5).failure == F(1, 2)
+
+
+NOT_NUMBERS: list[Any] = [math.nan, math.inf, True, np.True_, None, "x", "1e999999999", Decimal("NaN"), [1]]
+
+
+@pytest.mark.parametrize("bad", [*NOT_NUMBERS, -1])
+def test_bad_parameters_are_refused_by_every_constructor(bad: Any) -> None:
+    makers: list[Any] = [
+        accounting.pure,
+        accounting.zcdp,
+        accounting.gdp,
+        accounting.laplace,
+        accounting.gaussian,
+        accounting.discrete_laplace,
+        accounting.discrete_gaussian,
+        lambda x: accounting.approximate(x, 0),
+        lambda x: accounting.approximate(1, x),
+        lambda x: accounting.laplace(1, x),
+        lambda x: accounting.discrete_laplace(1, x),
+        lambda x: accounting.discrete_gaussian(1, x),
+    ]
+    for make in makers:
+        with pytest.raises(InvalidParameter):
+            make(bad)
+
+
+def test_a_scale_of_zero_is_refused() -> None:
+    for make in (
+        accounting.laplace,
+        accounting.gaussian,
+        accounting.discrete_laplace,
+        accounting.discrete_gaussian,
+    ):
+        with pytest.raises(InvalidParameter, match="above 0"):
+            make(0)
+
+
+@pytest.mark.parametrize("bad", [*NOT_NUMBERS, -1e-9])
+def test_bad_questions_are_refused(bad: Any) -> None:
+    loss = accounting.gaussian(1)
+    for ask in (loss.epsilon, loss.delta, loss.guarantee):
+        with pytest.raises(InvalidParameter):
+            ask(bad)
+    with pytest.raises(InvalidParameter):
+        loss.epsilon(1)
+
+
+@pytest.mark.parametrize("bad", [-1, 1.5, True, "2", None])
+def test_a_loss_is_multiplied_by_counts_only(bad: Any) -> None:
+    with pytest.raises(InvalidParameter):
+        accounting.pure(1) * bad
