@@ -171,20 +171,16 @@ class Release:
         return f"± is a 95 % interval; {paid}"
 
     def _shown(self) -> tuple[list[str], list[list[str | None]]]:
-        """The columns and cells of the printed table, each numeric column with its ± beside it."""
-        names: list[str] = []
-        cells: list[list[str | None]] = [[] for _ in self._selected[:SHOWN_ROWS]]
-        for j, name in enumerate(self.columns):
-            intervals = self.interval(name)[:SHOWN_ROWS]
-            values = [values[j] for _, values in self._selected[:SHOWN_ROWS]]
-            uncertain = any(i is not None and i[0] != i[1] for i in intervals)
-            names += [name, "±"] if uncertain else [name]
-            for row, value, interval in zip(cells, values, intervals, strict=True):
-                half = None if interval is None else _half(value, interval)
-                row.append(_number(value, half))
-                if uncertain:
-                    row.append("" if half is None else _number(half, half))
-        return names, cells
+        """The columns and cells of the printed table, each uncertain number with its ±."""
+        from discreet.table import measured
+
+        shown = self._selected[:SHOWN_ROWS]
+        intervals = [self.interval(name)[:SHOWN_ROWS] for name in self.columns]
+        cells = [
+            [measured(v, intervals[j][i]) for j, v in enumerate(values)]
+            for i, (_, values) in enumerate(shown)
+        ]
+        return self.columns, cells
 
 
 def _selected(plan: Plan, table: NoisyTable) -> list[tuple[int, tuple[Any, ...]]]:
@@ -229,28 +225,6 @@ def _truncation_notes(plan: Plan, reports: Sequence[int]) -> list[str]:
             f"about {rows:,} ± {width[1]:,} have more than {unit.max_rows} rows in one group."
         )
     ]
-
-
-def _half(value: Any, interval: tuple[float, float]) -> float:
-    """The larger of the two distances: what may be written as ± without claiming too much."""
-    centre = float(value) if isinstance(value, int | float) else (interval[0] + interval[1]) / 2
-    return max(interval[1] - centre, centre - interval[0])
-
-
-def _number(value: Any, half: float | None) -> str | None:
-    """A value with the digits that its uncertainty leaves meaningful."""
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
-    if isinstance(value, int) or (value == int(value) and abs(value) < 1e15 and (half is None or half >= 10)):
-        return f"{int(value):,}"
-    if half is None or half != half or half in (0.0, float("inf")):
-        return f"{value:,.6g}"
-    digits = 0
-    while half < 10 and digits < 12:
-        half, digits = half * 10, digits + 1
-    return f"{value:,.{digits}f}"
 
 
 def _stored(value: Scalar) -> Any:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -118,7 +119,7 @@ class Session:
         self._backend = backend
         self._tables = tuple(tables)
         self._version = version
-        self._drawing = threading.Lock()
+        self._locks: dict[str, threading.Lock] = {}
 
     @property
     def tables(self) -> list[str]:
@@ -228,6 +229,14 @@ class Session:
     def __repr__(self) -> str:
         left = self._account.remaining
         return f"Session(tables={', '.join(self.tables)}; population={self.population!r}; remaining={left!r})"
+
+    @contextmanager
+    def _asking(self, identity: str) -> Iterator[None]:
+        """One thread at a time asks a question; another that asks the same waits, and gets the stored answer free."""
+        with self._locks.setdefault(
+            identity, threading.Lock()
+        ):  # setdefault on a dict is one step for threads
+            yield
 
     def _measure(self, plan: Plan, parameters: dict[str, int]) -> NoisyTable:
         """Runs the plan and adds the noise; from here on nothing may depend on the data but the noisy table."""

@@ -115,7 +115,7 @@ def test_derived_columns_are_covered(expression: str) -> None:
 
 def test_the_coverage_test_refuses_intervals_for_too_little_noise() -> None:
     sql = "SELECT COUNT(*) AS n FROM visits"
-    narrow: list[Additive] = [DiscreteLaplaceNoise(Fraction(8))]  # the plan's scale is 10
+    narrow: list[Additive] = [DiscreteLaplaceNoise(Fraction(5))]  # the plan's scale is 10
     assert coverage(sql, "n", [500], noises=narrow) < fewest(LEVEL)
 
 

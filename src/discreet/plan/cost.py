@@ -64,14 +64,14 @@ def sensitivity_of(
         return Sensitivity(k, most)
     width = high - low
     reach = 2 * k if groups is None else min(2 * k, groups)
-    # j groups are shared by the old and the new rows; each has up to k − j more of its own, room allowing.
-    shared = [j for j in range(k + 1) if groups is None or j <= groups]
-    alone = {j: min(2 * (k - j), reach - j if groups is not None else 2 * (k - j)) for j in shared}
+    # Old and new rows share j groups, and 2(k − j) more have one of the two. At least `least` are shared where room is
+    # short. As width lies between most and 2·most, ℓ1 is greatest there; ℓ2 there or where all are shared.
+    least = 2 * k - reach
     return Sensitivity(
         reach,
         width,
-        l1=max(j * width + alone[j] * most for j in shared),
-        l2_squared=max(j * width**2 + alone[j] * most**2 for j in shared),
+        l1=least * width + 2 * (k - least) * most,
+        l2_squared=max(least * width**2 + 2 * (k - least) * most**2, k * width**2),
     )
 
 
@@ -125,7 +125,9 @@ def _noises(
     n = len(sensitivities)
     if kind is Kind.GAUSSIAN:
         mu_squared = mu_squared_for(epsilon, delta)
-        return tuple(RoundedGaussianNoise(_root_above(s.l2_squared * n / mu_squared)) for s in sensitivities)
+        return tuple(
+            RoundedGaussianNoise(_root_above(max(s.l2_squared, 1) * n / mu_squared)) for s in sensitivities
+        )
     pure = [Fraction(max(s.l1, 1) * n) / epsilon for s in sensitivities]
     factor = _composed_factor(sensitivities, pure, epsilon, delta)
     return tuple(DiscreteLaplaceNoise(b * factor) for b in pure)

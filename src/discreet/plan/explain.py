@@ -92,21 +92,20 @@ def _column(i: int, measure: Measure, s: Sensitivity, noise: Additive, plan: Pla
         f"Column {i}: {measure.word}{step}.",
         f"  One unit adds to each group an integer in [{low}, {high}],",
         f"  so Δ₀ = {s.l0}, Δ∞ = {s.linf}, Δ₁ = {s.l1}, Δ₂² = {s.l2_squared}.",
-        f"  {_law(noise, s)}",
+        f"  {_law(noise, s, measure.step)}",
     ]
 
 
-def _law(noise: Additive, s: Sensitivity) -> str:
+def _law(noise: Additive, s: Sensitivity, step: Fraction) -> str:
     if isinstance(noise, DiscreteLaplaceNoise):
-        b = float(noise.scale)
         return (
-            f"Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {b:,.6g}: "
+            f"Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {_size(noise.scale, step)}: "
             f"densities of neighbours differ by at most exp(Δ₁/b) = exp({decimal(s.l1 / noise.scale)})."
         )
     if isinstance(noise, RoundedGaussianNoise):
         mu_squared = s.l2_squared / noise.sigma**2
         return (
-            f"Gaussian noise, rounded to the integers, with σ = {float(noise.sigma):,.6g}: "
+            f"Gaussian noise, rounded to the integers, with σ = {_size(noise.sigma, step)}: "
             f"μ-GDP with μ = Δ₂/σ = {float(mu_squared) ** 0.5:.6g}."
         )
     return repr(noise)
@@ -119,6 +118,12 @@ def _composition(plan: Plan) -> str:
     if a.guarantee.delta and a.threshold is None:
         return "numerical, from the dominating pairs of all columns"
     return "ε and δ add up"
+
+
+def _size(scale: Fraction, step: Fraction) -> str:
+    """A scale in grid steps, and in the column's own units where these differ."""
+    steps = f"{float(scale):,.6g}"
+    return steps if step == 1 else f"{steps} steps, {float(scale * step):,.6g} in the column's own units"
 
 
 def _words(epsilon: Fraction, delta: Fraction) -> str:

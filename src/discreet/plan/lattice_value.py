@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -90,9 +90,15 @@ def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
             return _fact_range(facts.get(name))
         case Literal(value, _) if isinstance(value, bool | int | float):
             return (Fraction(value), Fraction(value))
+        case Call("as bigint" | "as double", (inner,), _) if inner.type is Type.BOOL:
+            return (0, 1)
+        case Call("coalesce", args, _):
+            return _hull(args, facts)
+        case Call("case", args, _):
+            return _hull((*args[1::2], args[-1]), facts)
+        case Call("least" | "greatest" as name, args, _):
+            return _extreme(name, args, facts)
         case Call(name, args, _):
-            if len(args) == 1 and args[0].type is Type.BOOL and expr.type in (Type.INT, Type.REAL):
-                return (0, 1)
             bounds = FUNCTIONS[name].bounds
             return EVERYTHING if bounds is None else bounds([range_of(a, facts) for a in args])
         case _:
@@ -100,6 +106,36 @@ def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
 
 
 _FINEST = 1000  # both the step and its inverse stay floats
+
+
+def _hull(args: Sequence[Expr], facts: Mapping[str, Fact]) -> Interval:
+    """What holds whichever of them is taken; NULL is no number, so it widens nothing."""
+    ranges = [range_of(a, facts) for a in args if not _is_null(a)]
+    return (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else (0, 0)
+
+
+def _extreme(name: str, args: Sequence[Expr], facts: Mapping[str, Fact]) -> Interval:
+    """LEAST and GREATEST pass over NULL, so that only what is never NULL bounds them from both sides."""
+    low, high = _hull(args, facts)
+    sure = [range_of(a, facts) for a in args if _never_null(a)]
+    if sure and name == "least":
+        return low, min(r[1] for r in sure)
+    return (max(r[0] for r in sure), high) if sure else (low, high)
+
+
+def _never_null(expr: Expr) -> bool:
+    match expr:
+        case Literal(value, _):
+            return value is not None
+        case Call("coalesce" | "least" | "greatest", args, _):
+            return any(_never_null(a) for a in args)
+        case _:
+            return False
+
+
+def _is_null(expr: Expr) -> bool:
+    """The constant NULL, read as a number or not."""
+    return isinstance(expr, Literal) and expr.value is None
 
 
 def _fact_range(fact: Fact | None) -> Interval:

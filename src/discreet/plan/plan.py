@@ -129,6 +129,11 @@ class Plan:
 
     __repr__ = __str__
 
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        return f"<pre>{escape(str(self))}</pre>"
+
 
 def make_plan(
     sql: str,

@@ -15,9 +15,9 @@ LONGEST = 50_000
 
 
 def finite(expr: Expr) -> str:
-    """The expression with NaN and infinity read as NULL."""
+    """The expression with NaN, infinity, and dates beyond the years 1 to 9999 read as NULL."""
     text, fragile = _write(expr)
-    return _guard(text) if fragile else text
+    return _guard(text, expr.type) if fragile else text
 
 
 def raw(expr: Expr) -> str:
@@ -49,24 +49,36 @@ def _write(expr: Expr) -> tuple[str, bool]:
     """The text, and whether it may be NaN or infinite."""
     match expr:
         case Column(name, kind):
-            return f"s.{quoted(name)}", kind is Type.REAL
+            return f"s.{quoted(name)}", kind in _GUARDS
         case Literal(value, kind):
             return constant(value, kind), False
         case Call(name, args, kind):
             function = FUNCTIONS[name]
             written = [_write(a) for a in args]
-            texts = [_guard(t) if fragile and not function.stubborn else t for t, fragile in written]
+            texts = [
+                _guard(t, a.type) if fragile and not function.stubborn else t
+                for a, (t, fragile) in zip(args, written, strict=True)
+            ]
             text = function.sql(texts, [a.type or Type.TEXT for a in args])
             if len(text) > LONGEST:
                 raise UnsupportedQuery(
                     "An expression is too deeply nested to be guarded.", hint="write it flatter"
                 )
-            return text, kind is Type.REAL and (
+            return text, kind in _GUARDS and (
                 function.fragile or (function.stubborn and any(f for _, f in written))
             )
         case _:
             raise TypeError(f"{type(expr).__name__} is not a row-level expression")
 
 
-def _guard(text: str) -> str:
-    return f"CASE WHEN isfinite({text}) THEN {text} END"
+def _guard(text: str, kind: Type | None) -> str:
+    return f"CASE WHEN {_GUARDS[kind].format(text)} THEN {text} END"
+
+
+# Python has no infinite date and none beyond the year 9999: two keys of the database would become one of the answer.
+_GUARDS: dict[Type | None, str] = {
+    Type.REAL: "isfinite({0})",
+    Type.DATE: "{0} BETWEEN CAST('0001-01-01' AS DATE) AND CAST('9999-12-31' AS DATE)",
+    Type.TIMESTAMP: "{0} BETWEEN CAST('0001-01-01 00:00:00' AS TIMESTAMP) AND "
+    "CAST('9999-12-31 23:59:59.999999' AS TIMESTAMP)",
+}

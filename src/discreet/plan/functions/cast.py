@@ -23,7 +23,7 @@ def _cast(target: Type) -> Function:
         lambda args, _: f"TRY_CAST({args[0]} AS {target.value})",
         lambda x: _read(x, target),
         bounds if target.is_number else None,
-        fragile=target is Type.REAL,
+        fragile=target in (Type.REAL, Type.DATE, Type.TIMESTAMP),
     )
 
 

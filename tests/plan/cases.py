@@ -1,0 +1,143 @@
+"""The reference's cases, asked of the real engine: planned, run by DuckDB, read as exact integers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import Any
+
+import duckdb
+
+from discreet.plan.plan import Plan, make_plan
+from discreet.plan.schema import Fact, Range, TableSchema, Values
+from discreet.plan.types import Type
+from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.run import exact_cells
+from discreet.testing import Cells, CountUnits, Key, OnLattice, Order, Row, Value, bounded_cells
+from discreet.testing.reference_sql import table_sql
+from discreet.testing.reference_values import Kind
+from discreet.testing.strategies import SCHEMA, TABLE, Case
+
+SECRET = 0x9E3779B97F4A7C15
+"""The account's key in these tests."""
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """A DuckDB with one small table in it, which runs a plan's SQL as the backend does."""
+
+    connection: duckdb.DuckDBPyConnection
+
+    @classmethod
+    def open(cls) -> Engine:
+        """An empty one; it can be filled again and again."""
+        connection = duckdb.connect(":memory:")
+        connection.execute("SET threads = 1")
+        return cls(connection)
+
+    def fill(self, rows: Sequence[Row], schema: Mapping[str, Kind] = SCHEMA) -> None:
+        """Replaces the table by these rows."""
+        for statement in table_sql(TABLE, schema, rows):
+            self.connection.execute(statement)
+
+    def run(self, sql: str) -> list[tuple[Any, ...]]:
+        """Runs SQL with the secret, where it has one."""
+        return self.connection.execute(sql, {"secret": SECRET} if "$secret" in sql else {}).fetchall()
+
+    def cells(self, plan: Plan, rows: Sequence[Row], schema: Mapping[str, Kind] = SCHEMA) -> Cells:
+        """The exact bounded integers of the plan on these rows; where groups are private, the units come last."""
+        self.fill(rows, schema)
+        return {k: tuple(c) for k, c in exact_cells(plan, self.run).items()}
+
+    def order(self, plan: Plan) -> Order:
+        """The order of a unit's groups that the plan's own hash gives to the table's units; 0 where none ranks."""
+        if "$secret" not in plan.sql:
+            return lambda _unit, _key: 0
+        hashes = self._hashes(plan)
+        return lambda unit, key: hashes[unit, key]
+
+    def _hashes(self, plan: Plan) -> dict[tuple[Value, Key], int]:
+        keys = plan.question.keys
+        names = [f"g{i}" for i in range(len(keys.exprs))]
+        stages, bounded = plan.sql.split(',\n"unit bounded" AS')
+        start = bounded.index("ORDER BY ") + len("ORDER BY ")
+        hashed = bounded[start : bounded.index("$secret)", start) + len("$secret)")]
+        found: dict[tuple[Value, Key], int] = {}
+        for unit, *key, value in self.run(
+            f'{stages}\nSELECT u, {", ".join(names)}, {hashed} FROM "unit groups"'
+        ):
+            found[unit, _key(key, keys.lists)] = value
+        return found
+
+
+def schema_of(case: Case, relation: Relation = Relation.ADD_REMOVE) -> TableSchema:
+    """The case's table as its owner declares it."""
+    unit = PrivacyUnit.row() if case.unit is None else PrivacyUnit(case.unit, case.max_groups, case.max_rows)
+    return TableSchema(
+        TABLE, {n: Type(k.value) for n, k in SCHEMA.items()}, facts_of(case.columns), unit, relation
+    )
+
+
+def facts_of(columns: Mapping[str, tuple[Any, ...]]) -> dict[str, Fact]:
+    """Declarations as the owner writes them."""
+    return {n: Range(*d[1:]) if d[0] == "range" else Values(*d[1]) for n, d in columns.items()}
+
+
+def plan_of(case: Case, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Plan:
+    """The plan of a case."""
+    options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6", **asked}
+    return make_plan(case.sql, [schema_of(case, relation)], **options)
+
+
+def grid_exponent(m: OnLattice) -> int:
+    """The least j with |bound| at most 2^(30 + j): written anew, not taken from the engine."""
+    bound = max(abs(m.low), abs(m.high))
+    if m.expression.kind is Kind.INT or bound == 0:
+        return 0
+    return next(j for j in range(-1000, 1000) if bound <= Fraction(2) ** (30 + j))
+
+
+def reference_cells(case: Case, plan: Plan, order: Order) -> Cells:
+    """What the referee says; its columns in the plan's order, and the number of units last where groups are private."""
+    question = case.question.on_lattice(grid_exponent)
+    if question.groups is None:
+        question = replace(question, measures=(*question.measures, CountUnits()))
+    return bounded_cells(case.rows, question, order)
+
+
+def columns_of(case: Case, plan: Plan) -> list[tuple[int, ...]]:
+    """For each measure of the case, the places of its integer columns among the plan's."""
+    from discreet.plan.expr import Mean, Measured
+
+    places: list[tuple[int, ...]] = []
+    for _, e in plan.question.outer.columns[len(case.question.keys) :]:
+        if isinstance(e, Mean):
+            places.append((e.numerator.index, e.denominator.index))
+        else:
+            assert isinstance(e, Measured)
+            places.append((e.index,))
+    return places
+
+
+def in_reference_order(cells: Cells, case: Case, plan: Plan) -> Cells:
+    """The engine's cells with the columns as the reference has them."""
+    places = [i for columns in columns_of(case, plan) for i in columns]
+    if plan.question.keys.lists is None:
+        places.append(len(plan.question.measures))
+    keys = key_places(case, plan)
+    return {tuple(k[i] for i in keys): tuple(c[i] for i in places) for k, c in cells.items()}
+
+
+def key_places(case: Case, plan: Plan) -> list[int]:
+    """For each key of the case, its place among the plan's."""
+    from discreet.plan.expr import Key as KeyOf
+
+    shown = [e for _, e in plan.question.outer.columns[: len(case.question.keys)]]
+    return [e.index for e in shown if isinstance(e, KeyOf)]
+
+
+def _key(key: Sequence[Any], lists: Sequence[Sequence[Value]] | None) -> Key:
+    if lists is not None:
+        return tuple(values[i] for values, i in zip(lists, key, strict=True))
+    return tuple(v + 0.0 if isinstance(v, float) else v for v in key)
