@@ -8,9 +8,10 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import InvalidParameter, MissingBounds, UnknownColumn
+from discreet.errors import InvalidParameter, LedgerError, MissingBounds, UnknownColumn
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
@@ -67,15 +68,17 @@ def connect(
     from discreet.backends.duckdb import DuckDB
     from discreet.ledger.ledger import Ledger
 
-    who = _unit(unit)
+    who, facts, place = _unit(unit), columns or {}, _place(ledger)
     wanted = None if relation is None else Relation.parse(relation)
-    _check_texts(population=population, version=version)
+    _check_given(columns=facts, budget=budget, population=population, version=version)
     backend = DuckDB(source, names=names)
     try:
-        shapes = {t: backend.discover(t) for t in backend.tables}
         whose = population if population is not None else _only_table(backend.tables)
-        _check_columns(who, shapes, columns or {})
-        book = Ledger.open(_place(ledger))
+        known = _pinned(place, whose, backend.tables)
+        ids = () if who.column is None else (who.column,)
+        shapes = {t: known[t] if t in known else backend.discover(t, ids) for t in backend.tables}
+        _check_columns(who, shapes, facts)
+        book = Ledger.open(place)
     except BaseException:
         backend.close()
         raise
@@ -87,7 +90,7 @@ def connect(
             _check_unit(name, kept["unit"], who)
             pinned = Pinned.from_json(kept)
             backend.attach(name, pinned)
-            tables.append(_schema(name, pinned, who, columns or {}, account.relation))
+            tables.append(_schema(name, pinned, who, facts, account.relation))
         return Session(book, account, backend, tables, version)
     except BaseException:
         book.close()
@@ -199,21 +202,11 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        from discreet.release import NoisyTable, Release
-
         plan = self.plan(sql, epsilon=epsilon, delta=delta, noise=noise, truncation=truncation)
-        if not fresh:
-            kept = self._account.find(plan.identity)
-            if kept is not None:
-                return Release(
-                    plan, NoisyTable.from_json(kept), charged=Approximate(Fraction(0)), stored=True
-                )
-        parameters = self._parameters(plan)
-        self._backend.rehearse(plan.sql, parameters)
-        entry = self._account.charge(plan.identity, plan.charge, note=self._note(plan))
-        table = self._measure(plan, parameters)
-        self._account.store(plan.identity, entry.seq, table.to_json())
-        return Release(plan, table, charged=plan.allocation.guarantee, stored=False)
+        if fresh:
+            return self._ask(plan)
+        with self._asking(plan.identity):
+            return self._stored(plan) or self._ask(plan)
 
     def close(self) -> None:
         """Closes the database and the ledger."""
@@ -227,8 +220,11 @@ class Session:
         self.close()
 
     def __repr__(self) -> str:
-        left = self._account.remaining
-        return f"Session(tables={', '.join(self.tables)}; population={self.population!r}; remaining={left!r})"
+        try:
+            left = repr(self._account.remaining)
+        except LedgerError:
+            left = "unknown, since the ledger cannot be read"
+        return f"Session(tables={', '.join(self.tables)}; population={self.population!r}; remaining={left})"
 
     @contextmanager
     def _asking(self, identity: str) -> Iterator[None]:
@@ -237,6 +233,28 @@ class Session:
             identity, threading.Lock()
         ):  # setdefault on a dict is one step for threads
             yield
+
+    def _stored(self, plan: Plan) -> Release | None:
+        """The answer that the ledger has; None when there is none."""
+        from discreet.release import NoisyTable, Release
+
+        kept = self._account.find(plan.identity)
+        if kept is None:
+            return None
+        return Release(plan, NoisyTable.from_json(kept), charged=Approximate(Fraction(0)), stored=True)
+
+    def _ask(self, plan: Plan) -> Release:
+        """Rehearses, charges, measures and stores, in this order."""
+        from discreet.release import Release
+
+        parameters = self._parameters(plan)
+        self._backend.rehearse(plan.sql, parameters)
+        if plan.truncation is not None:
+            self._backend.rehearse(plan.truncation, {})
+        entry = self._account.charge(plan.identity, plan.charge, note=self._note(plan))
+        table = self._measure(plan, parameters)
+        self._account.store(plan.identity, entry.seq, table.to_json())
+        return Release(plan, table, charged=plan.allocation.guarantee, stored=False)
 
     def _measure(self, plan: Plan, parameters: dict[str, int]) -> NoisyTable:
         """Runs the plan and adds the noise; from here on nothing may depend on the data but the noisy table."""
@@ -255,9 +273,13 @@ class Session:
         return {"sql": plan.question.text, "table": plan.question.table.name, "version": self._version}
 
 
-def _place(ledger: str | os.PathLike[str] | None) -> str | os.PathLike[str]:
-    if ledger is not None:
+def _place(ledger: object) -> str | os.PathLike[str]:
+    if isinstance(ledger, str | os.PathLike):
         return ledger
+    if ledger is not None:
+        raise InvalidParameter(
+            f"ledger must be a path, not {type(ledger).__name__}.", hint='ledger="customers.ledger"'
+        )
     print(f"discreet: spending is kept in ./{DEFAULT_LEDGER} (ledger= names another place)", file=sys.stderr)
     return DEFAULT_LEDGER
 
@@ -278,10 +300,32 @@ def _unit(unit: PrivacyUnit | str) -> PrivacyUnit:
     )
 
 
-def _check_texts(**texts: str | None) -> None:
-    for name, text in texts.items():
-        if text is not None and not (0 < len(text) <= 1000 and "\0" not in text):
+def _check_given(*, columns: object, budget: object, population: object, version: object) -> None:
+    if not isinstance(columns, Mapping):
+        raise InvalidParameter(
+            f"columns must be a dict from a column's name to a Range or Values, not {type(columns).__name__}.",
+            hint="columns={'age': dp.Range(0, 120)}",
+        )
+    if budget is not None and not isinstance(budget, Budget):
+        raise InvalidParameter(
+            f"budget must be a Budget, not {type(budget).__name__}.", hint="budget=dp.Budget(epsilon=3)"
+        )
+    for name, text in (("population", population), ("version", version)):
+        if text is not None and not (isinstance(text, str) and 0 < len(text) <= 1000 and "\0" not in text):
             raise InvalidParameter(f"{name} must be a text of 1 to 1000 characters.")
+
+
+def _pinned(place: str | os.PathLike[str], population: str, tables: Sequence[str]) -> dict[str, Pinned]:
+    """The shapes of the tables that the population's account knows: what a known table holds now is not looked at."""
+    from discreet.backends.backend import Pinned
+    from discreet.ledger.ledger import MEMORY, Ledger
+
+    if place == MEMORY or not Path(place).exists():
+        return {}
+    with Ledger.existing(place) as book:
+        account = book.account(population)
+        found = {} if account is None else {t: account.pinned(t) for t in tables}
+    return {t: Pinned.from_json(kept) for t, kept in found.items() if kept is not None}
 
 
 def _only_table(tables: Sequence[str]) -> str:

@@ -24,7 +24,8 @@ URANDOM = {
 ONLY_IN = {
     "duckdb": (
         "src/discreet/backends/duckdb.py",
-        "src/discreet/backends/sources.py",  # attaches what the one above reads
+        "src/discreet/backends/sources.py",  # these two find out what the one above reads
+        "src/discreet/backends/json_files.py",
         "src/discreet/cli/doctor.py",  # says whether DuckDB works
         "src/discreet/cli/story.py",  # gives the demo's attacker the exact answers
     ),

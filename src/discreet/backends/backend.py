@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -47,14 +47,19 @@ class Backend(Protocol):
     def tables(self) -> list[str]:
         """The names of the connected tables."""
 
-    def discover(self, table: str) -> Pinned:
-        """The shape of a table as it is now."""
+    def discover(self, table: str, ids: Collection[str] = ()) -> Pinned:
+        """The shape of a table as it is now; columns named in `ids` get a type in which no two values are the same."""
 
     def attach(self, table: str, pinned: Pinned) -> None:
         """Makes the table answerable in its pinned shape."""
 
     def rehearse(self, sql: str, parameters: Mapping[str, int]) -> None:
-        """Runs a query on empty tables of the pinned shape; raises InternalError if it cannot run."""
+        """Runs a query on empty tables of the pinned shape.
+
+        Raises:
+            InternalError: it cannot run.
+            SourceError: the backend is closed, or is a forked child's copy.
+        """
 
     def rows(self, sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:
         """Runs a query on the data; any failure is BackendFailed, without a word from the data."""

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import duckdb
 
 from discreet.backends.backend import Pinned
-from discreet.backends.sources import Source, open_source
+from discreet.backends.source import Source, identifier
+from discreet.backends.sources import open_source
 from discreet.errors import BackendFailed, InternalError, SourceError
 
 _TYPES = {
@@ -17,74 +18,109 @@ _TYPES = {
     **dict.fromkeys(
         ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), "BIGINT"
     ),
-    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT"), "BIGINT"),
+    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"), "BIGINT"),
     **dict.fromkeys(("FLOAT", "DOUBLE"), "DOUBLE"),
-    **dict.fromkeys(("VARCHAR", "UUID", "TIME", "ENUM"), "VARCHAR"),
+    **dict.fromkeys(("VARCHAR", "UUID", "TIME", "TIME_NS", "ENUM", '"NULL"'), "VARCHAR"),
     "DATE": "DATE",
     **dict.fromkeys(
-        ("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS", "TIMESTAMP WITH TIME ZONE"), "TIMESTAMP"
+        (
+            "TIMESTAMP",
+            "TIMESTAMP_S",
+            "TIMESTAMP_MS",
+            "TIMESTAMP_NS",
+            "TIMESTAMP WITH TIME ZONE",
+            "TIMESTAMPTZ_NS",
+        ),
+        "TIMESTAMP",
     ),
 }
 """DuckDB's types → the type as which a column is read; other types cannot be asked about."""
 
+_LOSSY = ("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM", "TIMESTAMP_NS", "TIMESTAMPTZ_NS")
+"""Types with values that differ and would be read as the same, or as NULL; so have decimals."""
+
 _SETTINGS = (
-    "SET autoinstall_known_extensions = false",
-    "SET autoload_known_extensions = false",
-    "SET enable_progress_bar = false",
-    "SET preserve_insertion_order = false",  # nothing depends on the order of rows; less memory
+    "SET GLOBAL autoinstall_known_extensions = false",
+    "SET GLOBAL autoload_known_extensions = false",
+    "SET GLOBAL python_enable_replacements = false",  # a name is a table of ours or nothing, never a variable
+    "SET GLOBAL TimeZone = 'UTC'",  # a time means the same on every machine
+    "SET GLOBAL preserve_insertion_order = false",  # nothing depends on the order of rows; less memory
 )
+"""For all connections: each question runs on one of its own, which starts from the global settings."""
 
 
 class DuckDB:
     """The DuckDB backend: one in-memory database with a view for each source, and a twin with empty tables."""
 
     def __init__(self, sources: Mapping[str, object] | object, *, names: Sequence[str] | None = None) -> None:
+        self._process = os.getpid()
+        self._closed = False
         self._data = _connection()
         self._twin = _connection()
-        self._lock = threading.Lock()
-        self._sources: dict[str, Source] = open_source(sources, self._data, names)
+        try:
+            self._sources: dict[str, Source] = open_source(sources, self._data, names)
+        except BaseException:
+            self.close()
+            raise
 
     @property
     def tables(self) -> list[str]:
         """The names of the connected tables."""
         return list(self._sources)
 
-    def discover(self, table: str) -> Pinned:
-        """The shape of a table as it is now; text sources are read as text."""
+    def discover(self, table: str, ids: Collection[str] = ()) -> Pinned:
+        """The shape of a table as it is now; text sources are read as text, and so is an id
+        that no number type can hold.
+        """
         source = self._sources[table]
+        kinds: dict[str, set[str]] = {}
+        for part in source.parts(None):
+            for name, kind in self._described(table, part).items():
+                kinds.setdefault(name, set()).add(kind)
         columns = {
-            name: "VARCHAR" if source.text else _read_as(kind)
-            for name, kind in self._shape(table, None).items()
+            n: "VARCHAR" if source.text or (n in ids and _is_lossy(found)) else _read_together(found)
+            for n, found in kinds.items()
         }
         lowered = [c.lower() for c in columns]
         twins = sorted({c for c in columns if lowered.count(c.lower()) > 1})
         if twins:
             raise SourceError(
-                f"Table {table!r} has two columns called {twins[0]!r}.", hint="rename one of them"
+                f"Table {table!r} has two columns called {twins[0]!r}.",
+                hint="rename one; upper and lower case make no difference",
             )
         return Pinned(columns, source.text, source.delimiter)
 
     def attach(self, table: str, pinned: Pinned) -> None:
         """Creates `main.<table>` in its pinned shape."""
-        now = self._shape(table, pinned)
-        shown = [_as_pinned(name, kind, now.get(name), pinned.text) for name, kind in pinned.columns.items()]
-        scan = self._sources[table].scan(pinned)
+        scans = []
+        for part in self._sources[table].parts(pinned):
+            now = self._described(table, part)
+            exact = {n.lower(): n for n in reversed(now)} | {n: n for n in now}
+            found = {n: exact.get(n, exact.get(n.lower())) for n in pinned.columns}
+            shown = [
+                _as_pinned(n, kind, found[n], now.get(found[n] or ""), pinned.text)
+                for n, kind in pinned.columns.items()
+            ]
+            scans.append(f"SELECT {', '.join(shown)} FROM {part}")
+        empty = ", ".join(f"{identifier(n)} {kind or 'VARCHAR'}" for n, kind in pinned.columns.items())
+        name = f"main.{identifier(table)}"
+        self._twin.execute(f"CREATE OR REPLACE TABLE {name} ({empty})")
+        if not scans:  # no file of it has even a header
+            self._data.execute(f"CREATE OR REPLACE TABLE {name} ({empty})")
+            return
         try:
-            self._data.execute(
-                f"CREATE OR REPLACE VIEW main.{_quoted(table)} AS SELECT {', '.join(shown)} FROM {scan}"
-            )
+            self._data.execute(f"CREATE OR REPLACE VIEW {name} AS {' UNION ALL '.join(scans)}")
         except duckdb.Error:
             raise SourceError(
                 f"Table {table!r} cannot be read.", hint="check that its source is a readable file"
             ) from None
-        empty = ", ".join(f"{_quoted(n)} {kind or 'VARCHAR'}" for n, kind in pinned.columns.items())
-        self._twin.execute(f"CREATE OR REPLACE TABLE main.{_quoted(table)} ({empty})")
 
     def rehearse(self, sql: str, parameters: Mapping[str, int]) -> None:
         """Runs a query on the empty twin, so that a query that cannot run is found before anything is charged."""
+        self._check_open()
         try:
-            with self._lock:
-                self._twin.execute(sql, dict(parameters)).fetchall()
+            with self._twin.cursor() as cursor:
+                cursor.execute(sql, dict(parameters)).fetchall()
         except duckdb.Error as error:
             raise InternalError(
                 f"The database does not accept the SQL of this question ({type(error).__name__}). Nothing was charged.",
@@ -93,15 +129,19 @@ class DuckDB:
 
     def rows(self, sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:
         """Runs a query on the data."""
-        cursor = self._data.cursor()
+        self._check_open()
+        interrupted = False
         try:
-            return cursor.execute(sql, dict(parameters)).fetchall()
-        except (duckdb.Error, MemoryError, RuntimeError, UnicodeError, OverflowError, ValueError):
-            # The database's own words may quote a cell, and its exception would stay reachable as the context
-            failed = True
-        finally:
-            cursor.close()
-        assert failed
+            with self._connection() as cursor:
+                return cursor.execute(sql, dict(parameters)).fetchall()
+        except (
+            Exception
+        ) as error:  # whatever it is: its words may quote a cell, and would stay reachable as the context
+            interrupted = (
+                type(error) is RuntimeError and str(error) == "Query interrupted"
+            )  # Ctrl-C, by the database
+        if interrupted:
+            raise KeyboardInterrupt("The question was interrupted while it ran. Its charge stands.")
         raise BackendFailed(
             "The database failed while it ran the question. The charge stands: a failure may depend on the data.",
             hint="check that the source is still there and readable; the question can be asked again",
@@ -109,13 +149,33 @@ class DuckDB:
 
     def close(self) -> None:
         """Closes both connections."""
+        self._closed = True
         self._data.close()
         self._twin.close()
 
-    def _shape(self, table: str, pinned: Pinned | None) -> dict[str, str]:
-        scan = self._sources[table].scan(pinned)
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        """A connection of one question's own; data frames are known to a connection only."""
+        cursor = self._data.cursor()
+        cursor.execute("SET enable_progress_bar = false")
+        for source in self._sources.values():
+            if source.frame is not None:
+                cursor.register(*source.frame)
+        return cursor
+
+    def _check_open(self) -> None:
+        """Refuses, before anything is charged, what would hang or fail: a closed session, and a forked child's copy."""
+        if self._closed:
+            raise SourceError("The session is closed.", hint="connect again")
+        if self._process != os.getpid():
+            raise SourceError(
+                "A session cannot be used in a forked child: the database's threads stayed in the parent.",
+                hint="connect in the child; the ledger is shared",
+            )
+
+    def _described(self, table: str, part: str) -> dict[str, str]:
+        """Column → DuckDB's type."""
         try:
-            described = self._data.execute(f"DESCRIBE SELECT * FROM {scan}").fetchall()
+            described = self._data.execute(f"DESCRIBE SELECT * FROM {part}").fetchall()
         except duckdb.Error:
             raise SourceError(
                 f"The source of table {table!r} cannot be read as {self._sources[table].kind}.",
@@ -139,17 +199,44 @@ def _read_as(kind: str) -> str | None:
     return _TYPES.get(kind)
 
 
-def _as_pinned(name: str, kind: str | None, now: str | None, text: bool) -> str:
+def _read_together(kinds: Collection[str]) -> str | None:
+    """As what a column is read whose files have it in several types: the one type that holds all of them, else text."""
+    found = {_read_as(k) for k in kinds}
+    if len(found) == 1:
+        return found.pop()
+    if None in found:
+        return None
+    if found == {"BIGINT", "DOUBLE"}:
+        return "DOUBLE"
+    return "TIMESTAMP" if found == {"DATE", "TIMESTAMP"} else "VARCHAR"
+
+
+def _is_lossy(kinds: Collection[str]) -> bool:
+    """Whether two ids might be read as one: the caps would then hold for two people together."""
+    return len({_read_as(k) for k in kinds}) > 1 or any(k in _LOSSY or k.startswith("DECIMAL") for k in kinds)
+
+
+def _as_pinned(name: str, kind: str | None, found: str | None, now: str | None, text: bool) -> str:
     """One column of the view: the cell in its pinned type, NULL where it does not fit."""
-    column = _quoted(name)
+    shown = identifier(name)
     if kind is None:
-        return f"NULL::VARCHAR AS {column}"
-    if now is None:
-        return f"CAST(NULL AS {kind}) AS {column}"
-    if text and now == "VARCHAR":
-        return f"nullif(trim({column}), '') AS {column}"
-    return f"{column}" if now == kind else f"TRY_CAST({column} AS {kind}) AS {column}"
+        return f"NULL::VARCHAR AS {shown}"
+    if found is None or now is None:
+        return f"CAST(NULL AS {kind}) AS {shown}"
+    cell = identifier(found)
+    if now != kind:
+        cell = _cast(cell, now, kind)
+    if text and kind == "VARCHAR":
+        cell = f"nullif(trim({cell}), '')"
+    return f"{cell} AS {shown}"
 
 
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
+def _cast(cell: str, now: str, kind: str) -> str:
+    """The cell in another type, so that one id stays one id: 1.0 is 1, and 1.4 is no whole number."""
+    plain = f"TRY_CAST({cell} AS {kind})"
+    if kind == "BIGINT" and (now in ("FLOAT", "DOUBLE", "VARCHAR") or now.startswith("DECIMAL")):
+        return f"CASE WHEN TRY_CAST({cell} AS DOUBLE) = TRY_CAST({plain} AS DOUBLE) THEN {plain} END"
+    if kind == "VARCHAR" and (now in ("FLOAT", "DOUBLE") or now.startswith("DECIMAL")):
+        whole = f"TRY_CAST({cell} AS HUGEINT)"
+        return f"CASE WHEN TRY({cell} = {whole}) THEN CAST({whole} AS VARCHAR) ELSE {plain} END"
+    return plain

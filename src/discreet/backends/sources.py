@@ -2,38 +2,21 @@
 
 from __future__ import annotations
 
-import csv
 import glob
-import gzip
 import os
 import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from discreet.backends.backend import Pinned
-from discreet.errors import InvalidParameter, MissingExtra, SourceError
+from discreet.backends.delimited import delimited
+from discreet.backends.frames import readable
+from discreet.backends.json_files import json_files
+from discreet.backends.source import Source, identifier, listed, literal
+from discreet.errors import InvalidParameter, SourceError
 
 if TYPE_CHECKING:
     import duckdb
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """One table's source.
-
-    Attributes:
-        kind: what it is, in words.
-        text: whether its cells are text whatever they look like.
-        delimiter: what separates the cells of a CSV now.
-        scan: SQL that scans it, given the pinned shape, or None to find out the present one.
-    """
-
-    kind: str
-    text: bool
-    delimiter: str
-    scan: Callable[[Pinned | None], str]
 
 
 def open_source(
@@ -53,11 +36,14 @@ def open_source(
             raise InvalidParameter(
                 "connect() was given no table.", hint='connect({"visits": "visits.parquet"}, …)'
             )
-        return {_table_name(n): _open_one(str(n), s, connection, names) for n, s in source.items()}
+        _check_tables(list(source))
+        return {n: _open_one(n, s, connection, names) for n, s in source.items()}
     if isinstance(source, str | os.PathLike):
-        path = os.fspath(source)
+        path = _path(source)
         if Path(path).suffix.lower() in _DATABASES:
-            return _database(path, connection)
+            found = _database(path, connection)
+            _check_tables(list(found))
+            return found
         return {_stem(path): _open_one(_stem(path), path, connection, names)}
     return {"data": _open_one("data", source, connection, names)}
 
@@ -73,7 +59,7 @@ def _open_one(
     name: str, source: object, connection: duckdb.DuckDBPyConnection, names: Sequence[str] | None
 ) -> Source:
     if isinstance(source, str | os.PathLike):
-        return _file(os.fspath(source), names)
+        return _file(name, _path(source), connection, names)
     if names is not None:
         raise InvalidParameter(
             "names= is for files without a header.", hint="rename the frame's columns instead"
@@ -81,12 +67,7 @@ def _open_one(
     return _frame(name, source, connection)
 
 
-def _file(path: str, names: Sequence[str] | None) -> Source:
-    if "://" in path:
-        scheme = path.split("://", 1)[0]
-        raise SourceError(
-            f"A {scheme}:// source cannot be connected.", hint="connect a local file or a data frame"
-        )
+def _file(name: str, path: str, connection: duckdb.DuckDBPyConnection, names: Sequence[str] | None) -> Source:
     files = _files(path)
     suffix = _suffix(files[0])
     if names is not None and suffix not in _TEXT:
@@ -94,17 +75,32 @@ def _file(path: str, names: Sequence[str] | None) -> Source:
             "names= is for CSV files without a header.", hint="leave it out; this file names its columns"
         )
     if suffix in _TEXT:
-        return _csv(files, names, _TEXT[suffix])
+        return delimited(files, names, _TEXT[suffix])
     if suffix in _JSON:
-        return _json(files)
+        return json_files(name, files, connection)
     if suffix in _PARQUET:
-        listed = _list(files)
-        by_name = ", union_by_name = true" if len(files) > 1 else ""
-        return Source("Parquet", False, ",", lambda _: f"read_parquet({listed}{by_name})")
+        return _parquet(files, connection)
+    if Path(path).suffix.lower() in _DATABASES:
+        raise SourceError(
+            f"The DuckDB database {Path(path).name!r} stands among other tables.",
+            hint="connect it alone: it brings all its tables",
+        )
     raise SourceError(
         f"The kind of {Path(path).name!r} cannot be told from its name.",
         hint="names end in .parquet, .csv, .tsv, .json, .jsonl or .duckdb (.csv and .json may be followed by .gz)",
     )
+
+
+def _path(source: str | os.PathLike[Any]) -> str:
+    path = os.fspath(source)
+    if not isinstance(path, str) or not path or "\0" in path:
+        raise InvalidParameter("a source's path must be text.", hint='connect("visits.parquet", …)')
+    if "://" in path:
+        raise SourceError(
+            f"A {path.split('://', 1)[0]}:// source cannot be connected.",
+            hint="connect a local file or a data frame",
+        )
+    return path
 
 
 def _files(path: str) -> list[str]:
@@ -131,152 +127,61 @@ def _files(path: str) -> list[str]:
     return files
 
 
-def _csv(files: list[str], names: Sequence[str] | None, usual: str) -> Source:
-    """Text cells only; a ragged line is padded or dropped. One thread reads, since several cannot pad
-    quoted line breaks.
-    """
-    delimiter = usual if names is not None else _sniffed(files[0], usual)
+def _parquet(files: list[str], connection: duckdb.DuckDBPyConnection) -> Source:
+    """One part for each shape among the files: read together, a text in one would make a column of all of them text."""
+    import duckdb
 
-    def scan(pinned: Pinned | None) -> str:
-        mark = pinned.delimiter if pinned and pinned.text else delimiter
-        by_header: dict[tuple[str, ...], list[str]] = {}
-        for f in files:
-            by_header.setdefault(tuple(names or _header(f, mark)), []).append(f)
-        every = list(dict.fromkeys(n for header in by_header for n in header))
-        scans = []
-        for header, some in by_header.items():
-            if not header:
-                continue
-            columns = ", ".join(f"{_text(n)}: 'VARCHAR'" for n in header)
-            read = (
-                f"read_csv({_list(some)}, auto_detect = false, header = {str(names is None).lower()}, "
-                f"columns = {{{columns}}}, "
-                f"delim = {_text(mark)}, quote = '\"', escape = '\"', null_padding = true, ignore_errors = true, "
-                "strict_mode = false, parallel = false)"
-            )
-            shown = ", ".join(_ident(n) if n in header else f"NULL::VARCHAR AS {_ident(n)}" for n in every)
-            scans.append(f"SELECT {shown} FROM {read}")
-        if not scans:
-            return '(SELECT NULL::VARCHAR AS "column0" WHERE false)'
-        return f"({' UNION ALL '.join(scans)})"
-
-    if names is not None:
-        _check_names(names)
-    elif not _header(files[0], delimiter):
-        raise SourceError(
-            f"{Path(files[0]).name!r} is empty: it has no header.", hint="give the names: names=[…]"
+    def parts(_: object) -> list[str]:
+        if len(files) == 1:
+            return [f"read_parquet({listed(files)})"]
+        columns = (
+            f"SELECT file_name, name, type, converted_type, logical_type FROM parquet_schema({listed(files)})"
         )
-    return Source("CSV", True, delimiter, scan)
+        try:
+            found = connection.execute(columns).fetchall()
+        except duckdb.Error:
+            raise SourceError(
+                f"One of {len(files)} files cannot be read as Parquet.",
+                hint="check that the files are complete",
+            ) from None
+        shapes: dict[str, set[tuple[object, ...]]] = {}
+        for file, *column in found:
+            shapes.setdefault(file, set()).add(tuple(column))  # files are read by names: order is nothing
+        by_shape: dict[frozenset[tuple[object, ...]], list[str]] = {}
+        for file in sorted(shapes):
+            by_shape.setdefault(frozenset(shapes[file]), []).append(file)
+        return [f"read_parquet({listed(some)})" for some in by_shape.values()]
 
-
-def _check_names(names: Sequence[object]) -> None:
-    if isinstance(names, str) or not names or not all(isinstance(n, str) and n for n in names):
-        raise InvalidParameter("names must be a list of column names.", hint='names=["age", "income"]')
-    if len(set(names)) != len(names):
-        raise InvalidParameter("names must differ from each other.")
-
-
-def _header(file: str, delimiter: str) -> list[str]:
-    """The names in a CSV's first line; the header is public."""
-    line = _first_line(file)
-    cells = next(csv.reader([line], delimiter=delimiter), []) if line.strip() else []
-    named = [c.strip() or f"column{i}" for i, c in enumerate(cells)]
-    if len({n.lower() for n in named}) != len(named):
-        raise SourceError(
-            f"The header of {Path(file).name!r} names a column twice.", hint="rename one, or give names=[…]"
-        )
-    return named
-
-
-def _sniffed(file: str, usual: str) -> str:
-    """The delimiter of the header: the commonest of the usual four."""
-    line = _first_line(file)
-    return max((usual, ",", ";", "\t", "|"), key=line.count)
-
-
-def _first_line(file: str) -> str:
-    opener = gzip.open if file.lower().endswith(".gz") else open
-    try:
-        with opener(file, "rt", encoding="utf-8-sig", errors="replace", newline="") as f:
-            return str(f.readline(1 << 20)).rstrip("\r\n")
-    except OSError as error:
-        raise SourceError(
-            f"{Path(file).name!r} cannot be opened: {error.strerror or 'not a gzip file'}."
-        ) from None
-
-
-def _json(files: list[str]) -> Source:
-    """An array of objects, or one object a line; which of the two is told by the first character."""
-    listed = _list(files)
-    opener = gzip.open if files[0].lower().endswith(".gz") else open
-    try:
-        with opener(files[0], "rt", encoding="utf-8-sig", errors="replace") as f:
-            array = str(f.read(4096)).lstrip().startswith("[")
-    except OSError as error:
-        raise SourceError(
-            f"{Path(files[0]).name!r} cannot be opened: {error.strerror or 'not a gzip file'}."
-        ) from None
-    shape = "array" if array else "newline_delimited"
-    lenient = "" if array else ", ignore_errors = true"
-    options = f"format = '{shape}', maximum_object_size = {1 << 28}{lenient}"
-
-    def scan(pinned: Pinned | None) -> str:
-        if pinned is None:
-            return f"read_json_auto({listed}, {options})"
-        columns = ", ".join(f"{_text(n)}: 'VARCHAR'" for n in pinned.columns)
-        return f"read_json({listed}, columns = {{{columns}}}, {options})"
-
-    return Source("JSON", True, ",", scan)
+    return Source("Parquet", False, ",", parts)
 
 
 def _frame(name: str, frame: Any, connection: duckdb.DuckDBPyConnection) -> Source:
-    module = type(frame).__module__.split(".")[0]
-    if module == "pandas":
-        frame = _plain_pandas(frame)
-    elif module == "polars":
-        if hasattr(frame, "collect"):
-            frame = frame.collect()
-        _needs_arrow("A polars frame")
-        frame = frame.to_arrow()
-    elif module != "pyarrow":
-        raise InvalidParameter(
-            f"a {type(frame).__name__} cannot be connected.",
-            hint="connect a path, a pandas or polars data frame, a pyarrow table, or a dict of names to these",
-        )
-    view = f"frame of {name}"
-    connection.register(view, frame)
-    return Source("a data frame", False, ",", lambda _: _ident(view))
+    import duckdb
 
-
-def _plain_pandas(frame: Any) -> Any:
-    """Columns of Python objects become text here: the database would guess their type from a sample of the rows."""
-    if not hasattr(frame, "columns"):
-        raise InvalidParameter(
-            "a pandas Series cannot be connected.", hint="connect a DataFrame: series.to_frame()"
-        )
-    plain = frame.rename(columns=str)
-    for column in plain.columns:
-        if plain[column].dtype == object:
-            plain[column] = [None if v is None or v != v else str(v) for v in plain[column]]
-    return plain
-
-
-def _needs_arrow(what: str) -> None:
+    view = f"frame\x01{name}"  # no table can be called that
+    plain = readable(frame)
     try:
-        import pyarrow  # noqa: F401  # only whether it is there
-    except ImportError:
-        raise MissingExtra(
-            f"{what} needs pyarrow to be connected.", hint="pip install 'discreet[arrow]'"
-        ) from None
+        connection.register(view, plain)
+        connection.execute(f"DESCRIBE {identifier(view)}").fetchall()
+    except (duckdb.Error, TypeError, ValueError) as error:
+        failed = type(error).__name__
+    else:
+        return Source("a data frame", False, ",", lambda _: [identifier(view)], (view, plain))
+    raise SourceError(
+        f"A column of the data frame for table {name!r} has a type that cannot be read ({failed}).",
+        hint="turn unusual columns (periods, complex numbers, half floats) into numbers or text, or leave them out",
+    )
 
 
 def _database(path: str, connection: duckdb.DuckDBPyConnection) -> dict[str, Source]:
     import duckdb
 
     files = _files(path)
+    if len(files) > 1:
+        raise SourceError("One DuckDB database at a time.", hint="name one file")
     try:
-        connection.execute(f"ATTACH {_text(files[0])} AS source (READ_ONLY)")
-        listed = connection.execute(
+        connection.execute(f"ATTACH {literal(files[0])} AS source (TYPE duckdb, READ_ONLY)")
+        found = connection.execute(
             "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = 'source' ORDER BY ALL"
         ).fetchall()
     except duckdb.Error:
@@ -284,48 +189,47 @@ def _database(path: str, connection: duckdb.DuckDBPyConnection) -> dict[str, Sou
             f"{Path(path).name!r} cannot be opened as a DuckDB database.",
             hint="check that it is one, and that no other process has it open for writing",
         ) from None
-    if not listed:
-        raise SourceError(f"The database {Path(path).name!r} has no tables.")
-    found: dict[str, Source] = {}
-    for schema, table in listed:
-        text = f"source.{_ident(schema)}.{_ident(table)}"
-        found[table if schema == "main" else f"{schema}.{table}"] = Source(
-            "a DuckDB table",
-            False,
-            ",",
-            lambda _, text=text: text,  # type: ignore[misc]  # the default binds this table
+    if not found:
+        raise SourceError(
+            f"The database {Path(path).name!r} has no tables.", hint="views are not read; save them as tables"
         )
-    return found
+    return {
+        table if schema == "main" else f"{schema}.{table}": _database_table(schema, table)
+        for schema, table in found
+    }
 
 
-def _table_name(name: object) -> str:
-    if not isinstance(name, str) or not name or "\0" in name:
-        raise InvalidParameter("a table's name must be text.", hint='connect({"visits": …}, …)')
-    return name
+def _database_table(schema: str, table: str) -> Source:
+    text = f"source.{identifier(schema)}.{identifier(table)}"
+    return Source("a DuckDB table", False, ",", lambda _: [text])
+
+
+def _check_tables(names: Sequence[object]) -> None:
+    for name in names:
+        if not isinstance(name, str) or not 0 < len(name) <= 200 or not name.isprintable():
+            raise InvalidParameter(
+                f"a table's name must be a text of 1 to 200 printable characters, not {name!r:.80}.",
+                hint='connect({"visits": …}, …)',
+            )
+    lowered = [str(n).lower() for n in names]
+    if len(set(lowered)) != len(lowered):
+        raise InvalidParameter(
+            "Two tables have the same name.", hint="rename one; upper and lower case make no difference"
+        )
 
 
 def _stem(path: str) -> str:
-    name = Path(path).name
-    stem = re.sub(r"(\.[A-Za-z0-9]+){1,2}$", lambda m: "" if _suffix(name) else m.group(0), name)
+    stem = Path(path).name
+    if _suffix(stem):
+        stem = stem.removesuffix(Path(stem).suffix) if stem.lower().endswith(".gz") else stem
+        stem = Path(stem).stem
     if _GLOB.search(stem):
         stem = _GLOB.sub("", stem).strip("-_. ]") or Path(path).absolute().parent.name
-    return stem or "data"
+    return "".join(c for c in stem if c.isprintable())[:200] or "data"
 
 
 def _suffix(file: str) -> str:
     suffixes = [s.lower() for s in Path(file).suffixes]
-    packed = suffixes[-1:] in (["." + "gz"], [".zst"]) and len(suffixes) > 1
+    packed = suffixes[-1:] == [".gz"] and len(suffixes) > 1
     last = suffixes[-2 if packed else -1] if suffixes else ""
     return last if last in _TEXT or last in _JSON or last in _PARQUET else ""
-
-
-def _list(files: Sequence[str]) -> str:
-    return f"[{', '.join(_text(f) for f in files)}]"
-
-
-def _text(value: str) -> str:
-    return "'" + value.replace("'", "''") + "'"
-
-
-def _ident(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'

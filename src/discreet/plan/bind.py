@@ -105,6 +105,8 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     """A function applied to arguments, with the casts that its signature asks for."""
     function = FUNCTIONS[name]
     found = function.signature([a.type for a in args])
+    if found is None and name == "in" and len(args) == 1:
+        raise UnsupportedQuery("IN () is an empty list.", hint="write at least one value")
     if found is None:
         words = ", ".join(a.type.word if a.type else "NULL" for a in args)
         raise UnsupportedQuery(
@@ -131,7 +133,10 @@ def _bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: i
     found = leaf(node, depth) or _constant(node)
     if found is not None:
         return found
-    name, parts = function_of(node)
+    if isinstance(node, exp.And | exp.Or):  # a list of conditions is as flat as it looks
+        name, parts = ("and" if isinstance(node, exp.And) else "or"), list(node.flatten())
+    else:
+        name, parts = function_of(node)
     args = [_bind(p, leaf, depth + 1) for p in parts]
     if name in ("and", "or"):  # a AND (b AND c) is one conjunction, in one order
         args = [b for a in args for b in (a.args if isinstance(a, Call) and a.name == name else (a,))]
@@ -169,27 +174,33 @@ def _declared(column: Column, fact: Fact | None) -> Expr:
 
 
 def _aggregate(node: exp.Expr, table: TableSchema, alias: str) -> tuple[str, Expr | None]:
-    if any(part and place not in ("this", "big_int") for place, part in node.args.items()):
-        raise UnsupportedQuery(f"This form of {_word(node)} is not answered here.")
     argument = node.args.get("this")
+    if not isinstance(node, exp.Count | exp.Sum | exp.Avg):
+        raise UnsupportedQuery(f"{_word(node)} is not answered here.", hint=_AGGREGATES)
+    if any(part and place not in ("this", "big_int") for place, part in node.args.items()):
+        raise UnsupportedQuery(f"This form of {_word(node)} is not answered here.", hint=_AGGREGATES)
+    if isinstance(argument, exp.Order):
+        raise UnsupportedQuery(f"{_word(node)} does not depend on an order.", hint="leave ORDER BY out of it")
     if isinstance(node, exp.Count):
         if argument is None or isinstance(argument, exp.Star):
             return "count", None
         if isinstance(argument, exp.Distinct):
             return "count distinct unit", _unit_argument(argument, table, alias)
         return "count", bind_row(argument, table, alias)
-    name = "sum" if isinstance(node, exp.Sum) else "avg" if isinstance(node, exp.Avg) else None
-    if name is None or argument is None or isinstance(argument, exp.Distinct | exp.Order):
-        raise UnsupportedQuery(
-            f"{_word(node)}{' with DISTINCT' if isinstance(argument, exp.Distinct) else ''} is not answered here.",
-            hint="aggregates are COUNT, COUNT(DISTINCT unit), SUM and AVG",
-        )
+    name = "sum" if isinstance(node, exp.Sum) else "avg"
+    if isinstance(argument, exp.Distinct):
+        raise UnsupportedQuery(f"{_word(node)} with DISTINCT is not answered here.", hint=_AGGREGATES)
+    if argument is None or isinstance(argument, exp.Star):
+        raise UnsupportedQuery(f"{_word(node)} needs one number.", hint=f"write {_word(node)}(x)")
     bound = bind_row(argument, table, alias)
     if bound.type is Type.BOOL:
         return name, coerce(bound, Type.INT)
     if bound.type not in (Type.INT, Type.REAL, Type.TEXT):
         raise UnsupportedQuery(f"{name.upper()} needs a number.", hint="CAST the argument to DOUBLE")
     return name, bound if bound.type.is_number else coerce(bound, Type.REAL)
+
+
+_AGGREGATES = "aggregates are COUNT, COUNT(DISTINCT unit), SUM and AVG"
 
 
 def _word(node: exp.Expr) -> str:
@@ -257,4 +268,17 @@ def _literal_as(literal: Literal, wanted: Type) -> Literal:
                 pass
     except (TypeError, ValueError):
         pass
-    raise UnsupportedQuery(f"The constant {value!r} in the question cannot be read as {wanted.word}.")
+    raise UnsupportedQuery(
+        f"The constant {value!r:.60} in the question cannot be read as {wanted.word}.",
+        hint=f"it stands where {wanted.word} is wanted; write {_EXAMPLES[wanted]}",
+    )
+
+
+_EXAMPLES = {
+    Type.BOOL: "TRUE or FALSE",
+    Type.INT: "42",
+    Type.REAL: "1.5",
+    Type.TEXT: "'text'",
+    Type.DATE: "'2024-12-31'",
+    Type.TIMESTAMP: "'2024-12-31 12:00:00'",
+}

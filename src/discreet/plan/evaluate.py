@@ -44,7 +44,8 @@ def evaluate_row(expr: Expr, row: Mapping[str, Scalar]) -> Scalar:
         case Call(name, args, kind):
             values = [evaluate_row(a, row) for a in args]
             result: Scalar = _apply(name, values, kind)
-            return result
+            beyond = kind is Type.INT and isinstance(result, int) and not -(1 << 63) <= result < 1 << 63
+            return None if beyond else result  # an overflow in the database
         case _:
             raise TypeError(f"{type(expr).__name__} is not a row-level expression")
 
@@ -69,7 +70,7 @@ def _apply(name: str, values: list[Any], kind: Type) -> Any:
         return None
     try:
         result = function.value(*values)
-    except (ValueError, OverflowError, ZeroDivisionError):
+    except (ValueError, ArithmeticError):
         return None
     if kind is Type.REAL and result is not None:
         result = float(result)

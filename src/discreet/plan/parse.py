@@ -9,11 +9,13 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import Never
 
-from sqlglot import exp, parse
+from sqlglot import TokenType, exp, parse, tokenize
 from sqlglot.errors import ErrorLevel, SqlglotError
 
-from discreet.errors import UnsupportedQuery
+from discreet.errors import InvalidParameter, UnsupportedQuery
 
 LONGEST = 100_000
 """Characters in a question; longer ones are refused before they are parsed."""
@@ -52,8 +54,7 @@ def parse_select(sql: str) -> Select:
     tree = _statement(sql)
     for name, part in tree.args.items():
         if part and name not in _KNOWN:
-            reason, hint = _REFUSED.get(name, (f"{name.strip('_').upper()} is not answered here.", ""))
-            raise UnsupportedQuery(reason, hint=hint)
+            _refuse_part(name)
     table, alias = _table(tree)
     return Select(
         table,
@@ -90,31 +91,88 @@ _REFUSED = {
 }
 
 
-def _statement(sql: str) -> exp.Select:
+_ONLY_SELECT = "Only SELECT is answered: a question reads the table and changes nothing."
+_BESIDE = {
+    "db": ("a schema before it", "name just the table: system tables and other databases are not connected"),
+    "sample": ("a sample", "ask about the whole table; privacy does not need the sample"),
+    "when": ("a version", "connect the version of the data that is meant, with version= as its label"),
+    "version": ("a version", "connect the version of the data that is meant, with version= as its label"),
+    "pivots": ("a PIVOT", "group by the column instead"),
+    "joins": ("a join", "join the tables beforehand into one, with a column for the unit"),
+}
+
+
+def _statement(sql: object) -> exp.Select:
+    if not isinstance(sql, str):
+        raise InvalidParameter(
+            f"the question must be text, not {type(sql).__name__}.",
+            hint='sql("SELECT COUNT(*) FROM my_table", …)',
+        )
     if not sql.strip():
         raise UnsupportedQuery(
             "The question is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table"
         )
-    if len(sql) > LONGEST or "\0" in sql:
-        raise UnsupportedQuery(f"The question is longer than {LONGEST} characters, or holds a NUL character.")
+    if len(sql) > LONGEST or "\0" in sql or any("\ud800" <= c <= "\udfff" for c in sql):
+        raise UnsupportedQuery(
+            f"The question is longer than {LONGEST} characters, or holds a character that no text has.",
+            hint="shorten it; NUL and lone surrogates cannot be stored",
+        )
+    _one_select(sql)
     try:
         statements = [s for s in parse(sql, dialect="duckdb", error_level=ErrorLevel.RAISE) if s is not None]
-    except (SqlglotError, RecursionError) as error:
+    except Exception as error:  # on some broken texts the parser itself breaks; nothing has been read yet
         raise UnsupportedQuery(
             f"The SQL cannot be read{_place(error)}.", hint="check quotes, commas and brackets"
         ) from None
-    if len(statements) != 1:
-        raise UnsupportedQuery(f"One question at a time: this text holds {len(statements)} statements.")
     tree = statements[0]
     if isinstance(tree, exp.SetOperation):
         raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not answered here.", hint="ask two questions")
     if not isinstance(tree, exp.Select):
-        raise UnsupportedQuery("Only SELECT is answered: a question reads the table and changes nothing.")
+        raise UnsupportedQuery(_ONLY_SELECT, hint="write one SELECT, without brackets around it")
+    if tree.args.get("with_"):
+        _refuse_part("with_")
     if next(tree.find_all(exp.Subquery, exp.Exists), None) or sum(1 for _ in tree.find_all(exp.Select)) > 1:
         raise UnsupportedQuery(
             "Subqueries are not answered here.", hint="write the question as one SELECT over the table"
         )
     return tree
+
+
+def _one_select(sql: str) -> None:
+    """Refuses by its first words what is no SELECT, and more than one statement, before anything is parsed."""
+    try:
+        tokens = tokenize(sql, dialect="duckdb")
+    except (SqlglotError, RecursionError, IndexError):
+        raise UnsupportedQuery(
+            "The SQL cannot be read.", hint="check quotes, brackets and comments: one is not closed"
+        ) from None
+    starts = [
+        t
+        for before, t in pairwise([None, *tokens])
+        if before is None or before.token_type is TokenType.SEMICOLON
+    ]
+    first = [t for t in starts if t is not None and t.token_type is not TokenType.SEMICOLON]
+    if not first:
+        raise UnsupportedQuery(
+            "The question is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table"
+        )
+    if len(first) > 1:
+        raise UnsupportedQuery(
+            f"One question at a time: this text holds {len(first)} statements.", hint="call sql() for each"
+        )
+    if first[0].text.upper() in ("SELECT", "FROM", "WITH", "TABLE", "VALUES", "("):
+        return
+    if first[0].token_type is TokenType.VAR:  # no word of SQL
+        raise UnsupportedQuery(
+            f"The SQL cannot be read: it begins with {first[0].text!r:.40}.", hint="begin with SELECT"
+        )
+    raise UnsupportedQuery(_ONLY_SELECT, hint="begin with SELECT")
+
+
+def _refuse_part(name: str) -> Never:
+    word = name.strip("_").upper()
+    reason, hint = _REFUSED.get(name, (f"{word} is not answered here.", "leave it out"))
+    raise UnsupportedQuery(reason, hint=hint)
 
 
 def _place(error: Exception) -> str:
@@ -135,9 +193,8 @@ def _table(tree: exp.Select) -> tuple[str, str]:
         )
     for name, part in table.args.items():
         if part and name not in ("this", "alias"):
-            raise UnsupportedQuery(
-                f"FROM {table.name} has a part that is not answered: {name}.", hint="name just the table"
-            )
+            what, hint = _BESIDE.get(name, (f"a part that is not answered: {name}", "name just the table"))
+            raise UnsupportedQuery(f"FROM {table.name!r} has {what}.", hint=hint)
     alias = table.args.get("alias")
     if alias is not None and alias.args.get("columns"):
         raise UnsupportedQuery("A table alias cannot rename columns here.", hint="use the columns' own names")

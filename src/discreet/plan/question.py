@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import hashlib
 import json
 from collections.abc import Sequence
@@ -22,6 +23,9 @@ from discreet.plan.schema import TableSchema
 
 FORMAT = 1
 """The version of a question's identity; stored releases are found by it."""
+
+MOST_MEASURES = 200
+"""Different noisy columns in one question."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +98,13 @@ def read_question(sql: str, tables: Sequence[TableSchema]) -> Question:
     Raises:
         PlanError: see `discreet.errors`; nothing has been read or charged.
     """
+    try:
+        return _read(sql, tables)
+    except RecursionError:
+        raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
+
+
+def _read(sql: str, tables: Sequence[TableSchema]) -> Question:
     select = parse_select(sql)
     table = _find_table(select.table, tables)
     items = select.items
@@ -114,6 +125,11 @@ def read_question(sql: str, tables: Sequence[TableSchema]) -> Question:
     where = (
         None if select.where is None else as_condition(bind_row(select.where, table, select.alias), "WHERE")
     )
+    if len(measures.found) > MOST_MEASURES:
+        raise UnsupportedQuery(
+            f"The question asks for {len(measures.found)} different aggregates, more than {MOST_MEASURES}.",
+            hint="ask several questions; the budget is divided among the aggregates of one anyway",
+        )
     if not measures.found and keys.lists is not None:
         raise UnsupportedQuery(
             "The question asks nothing of the data: its columns are all public.",
@@ -156,8 +172,9 @@ def _moved(expr: Expr, place: dict[int, int]) -> Expr:
 def _find_table(name: str, tables: Sequence[TableSchema]) -> TableSchema:
     found = [t for t in tables if t.name == name] or [t for t in tables if t.name.lower() == name.lower()]
     if len(found) != 1:
-        listed = ", ".join(t.name for t in tables)
-        raise UnknownColumn(f"There is no table {name!r}.", hint=f"connected tables: {listed}")
+        near = difflib.get_close_matches(name, [t.name for t in tables], n=3, cutoff=0.5)
+        listed = ", ".join(near or [t.name for t in tables][:12])
+        raise UnknownColumn(f"There is no table {name!r:.60}.", hint=f"connected tables: {listed}")
     return found[0]
 
 
@@ -216,7 +233,7 @@ def _order(o: Ordering, columns: list[tuple[str, Expr]], answer: Any, names: dic
 def _default_name(node: exp.Expr, place: int) -> str:
     if isinstance(node, exp.Column):
         return node.name
-    text = node.sql(dialect="duckdb").lower()
+    text = node.sql(dialect="duckdb", comments=False).lower()
     return text if len(text) <= 40 else f"column_{place + 1}"
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable
 from typing import TypeAlias
 
@@ -215,18 +216,66 @@ def _text(e: exp.Expr) -> exp.Expr:
 def _named(node: exp.Expr) -> Applied:
     """Functions that the parser leaves as names."""
     name, args = node.name.lower(), node.expressions
-    if name in ("date_part", "datepart") and len(args) == 2 and isinstance(args[0], exp.Literal):
+    if name in ("date_part", "datepart") and len(args) == 2:
+        if not isinstance(args[0], exp.Literal):
+            raise UnsupportedQuery(
+                "The part of a time must be written out.", hint="date_part('year', x), for instance"
+            )
         return _part(args[0].name, args[1])
     if name in ("suffix", "ends_with") and len(args) == 2:
         return "ends_with", list(args)
     if name == "prefix" and len(args) == 2:
         return "starts_with", list(args)
+    if name in _CLOCKS:
+        raise UnsupportedQuery(
+            "The current time is refused: a question means the same tomorrow.", hint="write the time itself"
+        )
+    near = difflib.get_close_matches(name, _KNOWN_NAMES, n=3, cutoff=0.7)
     raise UnknownColumn(
-        f"There is no function {name!r} here.",
-        hint="questions use a closed list of functions; see the SQL reference in docs",
+        f"There is no function {name!r:.60} here.",
+        hint=f"perhaps {' or '.join(near)} is meant" if near else _REFERENCE,
     )
 
 
+_REFERENCE = "docs/sql-reference.md lists the functions that are answered"
+_CLOCKS = (
+    "now",
+    "get_current_timestamp",
+    "get_current_time",
+    "transaction_timestamp",
+    "current_localtimestamp",
+)
+_KNOWN_NAMES = (
+    *("abs", "avg", "cast", "ceil", "coalesce", "concat", "contains", "count", "date_part", "date_trunc"),
+    *(
+        "day",
+        "dayofweek",
+        "dayofyear",
+        "ends_with",
+        "exp",
+        "extract",
+        "floor",
+        "greatest",
+        "hour",
+        "ifnull",
+        "least",
+    ),
+    *("left", "length", "ln", "log", "log10", "lower", "minute", "month", "nullif", "pow", "power", "prefix"),
+    *(
+        "quarter",
+        "round",
+        "sign",
+        "sqrt",
+        "starts_with",
+        "substr",
+        "substring",
+        "suffix",
+        "sum",
+        "trim",
+        "try_cast",
+    ),
+    *("upper", "week", "year"),
+)
 _PARTS = {"year", "quarter", "month", "week", "day", "dayofweek", "dayofyear", "hour", "minute"}
 _RULES: dict[type[exp.Expr], Callable[[exp.Expr], Applied]] = {
     exp.Is: _is,
@@ -253,9 +302,10 @@ def _nothing_but(node: exp.Expr, places: set[str]) -> None:
 
 
 def _refuse(node: exp.Expr) -> Applied:
-    word = type(node).__name__.upper()
+    text = " ".join(node.sql(dialect="duckdb", comments=False).split())
+    shown = text if len(text) <= 60 else f"{text[:57]}..."
     reason, hint = _REASONS.get(
-        type(node), (f"{word} is not answered here.", "see the SQL reference in docs for what is")
+        type(node), (f"This part of the question is not answered: {shown}", _REFERENCE)
     )
     raise UnsupportedQuery(reason, hint=hint)
 
@@ -268,6 +318,18 @@ _REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Placeholder: ("Parameters ($1, ?) are not answered here.", "write the value itself"),
     exp.CurrentDate: ("The current date is refused: a question means the same tomorrow.", "write the date itself"),
     exp.CurrentTimestamp: ("The current time is refused: a question means the same tomorrow.", "write the time itself"),
+    exp.CurrentTime: ("The current time is refused: a question means the same tomorrow.", "write the time itself"),
+    exp.Localtime: ("The current time is refused: a question means the same tomorrow.", "write the time itself"),
+    exp.Localtimestamp: ("The current time is refused: a question means the same tomorrow.", "write the time itself"),
+    exp.Uuid: ("uuid() is refused: an answer's only randomness is its noise.", "leave it out"),
+    exp.Collate: ("COLLATE is not answered here.", "compare lower(x) where case should not matter"),
+    exp.RegexpLike: ("Regular expressions are not answered here.", "use LIKE, starts_with, ends_with or contains"),
+    exp.SimilarTo: ("SIMILAR TO is not answered here.", "use LIKE, starts_with, ends_with or contains"),
+    exp.Glob: ("GLOB is not answered here.", "use LIKE, starts_with, ends_with or contains"),
+    exp.Columns: ("COLUMNS(…) is not answered here.", "name the columns one by one"),
+    exp.WithinGroup: ("WITHIN GROUP is not answered here.", "aggregates are COUNT, COUNT(DISTINCT unit), SUM and AVG"),
+    exp.Any: ("ANY is not answered here.", "use IN (…), or conditions joined with OR"),
+    exp.DateDiff: ("Differences of dates are not answered here.", "compare with a written date"),
     exp.Interval: ("INTERVAL is not answered here.", "compare with a written date"),
     exp.Escape: ("LIKE … ESCAPE is not answered here.", "use starts_with, ends_with or contains"),
     exp.NullSafeEQ: ("IS NOT DISTINCT FROM is not answered here.", "use = and IS NULL"),

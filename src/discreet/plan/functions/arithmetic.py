@@ -28,6 +28,10 @@ def _int_or_real(symbol: str) -> Callable[[Sequence[str], Sequence[Type]], str]:
     return sql
 
 
+def _whole_divide_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
+    return f"TRY({args[0]} // {args[1]})"  # by zero it is an error on doubles too, unlike `/` and `%`
+
+
 def _plus(i: Sequence[Interval]) -> Interval:
     return _ordered(_sum(i[0][0], i[1][0], -math.inf), _sum(i[0][1], i[1][1], math.inf))
 
@@ -105,7 +109,7 @@ def _whole_divide(a: float, b: float) -> float | None:
     if isinstance(a, int) and isinstance(b, int):
         q = abs(a) // abs(b)
         return q if (a < 0) == (b < 0) else -q
-    return float(math.floor(a / b))
+    return a / b  # as DuckDB 2.0 has it
 
 
 def _remainder(a: float, b: float) -> float | None:
@@ -156,7 +160,9 @@ def _round_signature(types: Sequence[Type | None]) -> tuple[list[Type], Type] | 
 
 
 def _round_sql(args: Sequence[str], types: Sequence[Type]) -> str:
-    return f"TRY(round({', '.join(args)}))"
+    if len(args) == 1:
+        return f"TRY(round({args[0]}))"
+    return f"TRY(round({args[0]}, CAST({args[1]} AS INTEGER)))"  # more than 32 bits of digits is an error, hence NULL
 
 
 def _round_bounds(i: Sequence[Interval]) -> Interval:
@@ -175,7 +181,7 @@ ARITHMETIC = (
     Function("-", numbers(2), _int_or_real("-"), lambda a, b: a - b, _minus, fragile=True, stubborn=True),
     Function("*", numbers(2), _int_or_real("*"), lambda a, b: a * b, _times, fragile=True, stubborn=True),
     Function("/", _TWO_REALS, template("({0} / {1})"), _divide, _over, fragile=True),
-    Function("//", numbers(2), _int_or_real("//"), _whole_divide, unbounded, fragile=True),
+    Function("//", numbers(2), _whole_divide_sql, _whole_divide, unbounded, fragile=True),
     Function("%", numbers(2), _int_or_real("%"), _remainder, unbounded, fragile=True),
     Function(
         "neg",

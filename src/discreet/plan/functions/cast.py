@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from decimal import ROUND_HALF_UP, Decimal
+from fractions import Fraction
 from typing import Any
 
 from discreet.plan.functions.function import Function, Interval
@@ -13,7 +15,13 @@ from discreet.plan.types import Type
 def _cast(target: Type) -> Function:
     def bounds(i: Any) -> Interval:
         low, high = i[0]
-        return (low - 1, high + 1) if target is Type.INT else (low, high)  # rounding moves by less than 1
+        if target is not Type.INT:
+            return low, high
+        half = Fraction(1, 2)  # rounding is monotone, and whole ends stay where they are
+        return (
+            low if math.isinf(low) else Fraction(math.ceil(Fraction(low) - half)),
+            high if math.isinf(high) else Fraction(math.floor(Fraction(high) + half)),
+        )
 
     return Function(
         f"as {target.value.lower()}",
@@ -43,8 +51,10 @@ def _read(x: Any, target: Type) -> Any:
             y = float(x)
             return y if math.isfinite(y) else None
         case Type.INT:
-            y = round(float(x)) if not isinstance(x, int) else int(x)
+            y = int(x) if isinstance(x, int) else round(x) if isinstance(x, float) else _from_text(str(x))
             return y if -(1 << 63) <= y < 1 << 63 else None
+        case Type.BOOL if isinstance(x, int | float):
+            return bool(x)
         case Type.BOOL:
             return {"true": True, "t": True, "1": True, "false": False, "f": False, "0": False}.get(
                 str(x).lower()
@@ -53,6 +63,11 @@ def _read(x: Any, target: Type) -> Any:
             return dt.datetime.fromisoformat(str(x)).date()
         case _:
             return dt.datetime.fromisoformat(str(x))
+
+
+def _from_text(text: str) -> int:
+    """Halves go away from zero in text, and to even in a double, as in DuckDB."""
+    return int(Decimal(text).to_integral_value(ROUND_HALF_UP))
 
 
 CASTS = tuple(_cast(t) for t in Type)

@@ -22,6 +22,21 @@ def _like(text: str, pattern: str, *, ignore_case: bool = False) -> bool:
     return re.fullmatch("".join(parts), text, re.DOTALL | (re.IGNORECASE if ignore_case else 0)) is not None
 
 
+def _lower(text: str) -> str:
+    """Letter by letter, as DuckDB does it; Python would make two of some."""
+    return "".join(c.lower()[0] for c in text)
+
+
+def _upper(text: str) -> str:
+    return "".join(map(_upper_letter, text))
+
+
+def _upper_letter(c: str) -> str:
+    if c == "ß":
+        return "ẞ"
+    return next((one for one in (c.upper(), c.title()) if len(one) == 1), c)
+
+
 def _substring(text: str, start: int, length: int | None = None) -> str:
     first = start - 1 if start > 0 else max(len(text) + start, 0) if start < 0 else 0
     if length is None:
@@ -31,8 +46,12 @@ def _substring(text: str, start: int, length: int | None = None) -> str:
 
 
 def _substring_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
-    bounded = [args[0], *(f"least(greatest({a}, -{MOST_POSITIONS}), {MOST_POSITIONS})" for a in args[1:])]
-    return f"TRY(substring({', '.join(bounded)}))"
+    # least and greatest pass over NULL, so a NULL position is kept apart from the clamp
+    bounded = [
+        f"CASE WHEN {a} IS NOT NULL THEN least(greatest({a}, -{MOST_POSITIONS}), {MOST_POSITIONS}) END"
+        for a in args[1:]
+    ]
+    return f"TRY(substring({', '.join([args[0], *bounded])}))"
 
 
 def _substring_signature(types: Sequence[Type | None]) -> Any:
@@ -40,8 +59,8 @@ def _substring_signature(types: Sequence[Type | None]) -> Any:
 
 
 TEXT = (
-    Function("lower", exactly([_T], _T), template("lower({0})"), str.lower),
-    Function("upper", exactly([_T], _T), template("upper({0})"), str.upper),
+    Function("lower", exactly([_T], _T), template("lower({0})"), _lower),
+    Function("upper", exactly([_T], _T), template("upper({0})"), _upper),
     Function("trim", exactly([_T], _T), template("trim({0})"), lambda a: a.strip(" ")),
     Function("length", exactly([_T], _I), template("length({0})"), len),
     Function("||", _concat_signature, lambda a, _: f"({' || '.join(a)})", lambda *a: "".join(a)),

@@ -1,0 +1,103 @@
+"""Data frames (pandas, polars) and Arrow tables, made readable for the database."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from discreet.errors import InvalidParameter, MissingExtra, SourceError
+
+
+def readable(frame: Any) -> Any:
+    """The frame in a form that the database can scan more than once.
+
+    Raises:
+        InvalidParameter: no data frame.
+        SourceError: it has no columns, or two of one name.
+    """
+    module = type(frame).__module__.split(".")[0]
+    if module == "pandas" and hasattr(frame, "columns"):
+        frame = _pandas(frame)
+    elif module == "polars" and hasattr(frame, "collect_schema"):
+        frame = _polars(frame)
+    elif module == "pyarrow" and hasattr(frame, "schema"):
+        frame = frame.read_all() if hasattr(frame, "read_all") else frame  # a reader gives its rows only once
+    else:
+        raise InvalidParameter(
+            f"a {type(frame).__name__} cannot be connected.",
+            hint="connect a path, a pandas or polars data frame, a pyarrow table, or a dict of names to these",
+        )
+    _check_names([str(n) for n in (frame.columns if module == "pandas" else frame.schema.names)])
+    return frame
+
+
+def _pandas(frame: Any) -> Any:
+    """Columns of Python objects become text here: the database would guess their type from a sample of the rows."""
+    import numpy as np
+    import pandas as pd
+
+    plain = frame.copy(deep=False)
+    names = [str(c) for c in frame.columns]
+    _check_names(names)
+    plain.columns = names
+    for column in names:
+        kind = plain[column].dtype
+        if isinstance(kind, pd.CategoricalDtype):
+            plain[column] = plain[column].astype(object)
+        elif isinstance(kind, pd.SparseDtype):
+            plain[column] = plain[column].sparse.to_dense()
+        kind = plain[column].dtype
+        if kind == np.dtype(object) or (isinstance(kind, pd.StringDtype) and kind.storage == "python"):
+            plain[column] = pd.Series([_text(v) for v in plain[column]], index=plain.index, dtype=object)
+    return plain
+
+
+def _polars(frame: Any) -> Any:
+    if hasattr(frame, "collect"):
+        frame = frame.collect()
+    try:
+        import pyarrow  # noqa: F401  # only whether it is there
+    except ImportError:
+        raise MissingExtra(
+            "A polars frame needs pyarrow to be connected.", hint="pip install 'discreet[arrow]'"
+        ) from None
+    import polars as pl
+
+    unreadable = [n for n, kind in frame.schema.items() if kind in (pl.Object, pl.Int128)]
+    if unreadable:
+        raise SourceError(
+            f"The column {unreadable[0]!r} has a type that cannot be read.",
+            hint="cast it to numbers or text first",
+        )
+    return frame.to_arrow()
+
+
+def _text(value: Any) -> str | None:
+    """A cell of Python objects as text; what has no text that can be stored is NULL."""
+    try:
+        if value is None or type(value).__name__ in ("NAType", "NaTType"):
+            return None
+        if isinstance(value, float):
+            return None if value != value else str(int(value)) if value.is_integer() else repr(float(value))
+        text = str(value)
+        text.encode()
+    except Exception:  # a cell's own code may raise anything, and no cell may be heard
+        return None
+    return text
+
+
+def _check_names(names: list[str]) -> None:
+    if not names:
+        raise SourceError("The data frame has no columns.", hint="connect a frame with named columns")
+    lowered = [n.lower() for n in names]
+    twins = sorted({n for n in names if lowered.count(n.lower()) > 1})
+    if twins:
+        raise SourceError(
+            f"The data frame has two columns called {twins[0]!r}.",
+            hint="rename one; case makes no difference",
+        )
+    bad = [n for n in names if not n or not n.isprintable()]
+    if bad:
+        raise SourceError(
+            f"The data frame has a column called {bad[0]!r}, which cannot be written in SQL.",
+            hint="rename it",
+        )

@@ -1,0 +1,93 @@
+"""Connecting and asking in tests: a session over anything, and its exact bounded answers without noise."""
+
+from __future__ import annotations
+
+from contextlib import closing
+from typing import Any
+
+import discreet as dp
+from discreet.backends.duckdb import DuckDB
+from discreet.plan.plan import Plan, make_plan
+from discreet.plan.schema import Fact, TableSchema
+from discreet.plan.types import Type
+from discreet.privacy.unit import Relation
+from discreet.run import exact_cells
+from discreet.session import Session
+
+ROW = dp.PrivacyUnit.row()
+PERSON = dp.PrivacyUnit("uid", max_groups=2, max_rows=3)
+BUDGET = dp.Budget(1000, "0.1", per_query=1000)
+
+REGIONS: dict[str, Fact] = {"amount": dp.Range(0, 100), "region": dp.Values("north", "south")}
+CLEAN_ROWS: list[dict[str, Any]] = [
+    {"uid": 1, "region": "north", "amount": 10},
+    {"uid": 2, "region": "south", "amount": 20},
+    {"uid": 3, "region": "north", "amount": 30},
+]
+EVERYTHING = (
+    "SELECT region, COUNT(*) AS n, COUNT(amount) AS k, SUM(amount) AS s, COUNT(DISTINCT uid) AS u "
+    "FROM t GROUP BY region"
+)
+
+
+def connected(source: object, **options: Any) -> Session:
+    """A session, with each row a person and a ledger in memory unless said."""
+    said: dict[str, Any] = {
+        "unit": ROW,
+        "budget": BUDGET,
+        "ledger": ":memory:",
+        "population": "people",
+        **options,
+    }
+    return dp.connect(source, **said)
+
+
+def exact(session: Session, sql: str) -> dict[tuple[Any, ...], list[int]]:
+    """The bounded integers that the noise would be added to; nothing is charged."""
+    plan = session.plan(sql, epsilon=1, delta="1e-6")
+    parameters = session._parameters(plan)
+    return exact_cells(plan, lambda text: session._backend.rows(text, parameters))
+
+
+def answers(source: object, sql: str, **options: Any) -> dict[tuple[Any, ...], list[int]]:
+    """The bounded integers of a question to a source."""
+    with connected(source, **options) as session:
+        return exact(session, sql)
+
+
+class Known:
+    """A table `t` whose shape was pinned when it was first connected, and whose source changes afterwards.
+
+    This is what a session does with a table that its ledger knows; it is done here without a ledger, to be quick.
+    """
+
+    def __init__(
+        self, source: object, unit: dp.PrivacyUnit = PERSON, facts: dict[str, Fact] | None = None
+    ) -> None:
+        with closing(DuckDB({"t": source})) as backend:
+            self.pinned = backend.discover("t", [unit.column or ""])
+        types = {n: None if k is None else Type(k) for n, k in self.pinned.columns.items()}
+        self.table = TableSchema("t", types, REGIONS if facts is None else facts, unit, Relation.ADD_REMOVE)
+        self.plan = make_plan(EVERYTHING, [self.table], population="people", version=None, epsilon=1)
+
+    def counted(self, source: object) -> dict[str, tuple[int, int, float]]:
+        """Region → (people, amounts known, their sum), as the engine bounds them, of what the source holds now."""
+        with closing(DuckDB({"t": source})) as backend:
+            backend.attach("t", self.pinned)
+            return by_region(self.plan, exact_cells(self.plan, lambda text: backend.rows(text, {})))
+
+
+def counted(source: object, **options: Any) -> dict[str, tuple[int, int, float]]:
+    """The same through a session."""
+    with connected(source, **{"unit": PERSON, "columns": REGIONS, **options}) as session:
+        return by_region(session.plan(EVERYTHING, epsilon=1), exact(session, EVERYTHING))
+
+
+def by_region(plan: Plan, cells: dict[tuple[Any, ...], list[int]]) -> dict[str, tuple[int, int, float]]:
+    """The cells by the names of their measures."""
+    measures = plan.question.measures
+    named = {
+        key[0]: {m.identity[0]: float(x * m.step) for m, x in zip(measures, cell, strict=True)}
+        for key, cell in cells.items()
+    }
+    return {region: (int(v["units"]), int(v["known"]), v["total"]) for region, v in named.items()}
