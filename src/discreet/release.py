@@ -128,7 +128,7 @@ class Release:
     def to_arrow(self) -> Any:
         """The rows as a pyarrow table."""
         pa = _extra("pyarrow", "arrow")
-        return pa.table({n: [r[i] for r in self.rows] for i, n in enumerate(self.columns)})
+        return pa.table({n: _storable([r[i] for r in self.rows]) for i, n in enumerate(self.columns)})
 
     def to_polars(self) -> Any:
         """The rows as a polars frame."""
@@ -244,6 +244,12 @@ def _restored(value: Any) -> Scalar:
     if kind == "real":
         return float.fromhex(text)
     return dt.datetime.fromisoformat(text) if kind == "timestamp" else dt.date.fromisoformat(text)
+
+
+def _storable(column: list[Any]) -> list[Any]:
+    """The column, as floats where a whole number needs more than Arrow's 64 bits."""
+    wide = any(isinstance(v, int) and not -(1 << 63) <= v < 1 << 63 for v in column)
+    return [None if v is None else float(v) for v in column] if wide else column
 
 
 def _extra(module: str, extra: str) -> Any:

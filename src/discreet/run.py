@@ -32,8 +32,8 @@ def measure(plan: Plan, run: Run, rng: Entropy) -> NoisyTable:
         The result is a function of the cells with the plan's noise added and of the groups that the plan's mechanism
         selected, in an order that follows the keys alone; it costs the plan's events.
     """
+    reports = _reports(plan, run, rng)  # first: when it fails, no exact cell is in any frame of the traceback
     cells = exact_cells(plan, run)
-    reports = _reports(plan, run, rng)
     keys = _shown_groups(plan, cells, rng)
     columns: list[list[int]] = []
     for i, noise in enumerate(plan.allocation.noises):
@@ -50,13 +50,22 @@ def exact_cells(plan: Plan, run: Run) -> Cells:
     n = len(keys.exprs)
     rows = run(plan.sql)
     if keys.lists is None:
-        return {_plain(row[:n]): [int(c) for c in row[n:]] for row in rows}
+        found = {_plain(row[:n]): [int(c) for c in row[n:]] for row in rows}
+    else:
+        found = {_declared(row[:n], keys.lists): [int(c) for c in row[n:]] for row in rows}
+    if len(found) != len(rows):  # two rows of one group would mean that a unit was counted in both
+        raise BackendFailed(
+            "The database gave one group twice. The charge stands.", hint="please report the question"
+        )
+    if keys.lists is None:
+        return found
     empty = [0] * len(plan.question.measures)
-    cells: Cells = {key: list(empty) for key in keys.all()}
-    for row in rows:
-        key = tuple(values[i] for values, i in zip(keys.lists, row[:n], strict=True))
-        cells[key] = [int(c) for c in row[n:]]
-    return cells
+    return {key: found.get(key, list(empty)) for key in keys.all()}
+
+
+def _declared(places: tuple[Any, ...], lists: tuple[tuple[Scalar, ...], ...]) -> tuple[Scalar, ...]:
+    """A declared key by the places of its values in their lists."""
+    return tuple(values[i] for values, i in zip(lists, places, strict=True))
 
 
 def _shown_groups(plan: Plan, cells: Cells, rng: Entropy) -> list[tuple[Scalar, ...]]:

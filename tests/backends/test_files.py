@@ -74,15 +74,30 @@ CSV_CASES: dict[str, tuple[str | bytes, dict[str, tuple[int, int, float]]]] = {
 }
 
 
+@pytest.fixture(scope="module")
+def known(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Known]:
+    """Tables that were connected when their sources were clean."""
+    folder = tmp_path_factory.mktemp("clean")
+    firsts = {
+        "csv": write(folder / "t.csv", CSV),
+        "by line": write(folder / "t.json", BY_LINE),
+        "array": write(folder / "a.json", ARRAY),
+        "parquet": write_parquet(folder / "t.parquet", PEOPLE),
+    }
+    known = {name: Known(first) for name, first in firsts.items()}
+    assert all(known[name].counted(first) == CLEAN for name, first in firsts.items())
+    return known
+
+
 @pytest.mark.parametrize(("content", "answer"), CSV_CASES.values(), ids=list(CSV_CASES))
 def test_a_later_csv_is_read_in_the_pinned_shape_without_a_word(
     content: str | bytes,
     answer: dict[str, tuple[int, int, float]],
+    known: dict[str, Known],
     tmp_path: Path,
     capfd: pytest.CaptureFixture[str],
 ) -> None:
-    table = Known(write(tmp_path / "t.csv", CSV))
-    assert table.counted(write(tmp_path / "t.csv", content)) == answer
+    assert known["csv"].counted(write(tmp_path / "t.csv", content)) == answer
     said = capfd.readouterr()
     assert (said.out, said.err) == ("", "")
 
@@ -210,15 +225,18 @@ ELEMENTS: dict[str, tuple[str | bytes, dict[str, tuple[int, int, float]]]] = {
 @pytest.mark.parametrize("array", [False, True], ids=["by line", "array"])
 @pytest.mark.parametrize(("element", "answer"), ELEMENTS.values(), ids=list(ELEMENTS))
 def test_a_later_json_object_matters_to_itself_alone(
-    element: str | bytes, answer: dict[str, tuple[int, int, float]], array: bool, tmp_path: Path
+    element: str | bytes,
+    answer: dict[str, tuple[int, int, float]],
+    array: bool,
+    known: dict[str, Known],
+    tmp_path: Path,
 ) -> None:
     hostile = element if isinstance(element, bytes) else element.encode()
-    table = Known(write(tmp_path / "t.json", ARRAY if array else BY_LINE))
     if array:
         later = ARRAY.encode()[:-1] + b",\n" + hostile + b", " + LAST.encode() + b"]\n"
     else:
         later = BY_LINE.encode() + hostile + b"\n" + LAST.encode() + b"\n"
-    assert table.counted(write(tmp_path / "t.json", later)) == answer
+    assert known["array" if array else "by line"].counted(write(tmp_path / "t.json", later)) == answer
 
 
 @pytest.mark.parametrize(
@@ -242,9 +260,9 @@ def test_a_later_json_object_matters_to_itself_alone(
     ],
 )
 def test_a_later_json_file_of_another_form_is_read_or_is_nothing(
-    first: str, later: str, answer: dict[str, tuple[int, int, float]], tmp_path: Path
+    first: str, later: str, answer: dict[str, tuple[int, int, float]], known: dict[str, Known], tmp_path: Path
 ) -> None:
-    table = Known(write(tmp_path / "t.json", first))
+    table = known["array" if first is ARRAY else "by line"]
     assert table.counted(write(tmp_path / "t.json", later)) == answer
 
 
@@ -321,21 +339,19 @@ PARQUET_CASES: dict[str, tuple[str, dict[str, tuple[int, int, float]]]] = {
 
 @pytest.mark.parametrize(("query", "answer"), PARQUET_CASES.values(), ids=list(PARQUET_CASES))
 def test_a_later_parquet_file_is_read_in_the_pinned_types(
-    query: str, answer: dict[str, tuple[int, int, float]], tmp_path: Path
+    query: str, answer: dict[str, tuple[int, int, float]], known: dict[str, Known], tmp_path: Path
 ) -> None:
-    file = write_parquet(tmp_path / "t.parquet", PEOPLE)
-    table = Known(file)
-    assert table.counted(file) == CLEAN
-    assert table.counted(write_parquet(file, query.format(PEOPLE))) == answer
+    file = write_parquet(tmp_path / "t.parquet", query.format(PEOPLE))
+    assert known["parquet"].counted(file) == answer
 
 
 @pytest.mark.parametrize(("query", "answer"), PARQUET_CASES.values(), ids=list(PARQUET_CASES))
 def test_a_parquet_file_beside_others_changes_how_none_of_them_is_read(
-    query: str, answer: dict[str, tuple[int, int, float]], tmp_path: Path
+    query: str, answer: dict[str, tuple[int, int, float]], known: dict[str, Known], tmp_path: Path
 ) -> None:
     write_parquet(tmp_path / "a.parquet", PEOPLE)
     shift = f"SELECT * REPLACE (uid + 10 AS uid) FROM ({PEOPLE})"
-    table = Known(tmp_path / "*.parquet")
+    table = known["parquet"]
     write_parquet(tmp_path / "b.parquet", query.format(shift).replace("uid = 2", "uid = 12"))
     both = {r: tuple(x + y for x, y in zip(CLEAN[r], answer[r], strict=True)) for r in CLEAN}
     assert table.counted(tmp_path / "*.parquet") == both

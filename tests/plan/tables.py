@@ -18,7 +18,11 @@ COLUMNS = {
     "flag": Type.BOOL,
     "blob": None,
 }
-FACTS = {"amount": Range(0, 200), "region": Values("north", "south", "east", "west"), "day": Range(1, 7, integer=True)}
+FACTS = {
+    "amount": Range(0, 200),
+    "region": Values("north", "south", "east", "west"),
+    "day": Range(1, 7, integer=True),
+}
 USER = PrivacyUnit("user_id", max_groups=3, max_rows=10)
 
 

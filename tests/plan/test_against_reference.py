@@ -48,14 +48,14 @@ def assert_same(case: Case, relation: Relation = Relation.ADD_REMOVE) -> None:
 
 
 @given(queries(), st.sampled_from(list(Relation)))
-@settings(max_examples=150, derandomize=True)
+@settings(max_examples=100, derandomize=True)
 def test_every_cell_is_the_referees(case: Case, relation: Relation) -> None:
     assert_same(case, relation)
 
 
 @pytest.mark.slow
 @given(queries(max_size=14), st.sampled_from(list(Relation)))
-@settings(max_examples=20_000)
+@settings(max_examples=5_000)
 def test_every_cell_is_the_referees_at_length(case: Case, relation: Relation) -> None:
     assert_same(case, relation)
 
@@ -122,12 +122,12 @@ KEYS: list[dict[str, list[Any] | None]] = [
 ]
 
 
-@pytest.mark.parametrize("caps", [None, (1, 1), (2, 1), (1, 3), (9, 2), (1 << 31, 1 << 31)])
+@pytest.mark.parametrize("caps", [None, (1, 1), (2, 1), (1, 3), (1 << 31, 1 << 31)])
 @pytest.mark.parametrize("keys", KEYS, ids=lambda k: "+".join(k) or "whole")
 def test_nasty_values_are_the_same_to_both(
     keys: dict[str, list[Any] | None], caps: tuple[int, int] | None
 ) -> None:
-    for rows in (NASTY, NASTY[:1], NASTY[10:12], []):
+    for rows in (NASTY, NASTY[10:12], []):
         assert_same(asked(keys, caps, rows=rows))
 
 

@@ -33,7 +33,10 @@ def sum_of_two_laplace_tail(t: float, a: float, b: float) -> float:
 @pytest.mark.parametrize(("a", "b"), [(1, 1), (3, 1), (1, 20)])
 def test_the_quantile_of_a_sum_is_that_of_the_convolved_laws(a: int, b: int) -> None:
     scale = 2000  # so fine that the integers do not show
-    terms = ((Fraction(1), DiscreteLaplaceNoise(Fraction(a * scale))), (Fraction(1), DiscreteLaplaceNoise(Fraction(b * scale))))
+    terms = (
+        (Fraction(1), DiscreteLaplaceNoise(Fraction(a * scale))),
+        (Fraction(1), DiscreteLaplaceNoise(Fraction(b * scale))),
+    )
     t = quantile(terms, LEVEL) / scale
     assert sum_of_two_laplace_tail(t, a, b) <= 0.05
     assert sum_of_two_laplace_tail(t * 0.97, a, b) > 0.05

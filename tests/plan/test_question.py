@@ -4,8 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from discreet.errors import InvalidParameter, MissingBounds, NotPrivate, PlanError, UnknownColumn, UnsupportedQuery
-from discreet.plan.expr import Measured, Mean
+from discreet.errors import (
+    InvalidParameter,
+    MissingBounds,
+    NotPrivate,
+    PlanError,
+    UnknownColumn,
+    UnsupportedQuery,
+)
+from discreet.plan.expr import Mean, Measured
 from discreet.privacy.unit import PrivacyUnit
 from tests.plan.tables import planned, visits
 
@@ -20,9 +27,18 @@ def same(a: str, b: str) -> bool:
         ("SELECT COUNT(*) AS n FROM visits", "select count(*) as people from Visits"),
         ("SELECT COUNT(*) FROM visits", "SELECT 3 * COUNT(*) + 1 FROM visits"),
         ("SELECT COUNT(*) FROM visits", "SELECT COUNT(1) FROM visits v"),
-        ("SELECT SUM(amount), COUNT(*) FROM visits", "SELECT COUNT(*), SUM(amount) FROM visits HAVING COUNT(*) > 3"),
-        ("SELECT SUM(amount) / COUNT(*) FROM visits", "SELECT COUNT(*), SUM(visits.amount) FROM visits LIMIT 1"),
-        ("SELECT region, COUNT(*) FROM visits GROUP BY region", "SELECT COUNT(*), region r FROM visits GROUP BY 2 ORDER BY 1"),
+        (
+            "SELECT SUM(amount), COUNT(*) FROM visits",
+            "SELECT COUNT(*), SUM(amount) FROM visits HAVING COUNT(*) > 3",
+        ),
+        (
+            "SELECT SUM(amount) / COUNT(*) FROM visits",
+            "SELECT COUNT(*), SUM(visits.amount) FROM visits LIMIT 1",
+        ),
+        (
+            "SELECT region, COUNT(*) FROM visits GROUP BY region",
+            "SELECT COUNT(*), region r FROM visits GROUP BY 2 ORDER BY 1",
+        ),
         (
             "SELECT COUNT(*) FROM visits WHERE day > 3 AND flag AND amount < 5",
             "SELECT COUNT(*) FROM visits WHERE amount < 5 AND (day > 3 AND flag)",
@@ -69,9 +85,10 @@ def test_every_parameter_is_part_of_the_question() -> None:
 
 
 def test_a_float_epsilon_means_its_shortest_decimal() -> None:
-    assert planned("SELECT COUNT(*) FROM visits", epsilon=0.1).identity == planned(
-        "SELECT COUNT(*) FROM visits", epsilon="1/10"
-    ).identity
+    assert (
+        planned("SELECT COUNT(*) FROM visits", epsilon=0.1).identity
+        == planned("SELECT COUNT(*) FROM visits", epsilon="1/10").identity
+    )
 
 
 def test_one_measure_is_measured_once() -> None:

@@ -44,6 +44,8 @@ _SETTINGS = (
     "SET GLOBAL autoload_known_extensions = false",
     "SET GLOBAL python_enable_replacements = false",  # a name is a table of ours or nothing, never a variable
     "SET GLOBAL TimeZone = 'UTC'",  # a time means the same on every machine
+    # an expression that two TRYs share would be computed once outside both, where its error is not NULL
+    "SET GLOBAL disabled_optimizers = 'common_subexpressions'",
     "SET GLOBAL preserve_insertion_order = false",  # nothing depends on the order of rows; less memory
 )
 """For all connections: each question runs on one of its own, which starts from the global settings."""
@@ -228,11 +230,17 @@ def _as_pinned(name: str, kind: str | None, found: str | None, now: str | None, 
         cell = _cast(cell, now, kind)
     if text and kind == "VARCHAR":
         cell = f"nullif(trim({cell}), '')"
+    if kind == "VARCHAR":
+        # A collation would make two texts one: a key would match twice, two ids would share one cap, and the spelling
+        # that is shown of a group would be some person's own
+        cell = f"{cell} COLLATE C"
     return f"{cell} AS {shown}"
 
 
 def _cast(cell: str, now: str, kind: str) -> str:
     """The cell in another type, so that one id stays one id: 1.0 is 1, and 1.4 is no whole number."""
+    if now == "TIMESTAMPTZ_NS":  # which casts to no time without a zone
+        cell = f"TRY_CAST({cell} AS TIMESTAMP WITH TIME ZONE)"
     plain = f"TRY_CAST({cell} AS {kind})"
     if kind == "BIGINT" and (now in ("FLOAT", "DOUBLE", "VARCHAR") or now.startswith("DECIMAL")):
         return f"CASE WHEN TRY_CAST({cell} AS DOUBLE) = TRY_CAST({plain} AS DOUBLE) THEN {plain} END"

@@ -21,6 +21,7 @@ def readable(frame: Any) -> Any:
         frame = _polars(frame)
     elif module == "pyarrow" and hasattr(frame, "schema"):
         frame = frame.read_all() if hasattr(frame, "read_all") else frame  # a reader gives its rows only once
+        _check_valid(frame)
     else:
         raise InvalidParameter(
             f"a {type(frame).__name__} cannot be connected.",
@@ -69,6 +70,25 @@ def _polars(frame: Any) -> Any:
             hint="cast it to numbers or text first",
         )
     return frame.to_arrow()
+
+
+def _check_valid(table: Any) -> None:
+    """Refuses a table whose buffers break Arrow's own rules, such as text that is not UTF-8: it would stop the
+    database at some row.
+    """
+    if not hasattr(table, "validate"):
+        return  # a dataset, whose files the reader checks
+    try:
+        table.validate(full=True)
+    except ValueError:  # pyarrow's ArrowInvalid; its words may quote a cell
+        broken = True
+    else:
+        broken = False
+    if broken:
+        raise SourceError(
+            "The Arrow table breaks the rules of its own format, for example by text that is not UTF-8.",
+            hint="table.validate(full=True) says where; mend the table where it is made",
+        )
 
 
 def _text(value: Any) -> str | None:

@@ -91,6 +91,11 @@ def _numbers(utilities: Utilities) -> Utilities:
     """The utilities, none of which is a truth value, a text, NaN or infinite."""
     if isinstance(utilities, np.ndarray):
         array: NDArray[Any] = utilities
+        if type(utilities) is not np.ndarray:  # a candidate under a mask would never be named
+            raise InvalidParameter(
+                f"utilities must be a plain numpy array, not {type(utilities).__name__}.",
+                hint="use np.array(utilities, subok=False)",
+            )
         if array.ndim != 1 or array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
             raise InvalidParameter(
                 "utilities must be a one-dimensional array of integers or floats of at most 64 bits, not "

@@ -10,6 +10,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.errors import InvalidParameter
 from discreet.mechanisms.mechanism import Mechanism, numbered
 from discreet.mechanisms.parameters import read_confidence, read_delta, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy, words64
@@ -102,7 +103,7 @@ class Threshold(Mechanism):
 
     def keep(self, counts: Sequence[int] | NDArray[np.int64], rng: Entropy) -> list[bool]:
         """For each group, given its number of distinct units, whether it is kept: independent exact coins."""
-        n = np.maximum(np.asarray(counts, dtype=np.int64).reshape(-1), 0)
+        n = np.maximum(_counts(counts), 0)
         sizes, place = np.unique(n, return_inverse=True)
         cuts = [self._cut(int(size)) for size in sizes]
         sure = np.array([low for low, _ in cuts], dtype=np.uint64)[place]
@@ -180,6 +181,19 @@ class Threshold(Mechanism):
 
 _WORD = (1 << 64) - 1
 _NO_DELTA = "take delta=1e-6; without δ no key of a private table can be shown: declare the keys instead"
+
+
+def _counts(counts: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+    """Whole counts as int64; anything that would be rounded or wrapped on the way is refused by its type."""
+    array = np.asarray(counts)
+    plain = not isinstance(counts, np.ndarray) or type(counts) is np.ndarray
+    if array.size and (
+        not plain or array.dtype.kind not in "iu" or (array.dtype.kind == "u" and array.dtype.itemsize == 8)
+    ):
+        raise InvalidParameter(
+            "counts must be whole numbers of at most 63 bits.", hint="use counts.astype(np.int64)"
+        )
+    return array.reshape(-1).astype(np.int64)
 
 
 def _power(epsilon: Fraction, n: int, precision: int) -> tuple[Fraction, Fraction]:

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.errors import InvalidParameter
+from discreet.errors import InternalError, InvalidParameter
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +44,7 @@ def read(value: object) -> Numbers:
             is not that of an integer or a float64.
     """
     if isinstance(value, np.ndarray):
+        _check_plain(value)
         return Numbers(_flat(value), value.shape if value.ndim else None)
     if isinstance(value, bool | np.bool_):
         raise InvalidParameter(
@@ -68,9 +69,21 @@ def read(value: object) -> Numbers:
     )
 
 
+def _check_plain(array: NDArray[Any]) -> None:
+    """Refuses numpy's subclasses: a masked array would give back what is under its mask without noise, and a
+    matrix does not become flat, so that one draw of noise would serve all its entries.
+    """
+    if type(array) is not np.ndarray:
+        raise InvalidParameter(
+            f"value must be a plain numpy array, not {type(array).__name__}.",
+            hint="use np.array(value, subok=False), after deciding what a masked entry counts as",
+        )
+
+
 def _flat(array: NDArray[Any]) -> NDArray[Any]:
     entries = array.reshape(-1)
-    if entries.dtype == np.uint64:
+    assert entries.ndim == 1
+    if entries.dtype.kind == "u" and entries.dtype.itemsize == 8:  # of either byte order
         return _whole(entries.tolist())
     if entries.dtype.kind in "iu":
         return entries.astype(np.int64)
@@ -95,7 +108,9 @@ def _whole(integers: list[int]) -> NDArray[Any]:
 
 
 def total(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
-    """Their sum, exactly: int64 where every sum fits, else Python integers."""
+    """Their sum, exactly: int64 where every sum fits, else Python integers. Each value has a noise of its own."""
+    if values.shape != noise.shape:
+        raise InternalError("Noise was drawn for another number of values.")
     if values.dtype == np.int64 and noise.dtype == np.int64:
         summed = values + noise
         if not (

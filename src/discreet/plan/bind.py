@@ -21,6 +21,9 @@ from discreet.plan.types import Type
 DEEPEST = 60
 """Levels of nesting in one expression."""
 
+MOST_MEASURES = 200
+"""Different noisy columns in one question."""
+
 
 @dataclass(slots=True)
 class Measures:
@@ -31,6 +34,11 @@ class Measures:
     def column(self, measure: Measure, kind: Type) -> Measured:
         """The noisy column of a measure; the same measure is measured once."""
         if measure not in self.found:
+            if len(self.found) == MOST_MEASURES:
+                raise UnsupportedQuery(
+                    f"The question asks for more than {MOST_MEASURES} different aggregates.",
+                    hint="ask several questions; the budget is divided among the aggregates of one anyway",
+                )
             self.found.append(measure)
         return Measured(self.found.index(measure), measure.step, kind)
 
@@ -229,7 +237,14 @@ def _constant(node: exp.Expr) -> Literal | None:
     if isinstance(node, exp.Literal):
         if node.is_string:
             return Literal(node.name, Type.TEXT)
-        return _number(int(node.name) if node.name.isdigit() and len(node.name) < 400 else float(node.name))
+        try:
+            value = int(node.name) if node.name.isdigit() and len(node.name) < 400 else float(node.name)
+        except ValueError:  # the parser reads 1e300+1 as one number
+            raise UnsupportedQuery(
+                f"{node.name!r:.60} is not a number.",
+                hint="put spaces around + and - after an exponent: 1e3 + 1",
+            ) from None
+        return _number(value)
     return None
 
 

@@ -66,7 +66,20 @@ def derive(sql: str, source: Source) -> Derived:
         else _by_unit(tree, ctes, keys, sums, source)
     )
     _read_once(tree, source)
+    _never_fails(tree)
     return found
+
+
+def _never_fails(tree: exp.Select) -> None:
+    """A cast to whole numbers fails on what its type does not hold, so outside TRY its argument must be bounded: else
+    one person's row would decide whether the question fails.
+    """
+    for cast in tree.find_all(exp.Cast):
+        narrow = type(cast) is exp.Cast and cast.to.is_type("TINYINT", "SMALLINT", "INT", "BIGINT")
+        if not narrow or cast.find_ancestor(exp.Try) or isinstance(cast.this, exp.Null | exp.Boolean):
+            continue
+        if any(math.isinf(end) for end in span_of(cast, frozenset())):
+            _disagree("a cast that could fail on some row")
 
 
 def derive_reports(sql: str, source: Source) -> int:

@@ -27,7 +27,7 @@ import numpy as np
 from discreet.mechanisms.additive import Additive
 from discreet.plan.evaluate import compiled
 from discreet.plan.expr import Call, Expr, Key, Literal, Mean, Measured
-from discreet.plan.functions import FUNCTIONS
+from discreet.plan.functions import image
 from discreet.plan.functions.function import EVERYTHING, Interval
 from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
@@ -212,8 +212,7 @@ def _walk(expr: Expr, known: dict[Expr, tuple[float, float] | None], keys: Seque
         case Key(i, _):
             return _point(keys[i]) or EVERYTHING
         case Call(name, args, _):
-            bounds = FUNCTIONS[name].bounds
-            return EVERYTHING if bounds is None else bounds([_walk(a, known, keys) for a in args])
+            return image(name, [_walk(a, known, keys) for a in args])
         case _:
             return EVERYTHING
 

@@ -6,14 +6,20 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import Any, Never
 
-from discreet.errors import MissingBounds
+from discreet.errors import InvalidParameter, MissingBounds
 from discreet.plan.expr import Call, Column, Expr, Literal, columns_of, identity
-from discreet.plan.functions import FUNCTIONS
+from discreet.plan.functions import image
 from discreet.plan.functions.function import EVERYTHING, Interval
 from discreet.plan.schema import Fact, Range, Values
 from discreet.plan.types import Type
+
+WIDEST = 1 << 62
+"""The most that one unit may add to one cell, in grid steps; sums of 2^64 such units fit in 128 bits."""
+
+LARGEST = Fraction(2) ** 1000
+"""The largest bound of a real value, whose inverse grid step is still a float."""
 
 RESOLUTION = 30
 """A real value is rounded to at most 2^-30 of its bound: below the noise for fewer than 2^30 rows, and 32 bits wide."""
@@ -51,16 +57,37 @@ def lattice_value(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
         MissingBounds: a column without declared bounds leaves the expression unbounded; the message names it.
     """
     low, high = range_of(expr, facts)
-    if math.isinf(low) or math.isinf(high):
+    if low == -math.inf or high == math.inf:
         _refuse_unbounded(expr, facts)
     a, b = Fraction(low), Fraction(high)
     if expr.type is Type.INT:
-        return LatticeValue(expr, math.ceil(a), math.floor(b), Fraction(1))
+        return _whole(expr, math.ceil(a), math.floor(b))
+    if max(abs(a), abs(b)) > LARGEST:
+        _refuse_wide()
     step = grid_step(max(abs(a), abs(b)))
     inner_low, inner_high = math.ceil(a / step), math.floor(b / step)
     if inner_low > inner_high:  # one point, between two grid points
         inner_low = inner_high = round(a / step)
     return LatticeValue(expr, inner_low, inner_high, step)
+
+
+def _whole(expr: Expr, low: int, high: int) -> LatticeValue:
+    """Bounds that leave 64 bits are refused: a value clamped to them could not be cast, and would fail on some row."""
+    if low > high:
+        raise InvalidParameter(
+            "No whole number lies between the declared bounds of a whole-number column.",
+            hint="declare bounds with a whole number between them",
+        )
+    if max(abs(low), abs(high)) > WIDEST:
+        _refuse_wide()
+    return LatticeValue(expr, low, high, Fraction(1))
+
+
+def _refuse_wide() -> Never:
+    raise InvalidParameter(
+        "The bounds of the values under SUM or AVG are too wide: beyond 2^62 for whole numbers, 2^1000 for others.",
+        hint="sum a smaller multiple, or declare narrower bounds (dp.Range)",
+    )
 
 
 def grid_step(bound: Fraction) -> Fraction:
@@ -99,8 +126,7 @@ def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
         case Call("least" | "greatest" as name, args, _):
             return _extreme(name, args, facts)
         case Call(name, args, _):
-            bounds = FUNCTIONS[name].bounds
-            return EVERYTHING if bounds is None else bounds([range_of(a, facts) for a in args])
+            return image(name, [range_of(a, facts) for a in args])
         case _:
             return EVERYTHING
 

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 
 from discreet.errors import InvalidParameter
 from discreet.plan.expr import Expr, identity
-from discreet.plan.lattice_value import LatticeValue
+from discreet.plan.lattice_value import WIDEST, LatticeValue
 
 
 class Tally(Enum):
@@ -27,9 +27,6 @@ Part: TypeAlias = tuple[Tally, Expr | LatticeValue | None]
 
 Name: TypeAlias = Callable[[Part], str]
 """The SQL name of a part."""
-
-WIDEST = 1 << 62
-"""The most that one unit may add to one cell; sums of 2^64 such units fit in 128 bits."""
 
 
 class Measure(ABC):

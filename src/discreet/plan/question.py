@@ -24,9 +24,6 @@ from discreet.plan.schema import TableSchema
 FORMAT = 1
 """The version of a question's identity; stored releases are found by it."""
 
-MOST_MEASURES = 200
-"""Different noisy columns in one question."""
-
 
 @dataclass(frozen=True, slots=True)
 class OrderBy:
@@ -125,11 +122,6 @@ def _read(sql: str, tables: Sequence[TableSchema]) -> Question:
     where = (
         None if select.where is None else as_condition(bind_row(select.where, table, select.alias), "WHERE")
     )
-    if len(measures.found) > MOST_MEASURES:
-        raise UnsupportedQuery(
-            f"The question asks for {len(measures.found)} different aggregates, more than {MOST_MEASURES}.",
-            hint="ask several questions; the budget is divided among the aggregates of one anyway",
-        )
     if not measures.found and keys.lists is not None:
         raise UnsupportedQuery(
             "The question asks nothing of the data: its columns are all public.",

@@ -14,7 +14,7 @@ Span: TypeAlias = tuple[Number, Number]
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 
 _INF = math.inf
-_WHOLE = ("TINYINT", "SMALLINT", "INT", "BIGINT", "HUGEINT")
+_WHOLE = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64, "HUGEINT": 128}
 
 
 def span_of(e: exp.Expr, counts: frozenset[str]) -> Span:
@@ -78,11 +78,16 @@ def _extreme(e: exp.Expr, counts: frozenset[str]) -> Span:
 
 
 def _cast(e: exp.Expr, inner: Span) -> Span:
-    """A cast to whole numbers rounds; one to DOUBLE keeps what a double holds; others are not known."""
+    """A cast to whole numbers rounds, and fails on what its type does not hold, so a span beyond the type is not
+    known; one to DOUBLE keeps what a double holds; others are not known.
+    """
     to = e.args["to"]
-    if to.is_type(*_WHOLE):
-        low, high = inner
-        return low if low == -_INF else math.floor(low), high if high == _INF else math.ceil(high)
+    for name, bits in _WHOLE.items():
+        if to.is_type(name):
+            low, high = inner
+            if any(not math.isinf(end) and abs(end) >= 1 << (bits - 1) for end in inner):
+                return -_INF, _INF
+            return low if low == -_INF else math.floor(low), high if high == _INF else math.ceil(high)
     if to.is_type("DOUBLE") and all(math.isinf(x) or float(x) == x for x in inner):
         return inner
     return -_INF, _INF

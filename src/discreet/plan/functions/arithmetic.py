@@ -42,7 +42,11 @@ def _minus(i: Sequence[Interval]) -> Interval:
 
 def _times(i: Sequence[Interval]) -> Interval:
     ends = [_product(a, b) for a in i[0] for b in i[1]]
-    return min(ends, key=float), max(ends, key=float)
+    return _extremes(ends)
+
+
+def _extremes(ends: list[Any]) -> Interval:
+    return min(ends), max(ends)  # exact among fractions, of any size, and infinite floats
 
 
 def _over(i: Sequence[Interval]) -> Interval:
@@ -127,6 +131,8 @@ def _round(x: float, digits: int = 0) -> float:
         return x
     scale = 10.0**digits
     y = abs(x) * scale
+    if math.isinf(y):
+        return x
     whole = math.floor(y)
     whole += y - whole >= 0.5
     result = math.copysign(whole / scale, x)

@@ -2,6 +2,8 @@
 
 The language is closed and total: a function that is not in the table is refused, and an error on a row is
 NULL on that row.
+Inside a TRY stands exactly one operation that can fail, over arguments that cannot: the database may compute an
+inner one outside, where its error would be an error.
 REAL arithmetic may pass through NaN or infinity, which stay so under `+`, `-` and `*`; before anything could turn
 them back into an ordinary value, the writer guards them to NULL (`fragile`, `stubborn`).
 """

@@ -38,11 +38,12 @@ def _upper_letter(c: str) -> str:
 
 
 def _substring(text: str, start: int, length: int | None = None) -> str:
-    first = start - 1 if start > 0 else max(len(text) + start, 0) if start < 0 else 0
+    """The part of a window of places that lies in the text; places count from 1, or from −1 backwards."""
+    first = len(text) + start if start < 0 else start - 1
     if length is None:
-        return text[first:]
-    end = start - 1 + length if start >= 0 else first + length
-    return text[first : max(end, first)]
+        return text[max(first, 0) :]
+    begin, end = sorted((first, first + length))
+    return text[max(begin, 0) : max(end, 0)]
 
 
 def _substring_sql(args: Sequence[str], _types: Sequence[Type]) -> str:

@@ -1,0 +1,53 @@
+"""What `release` takes: nothing may come back without noise of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms import DiscreteGaussian, Exponential, Gaussian, Geometric, Laplace, Threshold
+from discreet.mechanisms.mechanism import Mechanism
+from discreet.noise.entropy import SystemEntropy
+
+MASKED = np.ma.array([5, 7, 9], mask=[True, False, True])
+MATRIX = np.array([[1, 2, 3, 1000]]).view(np.matrix)
+
+
+@pytest.mark.parametrize(
+    "mechanism",
+    [
+        Laplace(epsilon=1),
+        Geometric(epsilon=1),
+        Gaussian(epsilon=1, delta=1e-6),
+        DiscreteGaussian(epsilon=1, delta=1e-6),
+    ],
+    ids=lambda m: type(m).__name__,
+)
+@pytest.mark.parametrize(
+    "value", [MASKED, MATRIX, MATRIX.astype(float)], ids=["masked", "matrix", "real matrix"]
+)
+def test_arrays_that_are_not_plain_are_refused(mechanism: Any, value: Any) -> None:
+    """A masked array would return its masked cells exactly; a matrix would share one draw among its entries."""
+    assert isinstance(mechanism, Mechanism)
+    with pytest.raises(InvalidParameter, match="plain numpy array"):
+        mechanism.release(value)
+
+
+def test_selection_refuses_candidates_under_a_mask() -> None:
+    with pytest.raises(InvalidParameter, match="plain numpy array"):
+        Exponential(epsilon=1).release(["a", "b", "c"], MASKED)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_unsigned_integers_beyond_63_bits_do_not_wrap_in_either_byte_order(order: str) -> None:
+    released = Laplace(epsilon=1000).release(np.array([2**63 - 1, 2**63, 2**64 - 1], dtype=f"{order}u8"))
+    assert [int(x) for x in released] == pytest.approx([2**63 - 1, 2**63, 2**64 - 1], abs=5)
+
+
+@pytest.mark.parametrize("counts", [np.array([1.5, 2.5]), MASKED, np.array([2**63], dtype=np.uint64), [1.5]])
+def test_counts_that_would_be_rounded_or_wrapped_are_refused(counts: Any) -> None:
+    with pytest.raises(InvalidParameter, match="whole numbers"):
+        Threshold(1, "1e-6").keep(counts, SystemEntropy())

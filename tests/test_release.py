@@ -1,0 +1,206 @@
+"""What leaves, looked at in every way: rows, intervals, frames, text, HTML; and stored and read again."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import math
+from itertools import pairwise
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import discreet as dp
+from discreet.errors import InvalidParameter, UnknownColumn
+from discreet.release import NoisyTable, Release
+from discreet.session import Session
+
+EVIL = '<script>alert(1)</script>\x1b[31m\u202e"; DROP TABLE data; --'
+FRAME = pd.DataFrame(
+    {
+        "uid": range(8),
+        "x": [0.0, 1, 2, 3, 4, 4, 4, 4],
+        "ward": ["a", "a", "b", "b", EVIL, None, "elsewhere", "a"],
+        "ok": [True, False, None, True, False, True, None, True],
+        "day": [dt.date(2024, 1, d) for d in range(1, 9)],
+        "n": [2**62, -(2**62), 0, 1, 2, 3, 4, 5],
+    }
+)
+FACTS: dict[str, Any] = {
+    "x": dp.Range(0, 4),
+    "ward": dp.Values("a", "b", EVIL, None),
+    "ok": dp.Values(True, False, None),
+    "day": dp.Values(dt.date(2024, 1, 2), dt.date(2024, 1, 1)),
+}
+
+
+@pytest.fixture(scope="module")
+def session() -> Any:
+    budget = dp.Budget(10**9, "0.9", per_query=10**6)
+    with dp.connect(
+        FRAME, unit=dp.PrivacyUnit.row(), columns=FACTS, budget=budget, ledger=":memory:"
+    ) as opened:
+        yield opened
+
+
+def ask(session: Session, sql: str, **asked: Any) -> Release:
+    return session.sql(sql, **{"epsilon": 10_000, "delta": "1e-3", **asked})
+
+
+def every_view(release: Release) -> None:
+    """Looks at a release in every way; nothing of it may fail, and all of it agrees."""
+    width, height = len(release.columns), len(release.rows)
+    assert all(len(row) == width for row in release.rows)
+    assert str(release) == repr(release)
+    assert release._repr_html_().count("<tr>") == min(height, 60) + 1
+    arrow, polars, pandas = release.to_arrow(), release.to_polars(), release.to_pandas()
+    assert (arrow.num_columns, arrow.num_rows) == polars.shape[::-1] == pandas.shape[::-1] == (width, height)
+    assert list(arrow.column_names) == polars.columns == list(pandas.columns) == release.columns
+    for i, name in enumerate(release.columns):
+        intervals = release.interval(name)
+        assert len(intervals) == height
+        for row, interval in zip(release.rows, intervals, strict=True):
+            if interval is not None and isinstance(row[i], int | float):
+                value = float(row[i])  # of which the ends may be the next floats
+                assert (
+                    math.nextafter(interval[0], -math.inf) <= value <= math.nextafter(interval[1], math.inf)
+                )
+    assert release.explain() and release.citations() and release.notes is not None
+    assert NoisyTable.from_json(json.loads(json.dumps(release.table.to_json()))) == release.table
+
+
+QUESTIONS = [
+    "SELECT COUNT(*) AS n FROM data",
+    "SELECT ward, COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m FROM data GROUP BY ward",
+    "SELECT ward, ok, day, COUNT(x) AS n FROM data GROUP BY ward, ok, day ORDER BY n DESC, ward LIMIT 3 OFFSET 1",
+    "SELECT ok, COUNT(*) AS n FROM data GROUP BY ok ORDER BY ok DESC NULLS FIRST",
+    "SELECT day, COUNT(*) AS n FROM data GROUP BY day ORDER BY day",
+    "SELECT date_trunc('month', day) AS m, YEAR(day) AS y, COUNT(*) AS n FROM data GROUP BY day",
+    "SELECT lower(ward) AS w, COUNT(*) AS n FROM data GROUP BY lower(ward) HAVING n > 0.5",
+    "SELECT uid, COUNT(*) AS n FROM data GROUP BY uid",
+    "SELECT x, COUNT(*) AS n FROM data GROUP BY x HAVING COUNT(*) < 0",
+    "SELECT ward || 'x' AS k, COUNT(*) > 1 AS t, COUNT(*) / 0 AS z, COUNT(*)::VARCHAR AS v FROM data GROUP BY ward",
+    "SELECT NULL AS z, 'x' AS t, 1 AS o, 1.5 AS p, TRUE AS b, COUNT(*) AS n FROM data",
+    "SELECT exp(exp(COUNT(*))) AS e, sqrt(-COUNT(*)) AS q, ln(0 * COUNT(*)) AS l, COUNT(*) // 0 AS d FROM data",
+    "SELECT COUNT(*) * 9223372036854775807 * 9223372036854775807 AS n FROM data",
+    "SELECT COUNT(*) AS n FROM data WHERE NULL",
+    "SELECT COUNT(*) AS n FROM data HAVING NULL",
+    "SELECT CASE WHEN COUNT(*) > 3 THEN 'many' ELSE 'few' END AS c, COUNT(*) % 3 AS r, -SUM(x) AS s FROM data",
+    'SELECT COUNT(*) AS "<b>\x1b[31m", SUM(x) AS "a;b", AVG(x) AS """" FROM data',
+]
+
+
+@pytest.mark.parametrize("sql", QUESTIONS)
+@pytest.mark.parametrize("epsilon", ["1e-20", "1e-3", 1, 10_000])
+def test_a_release_can_be_looked_at_in_every_way(sql: str, epsilon: Any, session: Session) -> None:
+    every_view(ask(session, sql, epsilon=epsilon, delta="1e-4"))
+
+
+@pytest.mark.parametrize("sql", QUESTIONS)
+def test_a_stored_release_is_the_release(sql: str, session: Session) -> None:
+    first, again = ask(session, sql, epsilon=3), ask(session, sql, epsilon=3)
+    assert again.stored and again.charged.epsilon == 0
+    assert (first.rows, first.columns, first.notes) == (again.rows, again.columns, again.notes)
+    for name in first.columns:
+        assert first.interval(name) == again.interval(name)
+    assert "free" in str(again)
+
+
+def test_gaussian_noise_and_reports_are_looked_at_alike() -> None:
+    unit = dp.PrivacyUnit("uid", max_groups=1, max_rows=1)
+    with dp.connect(
+        FRAME, unit=unit, columns=FACTS, budget=dp.Budget(100, "0.1"), ledger=":memory:"
+    ) as session:
+        sql = "SELECT ward, COUNT(*) AS n, AVG(x) AS m FROM data GROUP BY ward"
+        release = ask(session, sql, epsilon=5, delta="1e-3", noise="gaussian", truncation="0.1")
+        every_view(release)
+        assert any("units have rows in more than 1 groups" in note for note in release.notes)
+
+
+def test_nothing_of_a_cell_reaches_a_terminal_or_a_page_as_a_command(session: Session) -> None:
+    release = ask(session, "SELECT ward, COUNT(*) AS n FROM data GROUP BY ward")
+    assert release.rows[2][0] == EVIL  # the value itself is the declared one
+    shown = str(release) + release._repr_html_()
+    assert "\x1b" not in shown and "\u202e" not in shown
+    assert "<script>" not in release._repr_html_()
+
+
+def test_rows_come_in_an_order_that_follows_the_keys_alone() -> None:
+    """The same people, in other orders: the answer's rows are in the same order."""
+    orders = set()
+    for seed in range(5):
+        shuffled = FRAME.sample(frac=1, random_state=seed).reset_index(drop=True)
+        with dp.connect(
+            pd.concat([shuffled] * 50),
+            unit=dp.PrivacyUnit.row(),
+            columns={"ok": FACTS["ok"]},
+            budget=dp.Budget(2000, "0.1", per_query=1000),
+            ledger=":memory:",
+        ) as session:
+            declared = [
+                r[0] for r in ask(session, "SELECT ok, COUNT(*) AS n FROM data GROUP BY ok", epsilon=900).rows
+            ]
+            private = [
+                r[0]
+                for r in ask(session, "SELECT uid, COUNT(*) AS n FROM data GROUP BY uid", epsilon=900).rows
+            ]
+            orders.add((tuple(declared), tuple(private)))
+    assert orders == {((True, False, None), tuple(range(8)))}
+
+
+def test_declared_groups_are_all_there_whatever_the_data_holds(session: Session) -> None:
+    sql = "SELECT ward, day, COUNT(*) AS n, AVG(x) AS m FROM data WHERE x > 100 GROUP BY ward, day"
+    release = ask(session, sql)
+    assert [r[:2] for r in release.rows] == [
+        (w, d) for w in FACTS["ward"].values for d in FACTS["day"].values
+    ]
+    assert all(abs(n) <= 1 and 0 <= m <= 4 for *_, n, m in release.rows)
+
+
+def test_where_values_are_null_they_come_last_unless_said(session: Session) -> None:
+    def order(clause: str) -> list[Any]:
+        return [r[0] for r in ask(session, f"SELECT ok, COUNT(*) AS n FROM data GROUP BY ok {clause}").rows]
+
+    assert order("ORDER BY ok") == [False, True, None]
+    assert order("ORDER BY ok DESC") == [True, False, None]
+    assert order("ORDER BY ok NULLS FIRST") == [None, False, True]
+    assert order("ORDER BY 1 DESC NULLS FIRST") == [None, True, False]
+
+
+def test_limit_and_offset_cut_the_noisy_table(session: Session) -> None:
+    sql = "SELECT ok, COUNT(*) AS n FROM data GROUP BY ok"
+    every = ask(session, sql).rows
+    for limit, offset in ((0, 0), (1, 0), (2, 1), (10, 2), (10, 99)):
+        release = ask(session, f"{sql} LIMIT {limit} OFFSET {offset}")
+        assert release.rows == every[offset : offset + limit]
+        assert release.stored  # the measurement is the same
+
+
+def test_a_column_that_is_not_there_and_a_confidence_that_is_none_are_refused(session: Session) -> None:
+    release = ask(session, "SELECT COUNT(*) AS n FROM data")
+    with pytest.raises(UnknownColumn, match="no column 'm'") as caught:
+        release.interval("m")
+    assert "n" in caught.value.hint
+    for level in (0, 1, -1, 2, float("nan"), "x", None):
+        with pytest.raises(InvalidParameter, match="confidence"):
+            release.interval("n", level)  # type: ignore[arg-type]  # that is the test
+
+
+def test_wider_confidence_gives_wider_intervals(session: Session) -> None:
+    release = ask(
+        session, "SELECT COUNT(*) AS n, SUM(x) AS s, AVG(x) AS m, SUM(x) / COUNT(*) AS r FROM data", epsilon=1
+    )
+    for name in release.columns:
+        widths = []
+        for level in ("0.5", "0.9", "0.99", "0.999999"):
+            (interval,) = release.interval(name, level)
+            assert interval is not None
+            widths.append(interval[1] - interval[0])
+        assert all(a <= b or math.isinf(b) for a, b in pairwise(widths))
+
+
+def test_numbers_that_arrow_cannot_hold_become_floats(session: Session) -> None:
+    release = ask(session, "SELECT COUNT(*) AS n FROM data", epsilon="1e-30")
+    assert abs(release.rows[0][0]) > 1 << 64  # but for one draw in 10^10
+    assert str(release.to_arrow().schema.field("n").type) == "double"
