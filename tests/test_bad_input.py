@@ -9,6 +9,7 @@ import itertools
 import logging
 import random
 import time
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from discreet.errors import (
     UnsupportedQuery,
 )
 from discreet.plan.bind import MOST_MEASURES
+from discreet.plan.functions import FUNCTIONS
 from discreet.plan.parse import LONGEST
 from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import Range, TableSchema, Values
@@ -570,3 +572,14 @@ def test_every_clause_in_every_order_is_read_or_refused() -> None:
             plan("SELECT COUNT(*) AS n FROM visits " + " ".join(order))
         except UnsupportedQuery as error:
             assert "cannot be read" in error.message
+
+
+def test_the_reference_names_every_function_and_aggregate_of_the_language() -> None:
+    page = (Path(__file__).parents[1] / "docs" / "sql-reference.md").read_text(encoding="utf-8").lower()
+    spelled = {"neg": "-", "as ": "cast", "trunc_": "date_trunc", "is null": "is null", "||": "&#124;&#124;"}
+    for name in FUNCTIONS:
+        word = next((text for start, text in spelled.items() if name.startswith(start)), name)
+        assert word in page, name
+        if name.startswith(("as ", "trunc_")):
+            assert name.removeprefix("as ").removeprefix("trunc_") in page, name
+    assert all(f"`{name.upper()}(" in page.upper() for name in ("count", "sum", "avg"))

@@ -92,7 +92,7 @@ QUESTIONS = [
 
 
 @pytest.mark.parametrize("sql", QUESTIONS)
-@pytest.mark.parametrize("epsilon", ["1e-20", "1e-3", 1, 10_000])
+@pytest.mark.parametrize("epsilon", ["1e-6", "1e-3", 1, 10_000])
 def test_a_release_can_be_looked_at_in_every_way(sql: str, epsilon: Any, session: Session) -> None:
     every_view(ask(session, sql, epsilon=epsilon, delta="1e-4"))
 
@@ -201,6 +201,6 @@ def test_wider_confidence_gives_wider_intervals(session: Session) -> None:
 
 
 def test_numbers_that_arrow_cannot_hold_become_floats(session: Session) -> None:
-    release = ask(session, "SELECT COUNT(*) AS n FROM data", epsilon="1e-30")
-    assert abs(release.rows[0][0]) > 1 << 64  # but for one draw in 10^10
-    assert str(release.to_arrow().schema.field("n").type) == "double"
+    release = ask(session, "SELECT COUNT(*) * 9223372036854775807 AS n, COUNT(*) AS m FROM data")
+    assert release.rows[0][0] > 1 << 64  # eight rows, and hardly any noise
+    assert [str(field.type) for field in release.to_arrow().schema] == ["double", "int64"]

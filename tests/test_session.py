@@ -122,7 +122,7 @@ def test_an_epsilon_that_is_none_costs_nothing(value: Any) -> None:
         with pytest.raises(InvalidParameter, match="epsilon"):
             session.sql(COUNT, epsilon=value)
         with pytest.raises(InvalidParameter, match="delta"):
-            session.sql(COUNT, epsilon=1, delta=value if value not in (0, 1e-400) else 1)
+            session.sql(COUNT, epsilon=1, delta=1 if value in (0, 1e-400, "1e-7", "1e-399") else value)
         assert state(session) == before
 
 
@@ -153,6 +153,28 @@ def test_what_the_account_cannot_pay_is_refused_and_costs_nothing(
         assert state(session) == before
         session.sql(COUNT, epsilon=10)  # to the last digit
         assert session.remaining.epsilon == 0
+
+
+@pytest.mark.parametrize("epsilon", ["1e-6", "1e-3", 1, 100])
+@pytest.mark.parametrize("delta", ["0", "1e-300", "1e-12", "0.01"])
+@pytest.mark.parametrize("noise", ["laplace", "gaussian"])
+def test_at_the_ends_of_what_may_be_asked_a_question_is_answered_or_refused(
+    epsilon: Any, delta: Any, noise: str
+) -> None:
+    unit = dp.PrivacyUnit("uid", max_groups=2**31, max_rows=2**31)
+    budget = dp.Budget(1000, "0.5", per_query=1000)
+    with opened(unit=unit, columns={"cost": dp.Range(0, 2**20)}, budget=budget) as session:
+        for sql in (
+            "SELECT SUM(cost) AS s FROM data",
+            "SELECT ward, COUNT(*) AS n, AVG(cost) AS m FROM data GROUP BY ward",
+        ):
+            before = state(session)
+            try:
+                plan = session.plan(sql, epsilon=epsilon, delta=delta, noise=noise, truncation="0.5")
+                assert str(plan) and plan.explain()
+                assert str(session.sql(sql, epsilon=epsilon, delta=delta, noise=noise, truncation="0.5"))
+            except (PlanError, InvalidParameter):
+                assert state(session) == before
 
 
 def test_a_refused_question_costs_nothing_and_is_in_no_history() -> None:

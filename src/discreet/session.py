@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, UnknownColumn
-from discreet.privacy.exact import Real
+from discreet.privacy.exact import Real, positive
 from discreet.privacy.guarantee import Approximate, Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
 
 DEFAULT_LEDGER = "discreet.ledger"
 """Where spending is kept unless `ledger=` says another place; connecting says so aloud."""
+
+LEAST_EPSILON = Fraction(1, 10**6)
+"""The least ε of a question; far below it, reports of errors would leave the range of floats."""
 
 
 def connect(
@@ -163,6 +166,11 @@ class Session:
         """
         from discreet.plan.plan import make_plan
 
+        if positive("epsilon", epsilon) < LEAST_EPSILON:
+            raise InvalidParameter(
+                f"epsilon must be at least {float(LEAST_EPSILON):g}, not {epsilon!s:.40}.",
+                hint="so little ε is drowned by its noise: over a million times what one person can change",
+            )
         return make_plan(
             sql,
             self._tables,

@@ -139,6 +139,7 @@ PUBLIC: dict[Type, list[Any]] = {
         "0x10",
         "20200101",
         "2020-W01",
+        "2020-01-01 00:00:00+02",
         "99999-01-01",
         "infinity",
         None,
@@ -236,3 +237,4 @@ def test_a_function_over_the_answer_gives_its_type_or_null_and_never_fails(name:
         for values in itertools.product(*(PUBLIC[kind] for kind in types)):
             value = evaluate_row(expr, {f"c{i}": v for i, v in enumerate(values)})
             assert value is None or type(value) is PYTHON[expr.type], f"{name}{values!r:.80} = {value!r:.80}"
+            assert getattr(value, "tzinfo", None) is None

@@ -18,7 +18,7 @@ COLUMNS = {
     "flag": Type.BOOL,
     "blob": None,
 }
-FACTS = {
+FACTS: dict[str, Range | Values] = {
     "amount": Range(0, 200),
     "region": Values("north", "south", "east", "west"),
     "day": Range(1, 7, integer=True),

@@ -18,7 +18,7 @@ from tests.plan.tables import COLUMNS, USER, planned, visits
 def test_bounds_follow_from_those_of_the_columns() -> None:
     (measure,) = planned("SELECT SUM(2 * day - 3) FROM visits").question.measures
     assert isinstance(measure, Total)
-    assert (measure.value.low, measure.value.high, measure.value.step) == (-1, 11, 1)
+    assert (measure.value.low, measure.value.high, measure.value.step) == (-1, 11, Fraction(1))
 
 
 def test_a_real_value_is_rounded_to_at_most_2_to_the_minus_31_of_its_bound() -> None:

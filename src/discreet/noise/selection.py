@@ -87,7 +87,7 @@ def noisy_max(utilities: NDArray[np.integer[Any]] | Sequence[int], scale: Fracti
         Dwork and Roth 2014, Claim 3.9 (https://doi.org/10.1561/0400000042); docs/proofs/selection.md for the
         lattice and its ties.
     """
-    from discreet.noise import laplace
+    from discreet.noise.laplace import sample_vector
 
     u = as_array(utilities)
     if u.dtype.kind == "f" or (u.dtype.kind == "O" and not all(isinstance(v, int) for v in u)):
@@ -95,7 +95,7 @@ def noisy_max(utilities: NDArray[np.integer[Any]] | Sequence[int], scale: Fracti
             "utilities of noisy_max must be integers.",
             hint="round them to a public grid first (noise.lattice.Grid)",
         )
-    noise = laplace.sample_vector(scale, u.size, rng)
+    noise = sample_vector(scale, u.size, rng)
     if u.dtype.kind == "O" or _could_overflow(u, noise):
         noisy = np.array([int(a) + int(b) for a, b in zip(u, noise, strict=True)], dtype=object)
     else:

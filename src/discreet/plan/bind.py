@@ -276,7 +276,10 @@ def _literal_as(literal: Literal, wanted: Type) -> Literal:
             case Type.DATE:
                 return Literal(dt.date.fromisoformat(str(value)[:10]), Type.DATE)
             case Type.TIMESTAMP:
-                return Literal(dt.datetime.fromisoformat(str(value)), Type.TIMESTAMP)
+                time = dt.datetime.fromisoformat(str(value)).replace(
+                    tzinfo=None
+                )  # an offset is dropped, as in cells
+                return Literal(time, Type.TIMESTAMP)
             case Type.TEXT:
                 return Literal(str(value), Type.TEXT)
             case Type.BOOL:

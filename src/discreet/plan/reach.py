@@ -85,9 +85,11 @@ def _cast(e: exp.Expr, inner: Span) -> Span:
     for name, bits in _WHOLE.items():
         if to.is_type(name):
             low, high = inner
-            if any(not math.isinf(end) and abs(end) >= 1 << (bits - 1) for end in inner):
+            low, high = low if low == -_INF else math.floor(low), high if high == _INF else math.ceil(high)
+            least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+            if any(not math.isinf(end) and not least <= end <= most for end in (low, high)):
                 return -_INF, _INF
-            return low if low == -_INF else math.floor(low), high if high == _INF else math.ceil(high)
+            return low, high
     if to.is_type("DOUBLE") and all(math.isinf(x) or float(x) == x for x in inner):
         return inner
     return -_INF, _INF

@@ -62,7 +62,7 @@ def _read(x: Any, target: Type) -> Any:
         case Type.DATE:
             return dt.datetime.fromisoformat(str(x)).date()
         case _:
-            return dt.datetime.fromisoformat(str(x))
+            return dt.datetime.fromisoformat(str(x)).replace(tzinfo=None)  # DuckDB drops a written offset
 
 
 def _from_text(text: str) -> int:
