@@ -180,3 +180,8 @@ def test_declared_keys_of_an_expression_are_its_values() -> None:
     assert plan.question.keys.all() == [(0,), (1,)]
     shouted = planned("SELECT UPPER(region) AS r, COUNT(*) FROM visits GROUP BY r")
     assert shouted.question.keys.all() == [("NORTH",), ("SOUTH",), ("EAST",), ("WEST",)]
+
+
+def test_the_least_whole_number_is_a_whole_number() -> None:
+    plan = planned("SELECT COUNT(*) FROM visits WHERE day = -9223372036854775808")
+    assert "CAST(-9223372036854775808 AS BIGINT)" in plan.sql

@@ -138,7 +138,7 @@ def _bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: i
         raise UnsupportedQuery(f"An expression nests more than {DEEPEST} levels.", hint="write it flatter")
     if isinstance(node, exp.Paren):
         return _bind(node.this, leaf, depth)
-    found = leaf(node, depth) or _constant(node)
+    found = leaf(node, depth) or _constant(node) or _negative(node)
     if found is not None:
         return found
     if isinstance(node, exp.And | exp.Or):  # a list of conditions is as flat as it looks
@@ -238,7 +238,7 @@ def _constant(node: exp.Expr) -> Literal | None:
         if node.is_string:
             return Literal(node.name, Type.TEXT)
         try:
-            value = int(node.name) if node.name.isdigit() and len(node.name) < 400 else float(node.name)
+            value = int(node.name) if node.name.isdigit() and len(node.name) < _LONGEST else float(node.name)
         except ValueError:  # the parser reads 1e300+1 as one number
             raise UnsupportedQuery(
                 f"{node.name!r:.60} is not a number.",
@@ -246,6 +246,17 @@ def _constant(node: exp.Expr) -> Literal | None:
             ) from None
         return _number(value)
     return None
+
+
+_LONGEST = 400  # digits; more are no number that a double holds
+
+
+def _negative(node: exp.Expr) -> Literal | None:
+    """A negative whole number, read at once: 2^63 alone would not be one."""
+    digits = node.this if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) else None
+    if digits is None or digits.is_string or not digits.name.isdigit() or len(digits.name) >= _LONGEST:
+        return None
+    return _number(-int(digits.name))
 
 
 def _number(value: int | float) -> Literal:

@@ -211,10 +211,19 @@ def _walk(expr: Expr, known: dict[Expr, tuple[float, float] | None], keys: Seque
             return _point(value) or EVERYTHING
         case Key(i, _):
             return _point(keys[i]) or EVERYTHING
+        case Call("least" | "greatest", args, _) if not all(_never_null(a, known) for a in args):
+            inner = [
+                _walk(a, known, keys) for a in args
+            ]  # a NULL is passed over, so any of the others may be the value
+            return min(i[0] for i in inner), max(i[1] for i in inner)
         case Call(name, args, _):
             return image(name, [_walk(a, known, keys) for a in args])
         case _:
             return EVERYTHING
+
+
+def _never_null(expr: Expr, known: dict[Expr, tuple[float, float] | None]) -> bool:
+    return expr in known or (isinstance(expr, Literal) and expr.value is not None)
 
 
 def _point(value: object) -> tuple[float, float] | None:
