@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
@@ -58,7 +59,10 @@ class DuckDB:
         self._process = os.getpid()
         self._closed = False
         self._data = _connection()
-        self._twin = _connection()
+        self._data.execute("ATTACH ':memory:' AS twin")
+        self._twin = self._data.cursor()
+        self._twin.execute("USE twin")  # on this connection, main.<table> is the empty one
+        self._rehearsing = threading.Lock()
         try:
             self._sources: dict[str, Source] = open_source(sources, self._data, names)
         except BaseException:
@@ -121,8 +125,8 @@ class DuckDB:
         """Runs a query on the empty twin, so that a query that cannot run is found before anything is charged."""
         self._check_open()
         try:
-            with self._twin.cursor() as cursor:
-                cursor.execute(sql, dict(parameters)).fetchall()
+            with self._rehearsing:
+                self._twin.execute(sql, dict(parameters)).fetchall()
         except duckdb.Error as error:
             raise InternalError(
                 f"The database does not accept the SQL of this question ({type(error).__name__}). Nothing was charged.",
