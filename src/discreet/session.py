@@ -77,6 +77,7 @@ def connect(
     backend = DuckDB(source, names=names)
     try:
         whose = population if population is not None else _only_table(backend.tables)
+        _check_apart(backend.tables)
         known = _pinned(place, whose, backend.tables)
         ids = () if who.column is None else (who.column,)
         shapes = {t: known[t] if t in known else backend.discover(t, ids) for t in backend.tables}
@@ -89,7 +90,7 @@ def connect(
         account = book.open_account(whose, budget, relation=wanted, filter=filter)
         tables: list[TableSchema] = []
         for name, shape in shapes.items():
-            kept = account.pin(name, {**shape.to_json(), "unit": who.column})
+            kept = account.pin(name.casefold(), {**shape.to_json(), "unit": who.column})
             _check_unit(name, kept["unit"], who)
             pinned = Pinned.from_json(kept)
             backend.attach(name, pinned)
@@ -332,8 +333,18 @@ def _pinned(place: str | os.PathLike[str], population: str, tables: Sequence[str
         return {}
     with Ledger.existing(place) as book:
         account = book.account(population)
-        found = {} if account is None else {t: account.pinned(t) for t in tables}
+        found = {} if account is None else {t: account.pinned(t.casefold()) for t in tables}
     return {t: Pinned.from_json(kept) for t, kept in found.items() if kept is not None}
+
+
+def _check_apart(tables: Sequence[str]) -> None:
+    """Refuses two tables of one name: FROM makes no difference between upper and lower case."""
+    folded = [t.casefold() for t in tables]
+    twins = sorted({t for t in tables if folded.count(t.casefold()) > 1})
+    if twins:
+        raise InvalidParameter(
+            f"Two tables are called {twins[0]!r}, upper and lower case aside.", hint="name them apart"
+        )
 
 
 def _only_table(tables: Sequence[str]) -> str:

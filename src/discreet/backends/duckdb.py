@@ -40,6 +40,9 @@ _TYPES = {
 _LOSSY = ("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM", "TIMESTAMP_NS", "TIMESTAMPTZ_NS")
 """Types with values that differ and would be read as the same, or as NULL; so have decimals."""
 
+_STRAINED = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIME", "TIME WITH TIME ZONE")
+"""Types that the database makes of coarser ones while it reads, and fails where they do not fit."""
+
 _SETTINGS = (
     "SET GLOBAL autoinstall_known_extensions = false",
     "SET GLOBAL autoload_known_extensions = false",
@@ -101,6 +104,7 @@ class DuckDB:
         scans = []
         for part in self._sources[table].parts(pinned):
             now = self._described(table, part)
+            self._probe(table, part, [n for n, kind in now.items() if kind in _STRAINED])
             exact = {n.lower(): n for n in reversed(now)} | {n: n for n in now}
             found = {n: exact.get(n, exact.get(n.lower())) for n in pinned.columns}
             shown = [
@@ -120,6 +124,34 @@ class DuckDB:
             raise SourceError(
                 f"Table {table!r} cannot be read.", hint="check that its source is a readable file"
             ) from None
+
+    def _probe(self, table: str, part: str, columns: Sequence[str]) -> None:
+        """Refuses, when its owner connects it, a source with a time that the database cannot read: the reader
+        fails on it before any TRY, so it would stop questions after their charge.
+        """
+        coarse = columns
+        if part.startswith("read_parquet("):
+            coarser = (
+                "logical_type LIKE '%MILLIS%'",
+                "converted_type LIKE '%MILLIS'",
+                "logical_type LIKE 'TimeType%'",
+            )
+            unit = " OR ".join(coarser)
+            schema = f"parquet_schema({part.removeprefix('read_parquet(')}"
+            listed = self._data.execute(f"SELECT name FROM {schema} WHERE {unit}")
+            named = {str(row[0]) for row in listed.fetchall()}
+            coarse = [n for n in columns if n in named]
+        for name in coarse:
+            try:
+                self._data.execute(f"SELECT count({identifier(name)}) FROM {part}").fetchall()
+                fits = True
+            except duckdb.Error:  # its words may quote a cell
+                fits = False
+            if not fits:
+                raise SourceError(
+                    f"The column {name!r} of table {table!r} holds a time that the database cannot read.",
+                    hint="times reach from about 290,000 BC to 294,000 AD; mend the value, or store the column as text",
+                )
 
     def rehearse(self, sql: str, parameters: Mapping[str, int]) -> None:
         """Runs a query on the empty twin, so that a query that cannot run is found before anything is charged."""
@@ -245,6 +277,8 @@ def _cast(cell: str, now: str, kind: str) -> str:
     """The cell in another type, so that one id stays one id: 1.0 is 1, and 1.4 is no whole number."""
     if now == "TIMESTAMPTZ_NS":  # which casts to no time without a zone
         cell = f"TRY_CAST({cell} AS TIMESTAMP WITH TIME ZONE)"
+    if now == "BIGNUM":  # its own cast to a narrower type stops the whole database
+        cell = f"CAST({cell} AS VARCHAR)"
     plain = f"TRY_CAST({cell} AS {kind})"
     if kind == "BIGINT" and (now in ("FLOAT", "DOUBLE", "VARCHAR") or now.startswith("DECIMAL")):
         return f"CASE WHEN TRY_CAST({cell} AS DOUBLE) = TRY_CAST({plain} AS DOUBLE) THEN {plain} END"

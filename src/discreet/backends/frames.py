@@ -21,7 +21,10 @@ def readable(frame: Any) -> Any:
         frame = _polars(frame)
     elif module == "pyarrow" and hasattr(frame, "schema"):
         frame = frame.read_all() if hasattr(frame, "read_all") else frame  # a reader gives its rows only once
-        _check_valid(frame)
+        if not hasattr(frame, "validate"):
+            frame = _dataset(frame)
+        if hasattr(frame, "validate"):
+            _check_valid(frame)
     else:
         raise InvalidParameter(
             f"a {type(frame).__name__} cannot be connected.",
@@ -46,6 +49,10 @@ def _pandas(frame: Any) -> Any:
             plain[column] = plain[column].astype(object)
         elif isinstance(kind, pd.SparseDtype):
             plain[column] = plain[column].sparse.to_dense()
+        elif isinstance(kind, pd.ArrowDtype) or (
+            isinstance(kind, pd.StringDtype) and kind.storage != "python"
+        ):
+            _check_valid(plain[column].array.__arrow_array__())
         kind = plain[column].dtype
         if kind == np.dtype(object) or (isinstance(kind, pd.StringDtype) and kind.storage == "python"):
             plain[column] = pd.Series([_text(v) for v in plain[column]], index=plain.index, dtype=object)
@@ -72,12 +79,16 @@ def _polars(frame: Any) -> Any:
     return frame.to_arrow()
 
 
+def _dataset(dataset: Any) -> Any:
+    """A dataset as it is when its files are Parquet, whose reader checks them; else the table that it holds."""
+    kind = getattr(getattr(dataset, "format", None), "default_extname", "")
+    return dataset if kind == "parquet" or not hasattr(dataset, "to_table") else dataset.to_table()
+
+
 def _check_valid(table: Any) -> None:
     """Refuses a table whose buffers break Arrow's own rules, such as text that is not UTF-8: it would stop the
     database at some row.
     """
-    if not hasattr(table, "validate"):
-        return  # a dataset, whose files the reader checks
     try:
         table.validate(full=True)
     except ValueError:  # pyarrow's ArrowInvalid; its words may quote a cell
