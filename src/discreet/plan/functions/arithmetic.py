@@ -205,7 +205,7 @@ ARITHMETIC = (
     Function(
         "sign",
         numbers(1, result=Type.INT),
-        template("sign({0})"),
+        template("TRY(CAST(sign({0}) AS BIGINT))"),
         _sign,
         lambda i: (-1, 1),
     ),
