@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.errors import MissingExtra
 from discreet.privacy.exact import Real
-from discreet.privacy.guarantee import Approximate
+from discreet.privacy.guarantee import Approximate, words
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
@@ -161,8 +161,6 @@ class Release:
         return f"{render_html(columns, rows)}<p>{below}</p>"
 
     def _footer(self) -> str:
-        from discreet.plan.plan import words
-
         guarantee = self.plan.allocation.guarantee
         price = words(guarantee.epsilon, guarantee.delta)
         paid = (

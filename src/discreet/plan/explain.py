@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.measure import Measure
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.guarantee import decimal, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 
@@ -73,7 +73,7 @@ def _groups(plan: Plan) -> list[str]:
         assert threshold is not None
         return [
             f"Groups: private. A unit enters at most {k}.",
-            f"  A group is shown by optimal partition selection, for {_words(threshold.epsilon, threshold.delta)}:",
+            f"  A group is shown by optimal partition selection, for {words(threshold.epsilon, threshold.delta)}:",
             f"  one with {threshold.kept_from(Fraction(19, 20))} units or more is kept in 19 of 20 cases.",
         ]
     if not q.keys.exprs:
@@ -124,10 +124,6 @@ def _size(scale: Fraction, step: Fraction) -> str:
     """A scale in grid steps, and in the column's own units where these differ."""
     steps = f"{float(scale):,.6g}"
     return steps if step == 1 else f"{steps} steps, {float(scale * step):,.6g} in the column's own units"
-
-
-def _words(epsilon: Fraction, delta: Fraction) -> str:
-    return f"ε = {decimal(epsilon)}, δ = {decimal(delta)}"
 
 
 def _report_epsilon(plan: Plan) -> Fraction:

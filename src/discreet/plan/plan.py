@@ -18,7 +18,7 @@ from discreet.plan.measure import UnitCount
 from discreet.plan.question import Question, read_question
 from discreet.plan.schema import TableSchema
 from discreet.privacy.exact import Real, exact, positive, probability
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.guarantee import words
 from discreet.privacy.sensitivity import Sensitivity
 
 _ONE_UNIT = Sensitivity(1, 1)
@@ -215,11 +215,6 @@ def confidence_level(confidence: Real) -> Fraction:
             f"confidence must lie strictly between 0 and 1, not {confidence}.", hint="0.95, for instance"
         )
     return level
-
-
-def words(epsilon: Fraction, delta: Fraction) -> str:
-    """An (ε, δ) as people write it."""
-    return f"ε = {decimal(epsilon)}" + (f", δ = {decimal(delta)}" if delta else "")
 
 
 def _kind(noise: str | None) -> Kind:

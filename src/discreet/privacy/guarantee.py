@@ -101,5 +101,10 @@ def decimal(x: Fraction) -> str:
     return exact_text if Fraction(exact_text) == x else f"{float(x):.6g}"
 
 
+def words(epsilon: Fraction, delta: Fraction) -> str:
+    """An (ε, δ) as people write it."""
+    return f"ε = {decimal(epsilon)}" + (f", δ = {decimal(delta)}" if delta else "")
+
+
 def _budget(epsilon: Fraction, delta: Fraction, per_query: Fraction) -> Budget:
     return Budget(epsilon, delta, per_query=per_query)

@@ -76,15 +76,6 @@ def exactly(wanted: Sequence[Type], result: Type) -> Signature:
     return rule
 
 
-def either(*rules: Signature) -> Signature:
-    """The first rule that fits."""
-
-    def rule(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
-        return next((found for r in rules if (found := r(types)) is not None), None)
-
-    return rule
-
-
 def common(types: Sequence[Type | None]) -> Type | None:
     """The one type that all values can be read as, or None: numbers beside text make text a number."""
     kinds = {t for t in types if t is not None}
