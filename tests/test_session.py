@@ -81,7 +81,7 @@ def state(session: Session) -> tuple[Any, int]:
         ({"version": 2024}, InvalidParameter, "version"),
         ({"relation": "swap"}, InvalidParameter, "relation must be"),
         ({"relation": 5}, InvalidParameter, "relation must be"),
-        ({"filter": "renyi"}, InvalidParameter, "filter"),
+        ({"filter": "best"}, InvalidParameter, "filter"),
         ({"filter": 5}, InvalidParameter, "filter"),
         ({"ledger": 5}, InvalidParameter, "ledger must be a path"),
         ({"ledger": b"x"}, InvalidParameter, "ledger must be a path"),

@@ -62,7 +62,7 @@ def connect(
         version: a public label of the data's version; a new label makes old answers new questions.
         names: column names for CSV files without a header.
         relation: "add-remove" or "replace"; fixed when the account is opened.
-        filter: "basic" or "zcdp"; fixed when the account is opened.
+        filter: "basic", "zcdp", "gdp" or "renyi"; fixed when the account is opened.
 
     Raises:
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.

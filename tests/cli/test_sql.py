@@ -151,7 +151,7 @@ def test_a_file_without_a_header_gets_its_names(
     [
         (["--epsilon", "3.5"], 3, "BudgetExceeded"),
         (["--budget", "4"], 2, "InvalidParameter"),
-        (["--filter", "renyi"], 2, "InvalidParameter"),
+        (["--filter", "best"], 2, "InvalidParameter"),
         (["--relation", "replace"], 2, "InvalidParameter"),
         (["--range", "height=0:3"], 2, "UnknownColumn"),
         (["--ledger", "adult.parquet"], 4, "LedgerCorrupt"),

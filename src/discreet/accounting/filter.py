@@ -1,8 +1,8 @@
 """Filters: which charges an account may still make, when each question follows all earlier answers.
 
-Only quantities whose plain sum is a valid filter are summed here. Numeric composition, and f-DP or
-Gaussian-DP curves multiplied up as natural as it looks, are not valid filters
-(https://arxiv.org/abs/2602.06756) and stay inside one plan.
+Only quantities whose plain sum is a valid filter are summed here: ε and δ, ρ, μ², and the Rényi divergence of
+one order. Numeric composition, and trade-off curves in general multiplied up until they cross a target, are
+not valid filters (https://arxiv.org/abs/2602.06756) and stay inside one plan.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TypeAlias
 
-from discreet.accounting.convert import rho_for, zcdp_epsilon
+from discreet.accounting.convert import gdp_epsilon, mu_squared_for, rho_for, zcdp_epsilon
 from discreet.accounting.loss import PrivacyLoss
+from discreet.accounting.renyi import order_for, renyi_epsilon, renyi_for, renyi_upper
 from discreet.errors import InvalidParameter
-from discreet.privacy.event import ApproximateEvent, Composed, ZCDPEvent
+from discreet.privacy.event import ApproximateEvent, Composed, GaussianEvent, ZCDPEvent
 from discreet.privacy.exact import below
 from discreet.privacy.guarantee import Approximate, Budget
 
@@ -150,20 +151,126 @@ class ZCDPFilter(Filter):
         return Budget(Fraction(below(epsilon)) if rho else epsilon, delta, per_query=self.budget.per_query)
 
 
+@dataclass(frozen=True, slots=True)
+class GDPFilter(Filter):
+    """Σμ² ≤ μ*², with μ*² the largest for which μ*-GDP implies (ε, δ)-DP.
+
+    A μ-GDP use has no failure apart from μ, so all of δ is for converting. Only Gaussian noise, rounded or
+    not, has a μ.
+
+    References: Smith, Thakurta 2022, fully adaptive composition for Gaussian differential privacy,
+    https://arxiv.org/abs/2210.17520; Koskela, Tobaben, Honkela 2022, https://arxiv.org/abs/2209.15596; proof:
+    docs/proofs/filters.md
+    """
+
+    most_mu_squared: Fraction
+
+    @property
+    def name(self) -> str:
+        return "gdp"
+
+    @property
+    def capacity(self) -> Tally:
+        return (self.most_mu_squared,)
+
+    def cost(self, charge: Charge) -> Tally:
+        loss = PrivacyLoss(charge.events)
+        if loss.mu_squared is None or loss.failure:
+            raise InvalidParameter(
+                "this charge has an event that is not Gaussian, which the gdp filter cannot add up.",
+                hint="ask for Gaussian noise, or open an account with filter='zcdp' for it",
+            )
+        return (loss.mu_squared,)
+
+    def loss(self, spent: Tally) -> PrivacyLoss:
+        (mu_squared,) = spent
+        return PrivacyLoss(Composed([GaussianEvent(mu_squared)] if mu_squared else []))
+
+    def remaining(self, spent: Tally) -> Budget:
+        """ε by converting the μ² that is left at δ."""
+        (mu_squared,) = spent
+        if not mu_squared:
+            return self.budget
+        left = max(self.most_mu_squared - mu_squared, Fraction(0))
+        epsilon = min(Fraction(gdp_epsilon(left, self.budget.delta)), self.budget.epsilon)
+        return Budget(Fraction(below(epsilon)), self.budget.delta, per_query=self.budget.per_query)
+
+
+@dataclass(frozen=True, slots=True)
+class RenyiFilter(Filter):
+    """Σ of Rényi divergences of one order α, and Σ failure ≤ δ/2.
+
+    The capacity is the largest divergence of order α that implies (ε, δ/2)-DP. Pure uses cost less here than
+    as ρ = ε²/2, the less the larger their ε. What is spent or left is told by converting at this one order:
+    soundly, but far above the truth while it is little.
+
+    References: Feldman, Zrnic 2021, individual privacy accounting via a Rényi filter,
+    https://arxiv.org/abs/2008.11193; proof: docs/proofs/filters.md
+    """
+
+    order: Fraction
+    most: Fraction
+
+    @property
+    def name(self) -> str:
+        return "renyi"
+
+    @property
+    def capacity(self) -> Tally:
+        return (self.most, self.budget.delta / 2)
+
+    def cost(self, charge: Charge) -> Tally:
+        divergence = Fraction(0)
+        for event, n in charge.events:
+            one = renyi_upper(event, self.order)
+            if one is None:
+                raise InvalidParameter(
+                    "this charge has an event without a Rényi divergence, which the renyi filter cannot add up.",
+                    hint="open an account with filter='basic' for it",
+                )
+            divergence += one * n
+        return (divergence, PrivacyLoss(charge.events).failure)
+
+    def loss(self, spent: Tally) -> PrivacyLoss:
+        """As one (ε, δ)-DP use, with the half of δ that converting needs in its δ."""
+        divergence, failure = spent
+        half = self.budget.delta / 2 if divergence else Fraction(0)
+        epsilon = renyi_epsilon(self.order, divergence, half) if divergence else Fraction(0)
+        delta = half + failure
+        return PrivacyLoss(Composed([ApproximateEvent(epsilon, delta)] if epsilon or delta else []))
+
+    def remaining(self, spent: Tally) -> Budget:
+        """ε by converting what is left at δ/2, and the δ not used up (half is for converting)."""
+        divergence, failure = spent
+        left, half = max(self.most - divergence, Fraction(0)), self.budget.delta / 2
+        epsilon = min(renyi_epsilon(self.order, left, half), self.budget.epsilon) if left else Fraction(0)
+        delta = half + max(half - failure, Fraction(0))
+        if not divergence:
+            epsilon = self.budget.epsilon
+        return Budget(epsilon, delta, per_query=self.budget.per_query)
+
+
 def open_filter(name: str, budget: Budget) -> Filter:
-    """The filter of that name for a budget: 'basic' or 'zcdp'.
+    """The filter of that name for a budget: 'basic', 'zcdp', 'gdp' or 'renyi'.
 
     Raises:
-        InvalidParameter: an unknown name, one whose theorem is not built yet, or zcdp for a budget without δ.
+        InvalidParameter: an unknown name, or another filter than basic for a budget without δ.
     """
     if name == "basic":
         return BasicFilter(budget)
+    if name not in ("zcdp", "gdp", "renyi"):
+        raise InvalidParameter(
+            f"the filter {name!r} is not known.", hint="use 'basic', 'zcdp', 'gdp' or 'renyi'"
+        )
+    if budget.delta == 0:
+        raise InvalidParameter(
+            f"the {name} filter needs a budget with a delta above 0.",
+            hint="give the budget a delta such as 1e-6, or use filter='basic'",
+        )
+    epsilon, half = budget.epsilon, budget.delta / 2
+    if name == "gdp":
+        return GDPFilter(budget, mu_squared_for(epsilon, budget.delta))
     if name == "zcdp":
-        if budget.delta == 0:
-            raise InvalidParameter(
-                "the zcdp filter needs a budget with a delta above 0.",
-                hint="give the budget a delta such as 1e-6, or use filter='basic'",
-            )
-        return ZCDPFilter(budget, rho_for(budget.epsilon, budget.delta / 2))
-    known = "is not available yet" if name in ("renyi", "gdp") else "is not known"
-    raise InvalidParameter(f"the filter {name!r} {known}.", hint="use 'basic' or 'zcdp'")
+        return ZCDPFilter(budget, rho_for(epsilon, half))
+    order = order_for(epsilon, half)
+    return RenyiFilter(budget, order, renyi_for(order, epsilon, half))

@@ -177,7 +177,9 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--names", type=Names(), help="Column names of a file without a header."),
     click.option("--version", metavar="LABEL", help="A public label of the data's version."),
     click.option("--relation", type=click.Choice(["add-remove", "replace"]), help="What makes neighbours."),
-    click.option("--filter", metavar="NAME", help="How charges add up: basic or zcdp. Fixed at opening."),
+    click.option(
+        "--filter", metavar="NAME", help="How charges add: basic, zcdp, gdp or renyi. Fixed at opening."
+    ),
     click.option("--noise", type=click.Choice(["laplace", "gaussian"]), help="Laplace unless given."),
     click.option(
         "--truncation",
