@@ -16,6 +16,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.accounting.pld import composed_delta, composed_epsilon
 from discreet.errors import InvalidParameter
 from discreet.privacy.codec import TAGS, decode, encode
+from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
 from discreet.privacy.event import (
     ApproximateEvent,
     Composed,
@@ -28,7 +29,7 @@ from discreet.privacy.event import (
 )
 from discreet.privacy.pair import ACCURACY
 from discreet.privacy.pairs.zcdp import ZCDPPair
-from tests.privacy import curves
+from tests.privacy import curves, finite_curves
 
 
 @dataclass(frozen=True)
@@ -86,6 +87,32 @@ EXAMPLES: dict[str, list[Example]] = {
             DiscreteGaussianEvent(4, F(100)),
             DiscreteGaussianEvent(5, F(100)),
             lambda x: curves.discrete_gaussian(4, F(100), x),
+        ),
+    ],
+    "randomized-response": [
+        Example(
+            RandomizedResponseEvent(F(1, 3), 4),
+            RandomizedResponseEvent(F(2, 5), 4),
+            lambda x: finite_curves.randomized_response(F(1, 3), 4, x),
+        ),
+    ],
+    "atoms": [
+        Example(
+            AtomsEvent((F(3, 5), F(2, 5)), (F(1, 2), F(1, 2))),
+            AtomsEvent((F(13, 20), F(7, 20)), (F(1, 2), F(1, 2))),
+            lambda x: finite_curves.either((F(3, 5), F(2, 5)), (F(1, 2), F(1, 2)), x),
+        ),
+        Example(
+            AtomsEvent((F(1, 2), F(3, 10), F(1, 5)), (F(1, 3), F(1, 3), F(1, 3))),
+            AtomsEvent((F(3, 5), F(1, 4), F(3, 20)), (F(1, 3), F(1, 3), F(1, 3))),
+            lambda x: finite_curves.either((F(1, 2), F(3, 10), F(1, 5)), (F(1, 3),) * 3, x),
+        ),
+    ],
+    "bounded-range": [
+        Example(
+            BoundedRangeEvent(F(1, 3)),
+            BoundedRangeEvent(F(2, 5)),
+            lambda x: finite_curves.bounded_range(F(1, 3), x),
         ),
     ],
 }
@@ -224,7 +251,8 @@ def test_the_closed_forms_are_true_of_the_pair(example: Example) -> None:
     curve = pair.delta(x)
     if event.pure is not None:
         assert np.all(curve[x >= float(event.pure)] <= float(event.failure) * (1 + ACCURACY))
-        assert math.isclose(pair.epsilon_max, float(event.pure), rel_tol=1e-15)
+        largest = max(pair.epsilon_max, pair.reverse().epsilon_max)
+        assert math.isclose(largest, float(event.pure), rel_tol=1e-15)
     assert event.rho is not None
     assert np.all(curve <= float(event.failure) + ZCDPPair(float(event.rho)).delta(x) * (1 + 1e-9))
 

@@ -1,0 +1,137 @@
+"""Events of mechanisms that choose among finitely many outcomes, or whose losses lie in a short range."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+
+from discreet.errors import InvalidParameter
+from discreet.privacy.event import Event
+from discreet.privacy.exact import above, count
+from discreet.privacy.pair import Pair
+from discreet.privacy.pairs.atoms import AtomsPair, RandomizedResponsePair, largest_loss
+from discreet.privacy.pairs.bounded_range import BoundedRangePair
+
+
+@dataclass(frozen=True, slots=True)
+class RandomizedResponseEvent(Event):
+    """One of `categories` answers: the true one with odds e^ε against each of the others.
+
+    Guarantee:
+        `pair` is the mechanism itself on two true answers that differ; any two give the same curve.
+
+    References: Kairouz, Oh, Viswanath 2014, https://arxiv.org/abs/1407.1338; ρ = ε²/2 is Bun,
+    Steinke 2016, Proposition 1.4, https://arxiv.org/abs/1605.02065; docs/proofs/pairs.md
+    """
+
+    epsilon: Fraction
+    categories: int
+
+    def __post_init__(self) -> None:
+        _at_least_zero("epsilon", self.epsilon)
+        count("categories", self.categories, least=2)
+
+    @property
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def rho(self) -> Fraction:
+        return self.epsilon * self.epsilon / 2
+
+    def pair(self) -> Pair:
+        return RandomizedResponsePair(above(self.epsilon), self.categories)
+
+
+@dataclass(frozen=True, slots=True)
+class AtomsEvent(Event):
+    """A use that two mass functions on the same finitely many outcomes dominate, in both directions.
+
+    Guarantee:
+        `pair` is (p, q) itself, and its reverse (q, p). `pure` is the largest finite |log(p/q)| rounded up.
+        `failure` is the larger mass of the outcomes that only one of the laws can have, which no ε covers:
+        the use is (`pure`, `failure`)-DP.
+
+    References: docs/proofs/pairs.md, from the definition; ρ = ε²/2 is Bun, Steinke 2016, Proposition 1.4,
+    https://arxiv.org/abs/1605.02065
+    """
+
+    p: tuple[Fraction, ...]
+    q: tuple[Fraction, ...]
+
+    def __post_init__(self) -> None:
+        _masses("p", self.p)
+        _masses("q", self.q)
+        if len(self.p) != len(self.q):
+            raise InvalidParameter(
+                f"p and q must name the same outcomes: p has {len(self.p)} of them and q has {len(self.q)}."
+            )
+
+    @property
+    def pure(self) -> Fraction:
+        return max(largest_loss(self.p, self.q), largest_loss(self.q, self.p))
+
+    @property
+    def rho(self) -> Fraction:
+        return self.pure * self.pure / 2
+
+    @property
+    def failure(self) -> Fraction:
+        return max(_only(self.p, self.q), _only(self.q, self.p))
+
+    def pair(self) -> Pair:
+        return AtomsPair(self.p, self.q)
+
+
+@dataclass(frozen=True, slots=True)
+class BoundedRangeEvent(Event):
+    """Any ε-bounded-range use, such as the exponential mechanism with that range of its exponents.
+
+    For all neighbours there is a t such that every outcome's loss lies in [t − ε, t].
+
+    Guarantee:
+        `pair` has the largest curve of any such use. `rho` is that of the uses, and lower than the pair's
+        own: over many uses it can be the better bound, and losses take the better one.
+
+    References: Dong, Durfee, Rogers 2020, https://arxiv.org/abs/1909.13830; ρ = ε²/8 is Cesar,
+    Rogers 2021, https://arxiv.org/abs/2004.07223; the pair: docs/proofs/pairs.md
+    """
+
+    epsilon: Fraction
+
+    def __post_init__(self) -> None:
+        _at_least_zero("epsilon", self.epsilon)
+
+    @property
+    def pure(self) -> Fraction:
+        return self.epsilon
+
+    @property
+    def rho(self) -> Fraction:
+        return self.epsilon * self.epsilon / 8
+
+    def pair(self) -> Pair:
+        return BoundedRangePair(above(self.epsilon))
+
+
+def _only(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> Fraction:
+    """The mass that p puts where q has none."""
+    return sum((a for a, b in zip(p, q, strict=True) if not b), Fraction(0))
+
+
+def _at_least_zero(name: str, x: object) -> None:
+    if not isinstance(x, Fraction):  # a float could not be stored exactly
+        raise InvalidParameter(f"{name} of an event must be a Fraction, not {type(x).__name__}.")
+    if x < 0:
+        raise InvalidParameter(f"{name} must be at least 0, not {x}.")
+
+
+def _masses(name: str, masses: object) -> None:
+    if not isinstance(masses, tuple):  # a list could change after it was checked
+        raise InvalidParameter(f"{name} of an event must be a tuple, not {type(masses).__name__}.")
+    if not masses:
+        raise InvalidParameter(f"{name} must have at least one outcome.")
+    for i, mass in enumerate(masses):
+        _at_least_zero(f"{name}[{i}]", mass)
+    if sum(masses) != 1:
+        raise InvalidParameter(f"the masses of {name} must sum to exactly 1, not {sum(masses)}.")
