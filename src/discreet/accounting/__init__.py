@@ -10,11 +10,13 @@ Every constructor here returns a `PrivacyLoss`; add them, multiply them by a cou
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 
 from discreet.accounting.calibrate import calibrate as calibrate
 from discreet.accounting.loss import PrivacyLoss as PrivacyLoss
 from discreet.errors import InvalidParameter
+from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
 from discreet.privacy.event import (
     ApproximateEvent,
     Composed,
@@ -100,6 +102,42 @@ def discrete_gaussian(sigma: Real, shift: int = 1) -> PrivacyLoss:
     PrivacyLoss: ρ = 0.005 (zCDP)
     """
     return _one(DiscreteGaussianEvent(count("shift", shift, least=0), positive("sigma", sigma) ** 2))
+
+
+def randomized_response(epsilon: Real, categories: int = 2) -> PrivacyLoss:
+    """The loss of saying the truth with chance e^ε/(e^ε + k − 1), and each other category with 1/(e^ε + k − 1).
+
+    Guarantee:
+        For one person's answer replaced by another.
+
+    >>> round((randomized_response(0.5, categories=4) * 20).epsilon(delta=1e-6), 2)
+    8.07
+    """
+    return _one(
+        RandomizedResponseEvent(_at_least_zero("epsilon", epsilon), count("categories", categories, least=2))
+    )
+
+
+def exponential(epsilon: Real) -> PrivacyLoss:
+    """The loss of an ε-bounded-range use, as the exponential mechanism with weights exp(εu/2Δ) is one.
+
+    It is ε-DP, and (ε²/8)-zCDP: a quarter of what ε alone would say.
+
+    >>> round((exponential(0.1) * 50).epsilon(delta=1e-6), 2)
+    1.66
+    """
+    return _one(BoundedRangeEvent(_at_least_zero("epsilon", epsilon)))
+
+
+def from_pmfs(p: Sequence[Real], q: Sequence[Real]) -> PrivacyLoss:
+    """The loss of a use whose outputs have masses p on one data set and q on its neighbour, either way round.
+
+    Each sums to 1 exactly: write thirds as '1/3'.
+
+    >>> from_pmfs([0.75, 0.25], [0.25, 0.75])
+    PrivacyLoss: ε = 1.09861 (pure)
+    """
+    return _one(AtomsEvent(tuple(exact("p", x) for x in p), tuple(exact("q", x) for x in q)))
 
 
 def _one(event: Event) -> PrivacyLoss:

@@ -9,13 +9,17 @@ from fractions import Fraction
 
 import numpy as np
 
+from discreet.accounting.contour import Bounds, delta_bounds, epsilon_bounds
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, zcdp_delta, zcdp_epsilon
+from discreet.accounting.laws import laws
 from discreet.accounting.pld import LONGEST, composed_delta, composed_epsilon
 from discreet.errors import InvalidParameter
-from discreet.privacy.event import Composed
+from discreet.privacy.event import Composed, Event, GaussianEvent
 from discreet.privacy.exact import Real, above, below, exact, probability
 from discreet.privacy.guarantee import Approximate, decimal
+from discreet.privacy.law import Law
 from discreet.privacy.pairs.approximate import ApproximatePair
+from discreet.privacy.sampling import PoissonEvent
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -26,7 +30,8 @@ class PrivacyLoss:
         Whatever was dominated by `events`, adaptively chosen within them, is (ε, δ)-DP for each pair that
         `epsilon`, `delta` and `guarantee` return, under the neighbours for which the events were derived.
         Each answer is the least of several theorems' answers: the sum of ε and δ; zCDP; the Gaussian closed
-        form; and, for at most 64 events, the numeric composition of their dominating pairs.
+        form; for at most 64 events, the numeric composition of their dominating pairs; and for more, and for
+        samples, the inversion of their moment generating functions where these have formulas.
 
     References:
         Dwork, Roth 2014, Theorem 3.16 (sums); Canonne, Kamath, Steinke 2020, Proposition 12 (zCDP),
@@ -51,6 +56,58 @@ class PrivacyLoss:
         return PrivacyLoss(self.events * n)
 
     __rmul__ = __mul__
+
+    def poisson(self, rate: Real) -> PrivacyLoss:
+        """The loss of this one use on a sample that each unit enters independently with chance `rate`.
+
+        Guarantee:
+            For add-remove neighbours and no others: the sample is secret, and its size is not fixed.
+
+        Raises:
+            InvalidParameter: a rate outside [0, 1], or several uses (sample each: `loss.poisson(q) * n`).
+
+        References: Zhu, Dong, Wang 2022, Theorem 11, https://arxiv.org/abs/2106.08567; proof:
+        docs/proofs/sampling.md
+        """
+        q = exact("rate", rate)
+        if not 0 <= q <= 1:
+            raise InvalidParameter(f"rate must lie in [0, 1], not {rate}.")
+        event: Event
+        if self.mu_squared is not None:
+            event = GaussianEvent(self.mu_squared)  # several Gaussian uses are one
+        elif len(self.events) == 1:
+            ((event, _),) = self.events
+        else:
+            raise InvalidParameter(
+                f"this loss has {len(self.events)} uses, and a sample is taken for one.",
+                hint="sample each use and then compose: loss.poisson(rate) * n",
+            )
+        if q == 0 or not len(self.events):
+            return PrivacyLoss(Composed())
+        if q == 1:
+            return self
+        if isinstance(event, PoissonEvent):
+            return PrivacyLoss(Composed([PoissonEvent(event.event, event.rate * q)]))
+        return PrivacyLoss(Composed([PoissonEvent(event, q)]))
+
+    def bounds(self, delta: Real) -> tuple[float, float]:
+        """Certified bounds of the least ε at δ for the worst uses that these events stand for.
+
+        The upper one is `epsilon(delta)`. The lower one is 0 where nothing better is proven.
+
+        Raises:
+            InvalidParameter: as `epsilon`.
+        """
+        upper, d = self.epsilon(delta), probability("delta", delta)
+        if self.pure is not None and d == 0:
+            return math.nextafter(below(self.pure), 0.0), upper
+        both = laws(self.events) if d >= SMALLEST_DELTA else None
+        if both is not None and len(self.events) == 1:  # then the curve is exact, up to `ACCURACY`
+            more = Fraction(above(d)) * (1 + Fraction(1, 10**9))
+            found = [(composed_epsilon(self.events, more, at_most=max(upper, 1e-300)) or 0.0) * (1 - 1e-12)]
+        else:
+            found = [_lower(law, above(d)) for law in both or ()]
+        return min(max(found, default=0.0), upper), upper
 
     @property
     def pure(self) -> Fraction | None:
@@ -108,6 +165,10 @@ class PrivacyLoss:
         known = min(self._deltas(e))
         if self._is_short:
             known = min(known, composed_delta(self.events, e, at_most=known))
+        both = self._inverted_laws()
+        if both is not None:
+            found = [delta_bounds(law, below(e)).upper for law in both]
+            known = min(known, _plus(self.failure, max(found)))
         return known
 
     def __repr__(self) -> str:
@@ -120,6 +181,8 @@ class PrivacyLoss:
             return f"ε = {decimal(simple)}{apart or ' (pure)'}"
         if self.mu_squared is not None:
             return f"μ = {float(self.mu_squared) ** 0.5:.6g} (Gaussian)"
+        if any(isinstance(event, PoissonEvent) for event, _ in self.events):
+            return f"{len(self.events)} uses, with Poisson sampling{apart}"
         if self.rho is not None:
             return f"ρ = {decimal(self.rho)} (zCDP{', apart from' + apart[1:] if apart else ''})"
         return f"{len(self.events)} uses"
@@ -127,10 +190,18 @@ class PrivacyLoss:
     def _sum_of_pure(self) -> Fraction | None:
         return _sum((e.pure, n) for e, n in self.events)
 
+    def _inverted_laws(self) -> tuple[Law, Law] | None:
+        """The laws whose moment generating functions are worth inverting; None when there are none."""
+        sampled = any(isinstance(event, PoissonEvent) for event, _ in self.events)
+        if self.mu_squared is not None or not (sampled or len(self.events) > LONGEST):
+            return None
+        return laws(self.events) if len(self.events) > 1 else None
+
     @property
     def _is_short(self) -> bool:
         """Whether numeric composition is worth its time; the Gaussian closed form is exact already."""
-        return 0 < len(self.events) <= LONGEST and self.mu_squared is None
+        short = 0 < len(self.events) <= LONGEST and self.mu_squared is None
+        return short and (len(self.events) == 1 or self._inverted_laws() is None)
 
     def _epsilons(self, delta: Fraction) -> Iterator[Fraction]:
         """Every theorem's ε at δ; all of them valid."""
@@ -146,6 +217,11 @@ class PrivacyLoss:
         for epsilon in self._closed_epsilons(left):
             known = epsilon if known is None else min(known, epsilon)
             yield epsilon
+        both = self._inverted_laws()
+        if both is not None:
+            bounds = [epsilon_bounds(law, below(left)) for law in both]
+            if all(bounds):
+                yield Fraction(max(b.upper for b in bounds if b is not None))
         if known is not None and self._is_short:
             numeric = composed_epsilon(self.events, delta, at_most=above(known))
             if numeric is not None:
@@ -203,6 +279,11 @@ def _sum(parts: Iterable[tuple[Fraction | None, int]]) -> Fraction | None:
 
 def _plus(failure: Fraction, delta: float) -> float:
     return min(above(failure + Fraction(delta)), 1.0)
+
+
+def _lower(law: Law, delta: float) -> float:
+    found = epsilon_bounds(law, delta)
+    return found.lower if isinstance(found, Bounds) else 0.0
 
 
 def _reported(x: Fraction) -> float:

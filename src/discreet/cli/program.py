@@ -17,6 +17,7 @@ COMMANDS = {  # in the order of the help; each module is imported when its comma
     "demo": "discreet.cli.demo",
     "sql": "discreet.cli.sql",
     "plan": "discreet.cli.plan",
+    "account": "discreet.cli.account",
     "budget": "discreet.cli.budget",
     "ledger": "discreet.cli.ledger",
     "doctor": "discreet.cli.doctor",

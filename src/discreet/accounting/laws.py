@@ -1,0 +1,64 @@
+"""The laws of the losses of events, for those whose moment generating function has a formula."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fractions import Fraction
+
+import numpy as np
+
+from discreet.privacy.event import (
+    ApproximateEvent,
+    Composed,
+    DiscreteLaplaceEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+)
+from discreet.privacy.exact import above
+from discreet.privacy.law import Floats, GaussianLaw, LaplaceLaw, Law, SumLaw, TwoPointLaw
+from discreet.privacy.sampled_gaussian import SampledGaussianLaw
+from discreet.privacy.sampling import PoissonEvent
+
+
+def laws(events: Composed) -> tuple[Law, Law] | None:
+    """The law of the loss, and of the reverse loss, apart from `failure`; None when an event has no formula.
+
+    Parameters are rounded to floats, towards the larger loss.
+    """
+    two, laplace, sampled = [], [], []
+    gaussian = Fraction(0)
+    for event, n in events:
+        if isinstance(event, GaussianEvent):
+            gaussian += event.mu_squared * n
+        elif isinstance(event, LaplaceEvent):
+            laplace.append((event.ratio, n))
+        elif isinstance(event, ApproximateEvent):
+            two.append((event.epsilon, n))
+        elif isinstance(event, DiscreteLaplaceEvent) and event.shift == 1:
+            two.append((event.pure, n))
+        elif _samples_gaussian(event):
+            sampled.append((event, n))
+        else:
+            return None
+    common: list[Law] = [GaussianLaw(above(gaussian))] if gaussian else []
+    common += [LaplaceLaw(*_arrays(laplace))] if laplace else []
+    common += [TwoPointLaw(*_arrays(two))] if two else []
+    sides = [SumLaw((*common, *(_sampled(e, n, removes) for e, n in sampled))) for removes in (True, False)]
+    return sides[0], sides[1]
+
+
+def _samples_gaussian(event: Event) -> bool:
+    return isinstance(event, PoissonEvent) and isinstance(event.event, GaussianEvent)
+
+
+def _sampled(event: Event, n: int, removes: bool) -> SampledGaussianLaw:
+    assert isinstance(event, PoissonEvent)
+    assert isinstance(event.event, GaussianEvent)
+    sigma = float(1 / event.event.mu_squared) ** 0.5 * (1 - 2.0**-51)
+    return SampledGaussianLaw(sigma, min(above(event.rate), 1 - 2.0**-53), n, removes)
+
+
+def _arrays(parts: Iterable[tuple[Fraction, int]]) -> tuple[Floats, Floats]:
+    pairs = [(above(x), float(n)) for x, n in parts]
+    return np.array([x for x, _ in pairs]), np.array([n for _, n in pairs])

@@ -1,0 +1,103 @@
+"""A use on a Poisson sample, for neighbours by adding or removing one unit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from discreet.errors import InvalidParameter
+from discreet.privacy.event import Event
+from discreet.privacy.exact import above
+from discreet.privacy.pair import Curve, Pair
+
+_UNIT = 2.0**-52
+
+
+@dataclass(frozen=True, slots=True)
+class PoissonEvent(Event):
+    """One use of `event` on a sample that each unit enters independently with chance `rate`.
+
+    Guarantee:
+        It holds for add-remove neighbours, for which `event` was derived, and for no other: the sample is
+        secret and its size is not fixed.
+
+    References: Zhu, Dong, Wang 2022, Theorem 11, https://arxiv.org/abs/2106.08567; `pure` is Li, Qardaji, Su
+    2012, Theorem 1, https://arxiv.org/abs/1101.2604; proof: docs/proofs/sampling.md
+    """
+
+    event: Event
+    rate: Fraction
+
+    def __post_init__(self) -> None:
+        if not 0 < self.rate < 1:
+            raise InvalidParameter(f"rate must be a Fraction between 0 and 1, not {self.rate}.")
+        if isinstance(self.event, PoissonEvent):
+            raise InvalidParameter("a sample of a sample is one sample: multiply the rates.")
+
+    @property
+    def pure(self) -> Fraction | None:
+        """log(1 + q(e^ε − 1)), rounded up; ε itself where e^ε is no float."""
+        if self.event.pure is None:
+            return None
+        epsilon = above(self.event.pure)
+        if epsilon > 600:
+            return self.event.pure
+        found = math.log1p(above(self.rate) * math.expm1(epsilon)) * (1 + 16 * _UNIT)
+        return min(Fraction(found), self.event.pure)
+
+    @property
+    def rho(self) -> Fraction | None:
+        """That of `event`: mixing in the other side lowers no divergence's bound."""
+        return self.event.rho
+
+    @property
+    def failure(self) -> Fraction:
+        return self.event.failure * self.rate
+
+    def pair(self) -> Pair:
+        return PoissonPair(self.event.pair(), above(self.rate), True)
+
+
+@dataclass(frozen=True, slots=True)
+class PoissonPair(Pair):
+    """((1−q)Q + qP, Q) when a unit is removed; the two swapped when one is added."""
+
+    base: Pair
+    rate: float
+    removes: bool
+
+    def delta(self, epsilon: Curve) -> Curve:
+        """q·H(P‖Q) at log(1 + (e^ε − 1)/q), and its mirror (1 − e^ε(1−q))·H(Q‖P) at log(e^ε·q/(1 − e^ε(1−q)))."""
+        q = self.rate
+        grown = np.expm1(np.minimum(epsilon, 700.0))
+        plain = -np.expm1(np.minimum(epsilon, 0.0))
+        if self.removes:
+            inside = grown / q > -1 + 1e-9
+            moved = np.log1p(np.where(inside, grown / q, 0.0))
+            # The rounding of the point moves it to the side where the curve is higher.
+            moved = moved - 8 * _UNIT * (np.abs(moved) + 1 / (1 + np.where(inside, grown / q, 0.0)))
+            sampled = q * self.base.delta(moved)
+            return np.where(
+                inside, np.maximum(sampled, plain), np.minimum(plain * (1 + 1e-9) + q * 1e-9, 1.0)
+            )
+        rest = q - grown * (1 - q)
+        error = 8 * _UNIT * (q + np.abs(grown))
+        inside = rest > 4 * error
+        safe = np.where(inside, rest, 1.0)
+        moved = epsilon + math.log(q) - np.log(safe) - 2 * error / safe - 8 * _UNIT * (np.abs(epsilon) + 40)
+        sampled = (safe + error) * self.base.reverse().delta(moved)
+        return np.where(inside, np.maximum(sampled, plain), np.maximum(rest, 0.0) + error)
+
+    def reverse(self) -> Pair:
+        return PoissonPair(self.base, self.rate, not self.removes)
+
+    @property
+    def epsilon_max(self) -> float:
+        base = self.base if self.removes else self.base.reverse()
+        if not self.removes and self.rate < 1:
+            return math.nextafter(-math.log1p(-self.rate) * (1 + 4 * _UNIT), math.inf)
+        largest = base.epsilon_max
+        return largest if largest > 600 else math.log1p(self.rate * math.expm1(largest)) * (1 + 16 * _UNIT)

@@ -1,0 +1,171 @@
+"""Sampled Gaussian noise, and long compositions, against truth computed elsewhere."""
+
+from __future__ import annotations
+
+import json
+import math
+from fractions import Fraction as F
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from discreet import accounting
+from discreet.accounting.contour import delta_bounds, epsilon_bounds
+from discreet.errors import InvalidParameter
+from discreet.privacy.codec import encode
+from discreet.privacy.event import GaussianEvent
+from discreet.privacy.law import GaussianLaw, LaplaceLaw, TwoPointLaw
+from discreet.privacy.sampled_gaussian import SampledGaussianLaw
+from discreet.privacy.sampling import PoissonEvent, PoissonPair
+
+# Computed at 160 bits and more by tests/accounting/truth.py, which shares no code with the package.
+TRUTH = json.loads(Path(__file__).with_name("sgd_truth.json").read_text())
+
+
+@pytest.mark.parametrize("case", TRUTH, ids=lambda c: f"{c['sigma']}-{c['q']}-{c['steps']}-{c['delta']}")
+def test_bounds_contain_the_truth_and_the_upper_one_is_tight(case: dict[str, Any]) -> None:
+    loss = accounting.gaussian(case["sigma"]).poisson(case["q"]) * case["steps"]
+    truth = max(F(case["epsilon_remove"]), F(case["epsilon_add"]))
+    lower, upper = loss.bounds(case["delta"])
+    assert F(lower) <= truth <= F(upper)
+    assert upper <= float(truth) * (1 + 1e-9)
+    assert lower >= float(truth) * (1 - 1e-6)
+
+
+@pytest.mark.parametrize("case", [c for c in TRUTH if c["steps"] > 1 and c["q"] < 1][:6])
+@pytest.mark.parametrize("side", ["remove", "add"])
+def test_each_direction_is_bounded_and_a_wrong_rate_is_told_apart(case: dict[str, Any], side: str) -> None:
+    truth = float(case[f"epsilon_{side}"])
+    for factor, holds in ((1, True), (1 - 1e-5, False), (1 + 1e-5, False)):
+        law = SampledGaussianLaw(case["sigma"], case["q"] * factor, case["steps"], side == "remove")
+        bounds = epsilon_bounds(law, case["delta"])
+        assert bounds is not None
+        assert (bounds.lower * (1 - 1e-11) <= truth <= bounds.upper * (1 + 1e-11)) == holds
+
+
+@pytest.mark.parametrize(("mu", "epsilon"), [(1.0, 0.0), (1.0, 3.0), (0.1, 0.2), (5.0, 30.0)])
+def test_the_gaussian_closed_form_lies_in_the_bounds(mu: float, epsilon: float) -> None:
+    def normal(t: float) -> float:
+        return math.erfc(-t / math.sqrt(2)) / 2
+
+    truth = normal(mu / 2 - epsilon / mu) - math.exp(epsilon) * normal(-mu / 2 - epsilon / mu)
+    bounds = delta_bounds(GaussianLaw(mu * mu), epsilon)
+    assert bounds.lower <= truth * (1 + 1e-11)
+    assert bounds.upper >= truth * (1 - 1e-11)
+    assert bounds.upper - bounds.lower < 1e-7 * truth
+
+
+def test_many_pure_uses_meet_the_optimal_composition_theorem() -> None:
+    # Kairouz, Oh, Viswanath 2015: the worst is randomised response, whose law is binomial.
+    n, e0 = 500, 0.1
+    p = 1 / (1 + math.exp(-e0))
+
+    def delta(epsilon: float) -> float:
+        terms = (
+            math.exp(
+                math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1)
+                + k * math.log(p) + (n - k) * math.log1p(-p)
+            ) * -math.expm1(epsilon - (2 * k - n) * e0)
+            for k in range(n + 1)
+            if (2 * k - n) * e0 > epsilon
+        )  # fmt: skip
+        return math.fsum(terms)
+
+    lower, upper = (accounting.pure(e0) * n).bounds(1e-6)
+    assert delta(lower) >= 1e-6 * (1 - 1e-9)
+    assert delta(upper) <= 1e-6 * (1 + 1e-9)
+    assert delta(upper * (1 - 2e-6)) > 1e-6
+
+
+def test_mixed_uses_in_any_order_cost_the_same() -> None:
+    parts = [accounting.laplace(scale=10 + i) for i in range(60)] + [accounting.gaussian(20)] * 9
+    forward, backward = sum(parts[1:], parts[0]), sum(parts[-2::-1], parts[-1])
+    assert forward.epsilon(1e-6) == backward.epsilon(1e-6)
+    assert forward.bounds(1e-6)[0] > 0.999 * forward.bounds(1e-6)[1]
+
+
+@pytest.mark.parametrize(
+    ("law", "losses", "mass"),
+    [
+        (TwoPointLaw(np.array([0.7]), np.array([1.0])), [0.7, -0.7], [1 / (1 + math.exp(x)) for x in (-0.7, 0.7)]),
+        (GaussianLaw(0.25), None, None),
+        (LaplaceLaw(np.array([0.9]), np.array([1.0])), None, None),
+    ],
+)  # fmt: skip
+def test_moment_generating_functions_are_those_of_the_loss(law: Any, losses: Any, mass: Any) -> None:
+    import mpmath as mp
+
+    for z in (0.5 + 0j, 3 + 2j, 0.1 + 7j):
+        if losses is not None:
+            truth = sum(m * mp.exp(z * x) for x, m in zip(losses, mass, strict=True))
+        elif isinstance(law, GaussianLaw):
+            truth = mp.quad(
+                lambda x, z=z: mp.npdf(x) * mp.exp(z * (0.125 + 0.5 * x)), mp.linspace(-12, 14, 90)
+            )
+        else:
+            inner = mp.quad(
+                lambda x, z=z: mp.exp(-x) / 2 * mp.exp(z * (0.9 - 2 * x)), mp.linspace(0, 0.9, 20)
+            )
+            truth = inner + mp.exp(0.9 * z) / 2 + mp.exp(-0.9 - 0.9 * z) / 2
+        value, error = law.log_mgf(np.array([z]))
+        assert abs(complex(mp.exp(complex(value[0])) / truth) - 1) <= float(error[0]) + 1e-12
+
+
+@pytest.mark.parametrize("rate", [1e-5, 0.01, 0.5])
+@pytest.mark.parametrize("removes", [True, False])
+def test_the_curve_of_one_sample_is_its_definition(rate: float, removes: bool) -> None:
+    import mpmath as mp
+
+    pair = PoissonPair(GaussianEvent(F(1)).pair(), rate, removes)
+    top = -math.log1p(-rate)
+    for epsilon in (-0.5, -rate / 2, 0.0, top / 2, 0.9 * top, 2 * top, 1.0):
+
+        def excess(x: Any, epsilon: float = epsilon) -> Any:
+            q, p = mp.npdf(x), mp.npdf(x - 1)
+            mixed = (1 - mp.mpf(rate)) * q + mp.mpf(rate) * p
+            return mixed - mp.exp(epsilon) * q if removes else q - mp.exp(epsilon) * mixed
+
+        # Where the likelihood ratio crosses e^ε the integrand has its only kink.
+        level = (math.exp(epsilon if removes else -epsilon) - 1 + rate) / rate
+        kink = math.log(level) + 0.5 if level > 0 else -40.0
+        ends = (max(kink, -40.0), 40.0) if removes else (-40.0, min(kink, 40.0))
+        with mp.workdps(30):
+            truth = mp.quad(excess, mp.linspace(*ends, 81)) if ends[0] < ends[1] else mp.mpf(0)
+        got = float(pair.upper(np.array([epsilon]))[0])
+        assert got >= float(truth) * (1 - 1e-12) - 1e-25
+        assert got <= float(truth) * (1 + 1e-6) + 1e-14
+
+
+def test_sampling_everything_changes_nothing_and_nothing_costs_nothing() -> None:
+    loss = accounting.gaussian(2)
+    assert loss.poisson(1) == loss
+    assert loss.poisson(0).epsilon() == 0.0
+    assert loss.poisson(0.5).poisson(0.5) == loss.poisson(0.25)
+    assert accounting.pure(1).poisson(0.1).epsilon() == pytest.approx(
+        math.log1p(0.1 * math.expm1(1)), rel=1e-12
+    )
+
+
+def test_epsilon_falls_with_noise_and_grows_with_rate_and_steps() -> None:
+    def epsilon(sigma: float, rate: float, steps: int) -> float:
+        return (accounting.gaussian(sigma).poisson(rate) * steps).epsilon(1e-6)
+
+    assert epsilon(1, 0.01, 1000) > epsilon(1.01, 0.01, 1000)
+    assert epsilon(1, 0.01, 1000) < epsilon(1, 0.0101, 1000) < epsilon(1, 0.0101, 1001)
+    assert (
+        epsilon(0.3, 1e-5, 1000) < math.inf
+    )  # where the integrand does not fall, the bound is wider, and holds
+
+
+def test_bad_rates_and_several_uses_are_refused_by_name() -> None:
+    for rate in (-0.1, 1.5, math.nan, math.inf, "x"):
+        with pytest.raises(InvalidParameter, match="rate"):
+            accounting.gaussian(1).poisson(rate)
+    with pytest.raises(InvalidParameter, match="sample is taken for one"):
+        (accounting.pure(1) * 2).poisson(0.1)
+    with pytest.raises(InvalidParameter, match="sample of a sample"):
+        PoissonEvent(PoissonEvent(GaussianEvent(F(1)), F(1, 2)), F(1, 2))
+    with pytest.raises(InvalidParameter, match="cannot be stored"):
+        encode(accounting.gaussian(1).poisson(0.1).events)
