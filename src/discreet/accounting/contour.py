@@ -27,6 +27,7 @@ MOST_NODES = 1 << 14
 _SHARE = 1e-10  # of δ: what aliases and the cut tail may each add
 _SMOOTHING = 2e-7  # of ε: what the added Gaussian use may cost
 _FACTORS = ((0.0, 0.05, 0.2, 0.5, 0.75), (1.1, 1.25, 1.5, 2.0, 3.0))  # of c: where aliases are bounded
+_UNIT = 2.0**-48  # a few dozen rounding units
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -90,7 +91,8 @@ class _Line:
         turned = self.term * np.exp(-1j * self.z.imag * epsilon)
         total = scale * float(turned.real.sum())
         size = np.abs(self.term)
-        rounding = 2.0**-50 * float((size * (self.z.size + np.abs(self.z.imag * epsilon))).sum())
+        steps = self.z.size + abs(self.log_scale) + abs(self.c * epsilon) + np.abs(self.z.imag * epsilon)
+        rounding = 2.0**-50 * float((size * steps).sum())
         error = float((size * np.expm1(np.minimum(self.error, 500.0))).sum()) + rounding
         return total, scale * error * 1.01 + math.exp(self.tail - self.c * epsilon)
 
@@ -198,7 +200,12 @@ def _height(law: Law, c: float, log_excess: float, step: float) -> float | None:
 
 def _chernoff(law: Law, log_delta: float) -> tuple[float, float]:
     """The c of the best Chernoff bound, and the ε that it gives."""
-    return _least(lambda c: (_real(law, c) + _kernel(c) - log_delta) / c)
+
+    def epsilon(c: float) -> float:
+        terms = (_real(law, c), _kernel(c), -log_delta)
+        return (math.fsum(terms) + _UNIT * math.fsum(map(abs, terms))) / c
+
+    return _least(epsilon)
 
 
 def _least(f: Callable[[float], float]) -> tuple[float, float]:
