@@ -72,7 +72,7 @@ class PoissonPair(Pair):
     def delta(self, epsilon: Curve) -> Curve:
         """q·H(P‖Q) at log(1 + (e^ε − 1)/q), and its mirror (1 − e^ε(1−q))·H(Q‖P) at log(e^ε·q/(1 − e^ε(1−q)))."""
         q = self.rate
-        grown = np.expm1(np.minimum(epsilon, 700.0))
+        grown = np.expm1(np.minimum(epsilon, 600.0))  # a smaller ε has a larger δ
         plain = -np.expm1(np.minimum(epsilon, 0.0))
         if self.removes:
             inside = grown / q > -1 + 1e-9
