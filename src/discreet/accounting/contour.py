@@ -19,6 +19,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from discreet.accounting.bounds import Bounds
 from discreet.privacy.law import Complex, Floats, GaussianLaw, Law, SumLaw
 
 MOST_NODES = 1 << 14
@@ -29,14 +30,6 @@ _SMOOTHING = 2e-7  # of ε: what the added Gaussian use may cost
 _FACTORS = ((0.0, 0.05, 0.2, 0.5, 0.75), (1.1, 1.25, 1.5, 2.0, 3.0))  # of c: where aliases are bounded
 _UNIT = 2.0**-48  # a few dozen rounding units
 _GOLDEN = (math.sqrt(5) - 1) / 2
-
-
-@dataclass(frozen=True, slots=True)
-class Bounds:
-    """A certified interval: the truth lies in [lower, upper]."""
-
-    lower: float
-    upper: float
 
 
 def epsilon_bounds(law: Law, delta: float) -> Bounds | None:

@@ -16,7 +16,7 @@ from discreet.privacy.event import (
     LaplaceEvent,
 )
 from discreet.privacy.exact import above
-from discreet.privacy.law import Floats, GaussianLaw, LaplaceLaw, Law, SumLaw, TwoPointLaw
+from discreet.privacy.law import Floats, GaussianLaw, LaplaceLaw, Law, SumLaw, TimesLaw, TwoPointLaw
 from discreet.privacy.sampled_gaussian import SampledGaussianLaw
 from discreet.privacy.sampling import PoissonEvent
 
@@ -27,6 +27,7 @@ def laws(events: Composed) -> tuple[Law, Law] | None:
     Parameters are rounded to floats, towards the larger loss.
     """
     two, laplace, sampled = [], [], []
+    other: list[tuple[Law, Law]] = []
     gaussian = Fraction(0)
     for event, n in events:
         if isinstance(event, GaussianEvent):
@@ -40,12 +41,19 @@ def laws(events: Composed) -> tuple[Law, Law] | None:
         elif _samples_gaussian(event):
             sampled.append((event, n))
         else:
-            return None
+            pair = event.pair()
+            both = pair.law(), pair.reverse().law()
+            if both[0] is None or both[1] is None:
+                return None
+            other.append((TimesLaw(both[0], n), TimesLaw(both[1], n)))
     common: list[Law] = [GaussianLaw(above(gaussian))] if gaussian else []
     common += [LaplaceLaw(*_arrays(laplace))] if laplace else []
     common += [TwoPointLaw(*_arrays(two))] if two else []
-    sides = [SumLaw((*common, *(_sampled(e, n, removes) for e, n in sampled))) for removes in (True, False)]
-    return sides[0], sides[1]
+    sampled.sort(key=repr)
+    other.sort(key=repr)
+    remove = (*(_sampled(e, n, True) for e, n in sampled), *(law for law, _ in other))
+    add = (*(_sampled(e, n, False) for e, n in sampled), *(law for _, law in other))
+    return SumLaw((*common, *remove)), SumLaw((*common, *add))
 
 
 def _samples_gaussian(event: Event) -> bool:
@@ -60,5 +68,5 @@ def _sampled(event: Event, n: int, removes: bool) -> SampledGaussianLaw:
 
 
 def _arrays(parts: Iterable[tuple[Fraction, int]]) -> tuple[Floats, Floats]:
-    pairs = [(above(x), float(n)) for x, n in parts]
+    pairs = sorted((above(x), float(n)) for x, n in parts)  # the order of composition leaves no trace
     return np.array([x for x, _ in pairs]), np.array([n for _, n in pairs])

@@ -9,7 +9,8 @@ from fractions import Fraction
 
 import numpy as np
 
-from discreet.accounting.contour import Bounds, delta_bounds, epsilon_bounds
+from discreet.accounting.bounds import Bounds
+from discreet.accounting.contour import delta_bounds, epsilon_bounds
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, zcdp_delta, zcdp_epsilon
 from discreet.accounting.laws import laws
 from discreet.accounting.pld import LONGEST, composed_delta, composed_epsilon
@@ -56,6 +57,10 @@ class PrivacyLoss:
         return PrivacyLoss(self.events * n)
 
     __rmul__ = __mul__
+
+    def __radd__(self, other: int) -> PrivacyLoss:
+        """So that `sum` of losses works: its start is 0."""
+        return self if other == 0 else NotImplemented
 
     def poisson(self, rate: Real) -> PrivacyLoss:
         """The loss of this one use on a sample that each unit enters independently with chance `rate`.

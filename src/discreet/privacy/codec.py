@@ -45,7 +45,7 @@ _TAG_OF = {cls: tag for tag, cls in TAGS.items()}
 
 
 def encode(events: Composed) -> list[dict[str, Any]]:
-    """A JSON-able list, one entry for each distinct event with its count.
+    """A JSON-able list, one entry for each distinct event with its count, in an order of their own.
 
     Raises:
         InvalidParameter: an event without a tag.
@@ -53,7 +53,8 @@ def encode(events: Composed) -> list[dict[str, Any]]:
     for event, _ in events:
         if type(event) not in _TAG_OF:
             raise InvalidParameter(f"a {type(event).__name__} cannot be stored: it has no tag.")
-    return [{"event": _TAG_OF[type(e)], "count": n, **_encode_fields(e)} for e, n in events]
+    ordered = sorted(events.parts, key=lambda part: (type(part[0]).__name__, repr(part[0])))
+    return [{"event": _TAG_OF[type(e)], "count": n, **_encode_fields(e)} for e, n in ordered]
 
 
 def decode(rows: list[dict[str, Any]]) -> Composed:

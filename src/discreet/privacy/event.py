@@ -17,6 +17,7 @@ from fractions import Fraction
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import above, count
 from discreet.privacy.pair import Pair
+from discreet.privacy.unit import Relation
 
 
 class Event(ABC):
@@ -43,6 +44,11 @@ class Event(ABC):
     def failure(self) -> Fraction:
         """A δ that is spent apart: outside an event of this probability, `pure` and `rho` hold."""
         return Fraction(0)
+
+    @property
+    def relation(self) -> Relation | None:
+        """The only neighbours for which the event holds; None for those that its parameters were derived for."""
+        return None
 
     @abstractmethod
     def pair(self) -> Pair:
@@ -209,16 +215,24 @@ class DiscreteGaussianEvent(Event):
         return DiscreteGaussianPair(self.shift, self.sigma_squared)
 
 
-@dataclass(frozen=True, slots=True, init=False)
 class Composed:
     """A flat multiset of events: what several uses cost together, whatever their order.
+
+    Adding and multiplying take constant time; the multiset is counted when it is first looked at.
+
+    Raises:
+        InvalidParameter: events that hold for different neighbours, or a count that is none.
 
     >>> e = ApproximateEvent(Fraction(1, 2))
     >>> Composed([e]) * 3 == Composed([e, e, e])
     True
     """
 
-    parts: tuple[tuple[Event, int], ...]
+    __slots__ = ("_joined", "_parts", "_relation")
+
+    _joined: tuple[tuple[Composed, int], ...]
+    _parts: tuple[tuple[Event, int], ...] | None
+    _relation: Relation | None
 
     def __init__(self, parts: Iterable[Event | tuple[Event, int]] = ()) -> None:
         tally: Counter[Event] = Counter()
@@ -226,20 +240,77 @@ class Composed:
             event, n = part if isinstance(part, tuple) else (part, 1)
             if count("count", n, least=0):
                 tally[event] += n
-        ordered = sorted(tally.items(), key=lambda p: (type(p[0]).__name__, repr(p[0])))
-        object.__setattr__(self, "parts", tuple(ordered))
+        self._joined, self._parts, self._relation = (), tuple(tally.items()), None
+        for event in tally:
+            self._relation = common_relation(self._relation, event.relation)
+
+    @property
+    def parts(self) -> tuple[tuple[Event, int], ...]:
+        """Each distinct event with its count, in the order in which they first came."""
+        if self._parts is None:
+            self._parts = tuple(self._tally().items())
+            self._joined = ()
+        return self._parts
+
+    @property
+    def relation(self) -> Relation | None:
+        """The neighbours for which some of the events hold and no others; None when none of them says."""
+        return self._relation
 
     def __add__(self, other: Composed) -> Composed:
-        return Composed((*self.parts, *other.parts))
+        return _join(((self, 1), (other, 1)))
 
     def __mul__(self, n: int) -> Composed:
-        return Composed((e, k * count("count", n, least=0)) for e, k in self.parts)
+        return _join(((self, n),)) if count("count", n, least=0) else Composed()
 
     def __iter__(self) -> Iterator[tuple[Event, int]]:
         return iter(self.parts)
 
     def __len__(self) -> int:
         return sum(n for _, n in self.parts)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Composed) and dict(self.parts) == dict(other.parts)
+
+    def __hash__(self) -> int:
+        return hash(frozenset(self.parts))
+
+    def __repr__(self) -> str:
+        return f"Composed({list(self.parts)!r})"
+
+    def _tally(self) -> Counter[Event]:
+        tally: Counter[Event] = Counter()
+        waiting = [(self, 1)]
+        while waiting:
+            node, times = waiting.pop()
+            if node._parts is None:
+                waiting += [(inner, times * n) for inner, n in reversed(node._joined)]
+            else:
+                for event, n in node._parts:
+                    tally[event] += n * times
+        return tally
+
+
+def common_relation(one: Relation | None, other: Relation | None) -> Relation | None:
+    """The neighbours for which both hold.
+
+    Raises:
+        InvalidParameter: there are none.
+    """
+    if one is not None and other is not None and one is not other:
+        raise InvalidParameter(
+            f"one of these losses holds for {one.value} neighbours only, and one for {other.value} neighbours.",
+            hint="derive both for the same neighbours",
+        )
+    return one if other is None else other
+
+
+def _join(joined: tuple[tuple[Composed, int], ...]) -> Composed:
+    out = Composed()
+    for part, _ in joined:
+        out._relation = common_relation(out._relation, part._relation)
+    out._joined, out._parts = joined, None
+    return out
 
 
 def _at_least_zero(name: str, x: Fraction) -> None:

@@ -89,6 +89,40 @@ class LaplaceLaw(Law):
         return float(np.minimum(np.log(both * (1 + 1 / (2 * y)) / whole), 0.0) @ self.count)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class AtomsLaw(Law):
+    """Finitely many losses, each with its mass under P; what is missing to 1 is the chance of an infinite loss."""
+
+    loss: Floats
+    mass: Floats
+
+    def log_mgf(self, z: Complex) -> tuple[Complex, Floats]:
+        turn = np.multiply.outer(z, self.loss)
+        top = turn.real.max(axis=-1, initial=-np.inf)
+        grown = np.exp(turn - top[..., None]) * self.mass
+        total = grown.sum(axis=-1)
+        off = (np.abs(grown) * (np.abs(turn) + np.abs(top)[..., None] + self.loss.size + 8)).sum(axis=-1)
+        with np.errstate(divide="ignore"):
+            value = top + np.log(total)
+        relative = _UNIT * off / np.maximum(np.abs(total), 1e-300)
+        return np.asarray(value), np.asarray(np.where(relative < 0.5, 2 * relative, np.inf))
+
+
+@dataclass(frozen=True, slots=True)
+class TimesLaw(Law):
+    """`times` independent losses of one law, added up."""
+
+    law: Law
+    times: int
+
+    def log_mgf(self, z: Complex) -> tuple[Complex, Floats]:
+        value, error = self.law.log_mgf(z)
+        return self.times * value, self.times * (error + _UNIT * np.abs(value))
+
+    def decay(self, c: float, y: float) -> float:
+        return self.times * self.law.decay(c, y)
+
+
 @dataclass(frozen=True, slots=True)
 class SumLaw(Law):
     """Independent losses added up."""

@@ -14,6 +14,8 @@ from abc import ABC, abstractmethod
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.privacy.law import Law
+
 Curve = NDArray[np.float64]
 
 ACCURACY = 1e-11
@@ -42,6 +44,13 @@ class Pair(ABC):
     def reverse(self) -> Pair:
         """The pair (Q, P). A symmetric pair is its own reverse."""
         return self
+
+    def law(self) -> Law | None:
+        """The law of the loss of (P, Q), apart from an infinite loss; None when it has no formula.
+
+        Parameters are rounded towards the larger loss.
+        """
+        return None
 
     @property
     @abstractmethod

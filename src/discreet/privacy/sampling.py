@@ -12,6 +12,7 @@ from discreet.errors import InvalidParameter
 from discreet.privacy.event import Event
 from discreet.privacy.exact import above
 from discreet.privacy.pair import Curve, Pair
+from discreet.privacy.unit import Relation
 
 _UNIT = 2.0**-52
 
@@ -56,6 +57,10 @@ class PoissonEvent(Event):
     @property
     def failure(self) -> Fraction:
         return self.event.failure * self.rate
+
+    @property
+    def relation(self) -> Relation:
+        return Relation.ADD_REMOVE
 
     def pair(self) -> Pair:
         return PoissonPair(self.event.pair(), above(self.rate), True)
