@@ -9,6 +9,8 @@ from discreet.mechanisms.selection import Selection
 from discreet.noise import selection
 from discreet.noise.entropy import Entropy
 from discreet.noise.gaps import Utilities
+from discreet.privacy.discrete_events import BoundedRangeEvent
+from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import decimal
 
 
@@ -18,7 +20,8 @@ class Exponential(Selection):
 
     Guarantee:
         ε-DP when the list of candidates is public and each utility moves by at most `sensitivity` = Δ between
-        neighbours, in any direction (docs/proofs/exponential.md).
+        neighbours, in any direction; and ε-bounded-range, which costs less than ε-DP over several uses
+        (docs/proofs/exponential.md).
 
     References:
         McSherry, Talwar 2007, Theorem 6, https://doi.org/10.1109/FOCS.2007.41; Dwork, Roth, *The Algorithmic
@@ -28,6 +31,10 @@ class Exponential(Selection):
     >>> Exponential(epsilon=1000).release(["red", "blue"], [3, 8])
     'blue'
     """
+
+    @property
+    def events(self) -> Composed:
+        return Composed([BoundedRangeEvent(self.epsilon)])
 
     def _index(self, utilities: Utilities, rng: Entropy) -> int:
         return selection.exponential(utilities, self.rate, rng)
