@@ -19,6 +19,13 @@ PEERS: dict[str, tuple[str, ...]] = {
     "opendp": ("opendp[polars]==0.16.0", "numpy"),
     "diffprivlib": ("diffprivlib==0.6.6", "scikit-learn<1.7", "duckdb", "numpy"),
     "pipelinedp": ("pipeline-dp==0.3.1", "pyarrow"),
+    "dp-accounting": ("dp-accounting==0.6.0",),
+    "prv-accountant": ("prv-accountant==0.2.0",),
+    "opacus": ("--no-deps", "opacus==1.6.0", "numpy", "scipy"),  # its accountants need no torch
+    "opake-accounting": ("opake-accounting==0.16.1",),
+    "gdpnum": ("gdpnum==0.1.2",),
+    "dp-accelerator": ("dp-accelerator==0.1.0",),
+    "autodp": ("autodp==0.2.3.1",),
 }
 
 

@@ -7,6 +7,7 @@ import pytest
 
 from discreet import accounting
 from discreet.accounting import PrivacyLoss, calibrate
+from discreet.accounting.convert import mu_squared_for
 from discreet.errors import InvalidParameter
 from tests.privacy import curves
 
@@ -84,3 +85,152 @@ def test_a_family_that_cannot_meet_the_promise_is_refused() -> None:
 def test_a_promise_out_of_range_is_refused(epsilon: float) -> None:
     with pytest.raises(InvalidParameter, match="epsilon"):
         calibrate(accounting.gaussian, epsilon=epsilon, delta=1e-5)
+
+
+SGD = [
+    (F(1, 100), 1000, F(1), F(1, 10**5)),
+    (F(4, 1000), 10000, F(2), F(1, 10**6)),
+    (F(2, 100), 50000, F(8), F(1, 10**8)),
+]
+
+
+@pytest.mark.parametrize(("rate", "steps", "epsilon", "delta"), SGD)
+def test_the_noise_of_a_training_run_takes_few_evaluations(rate: F, steps: int, epsilon: F, delta: F) -> None:
+    asked: list[F] = []
+
+    def family(sigma: F) -> PrivacyLoss:
+        asked.append(sigma)
+        return accounting.gaussian(sigma).poisson(rate) * steps
+
+    sigma = calibrate(family, epsilon=epsilon, delta=delta)
+    assert len(asked) <= 6
+    assert family(sigma).guarantee(delta).epsilon <= epsilon
+    assert family(sigma * (1 - F(2, 10**6))).guarantee(delta).epsilon > epsilon
+
+
+def test_the_largest_rate_and_epsilon_per_query_that_meet_a_promise_are_found_from_below() -> None:
+    delta = F(1, 10**6)
+    families: list[tuple[Callable[[F], PrivacyLoss], F]] = [
+        (lambda q: accounting.gaussian(1).poisson(q) * 1000, F(1, 100)),
+        (lambda e: accounting.pure(e) * 40, F(1, 10)),
+        (lambda e: accounting.laplace(1 / e) * 3 + accounting.pure(F(1, 9)), F(3)),
+    ]
+    for family, start in families:
+        x = calibrate(family, epsilon=2, delta=delta, increasing=True, start=start)
+        assert family(x).guarantee(delta).epsilon <= 2
+        assert family(x * (1 + F(2, 10**6))).guarantee(delta).epsilon > 2
+
+
+def test_a_parameter_with_an_end_stops_there() -> None:
+    def family(q: F) -> PrivacyLoss:
+        assert q <= 1
+        return accounting.gaussian(5).poisson(q)
+
+    assert calibrate(family, epsilon=1, delta=1e-5, increasing=True, most=1, start=0.9) == 1
+    assert calibrate(family, epsilon=0.5, delta=1e-5, increasing=True, most=1, start=5) < 1
+    assert calibrate(lambda s: accounting.laplace(s), epsilon=1, most=3) == pytest.approx(1, rel=2e-6)
+    with pytest.raises(InvalidParameter, match="no parameter"):
+        calibrate(accounting.laplace, epsilon=0.1, most=3)
+
+
+def test_the_largest_number_of_steps_is_exact() -> None:
+    most = mu_squared_for(F(1), F(1, 10**6))
+    n = calibrate(lambda t: accounting.gaussian(20) * t, epsilon=1, delta=1e-6, increasing=True, integer=True)
+    assert type(n) is int
+    assert n == most // F(1, 400)
+    for count in (1, 7, 10, 3000):
+
+        def family(t: int) -> PrivacyLoss:
+            return accounting.pure(F(1, 7)) * t
+
+        assert calibrate(family, epsilon=F(count, 7), increasing=True, integer=True) == count
+        below = F(count, 7) - F(1, 10**9)
+        if count > 1:
+            assert calibrate(family, epsilon=below, increasing=True, integer=True, start=50) == count - 1
+    with pytest.raises(InvalidParameter, match="no parameter"):
+        calibrate(lambda t: accounting.pure(2) * t, epsilon=1, increasing=True, integer=True)
+
+
+def test_the_least_integer_parameter_is_exact() -> None:
+    least = calibrate(lambda b: accounting.laplace(b), epsilon=F(1, 37), integer=True)
+    assert least == 37
+    assert calibrate(accounting.laplace, epsilon=F(10, 371), integer=True, start=1000) == 38
+    assert calibrate(accounting.laplace, epsilon=5, integer=True, start=1000) == 1
+
+
+def test_a_number_of_steps_is_ended_by_failures_too() -> None:
+    step = accounting.approximate(F(1, 100), F(1, 10**8))
+    found = calibrate(lambda t: step * t, epsilon=5, delta=1e-6, increasing=True, integer=True, start=3000)
+    assert found == 100
+
+
+def test_an_integer_parameter_ends_where_it_is_told() -> None:
+    asked: list[int] = []
+
+    def family(t: int) -> PrivacyLoss:
+        asked.append(t)
+        return accounting.pure(F(1, 100)) * t
+
+    assert calibrate(family, epsilon=1, increasing=True, integer=True, most=60, start=4) == 60
+    assert max(asked) == 60
+    with pytest.raises(InvalidParameter, match="no parameter"):
+        calibrate(lambda t: accounting.pure(F(1, 2)), epsilon=1, increasing=True, integer=True)
+    with pytest.raises(InvalidParameter, match="most"):
+        calibrate(family, epsilon=1, increasing=True, integer=True, most=0.5)
+
+
+def test_several_targets_are_all_met_and_one_of_them_barely() -> None:
+    targets = [(F(2), F(1, 10**5)), (F(5), F(1, 10**12)), (F(1, 2), F(1, 10))]
+    for order in (targets, targets[::-1]):
+        x = calibrate(accounting.gaussian, targets=order)
+        assert all(accounting.gaussian(x).guarantee(d).epsilon <= e for e, d in targets)
+        less = accounting.gaussian(x * (1 - F(2, 10**6)))
+        assert any(less.guarantee(d).epsilon > e for e, d in targets)
+    apart = [calibrate(accounting.gaussian, epsilon=e, delta=d) for e, d in targets]
+    assert float(x) == pytest.approx(float(max(apart)), rel=2e-6)
+    n = calibrate(lambda t: accounting.gaussian(30) * t, targets=targets, increasing=True, integer=True)
+    counts = [
+        calibrate(lambda t: accounting.gaussian(30) * t, epsilon=e, delta=d, increasing=True, integer=True)
+        for e, d in targets
+    ]
+    assert n == min(counts)
+
+
+def test_what_meets_an_epsilon_at_a_delta_has_that_delta_at_the_epsilon() -> None:
+    x = calibrate(accounting.gaussian, epsilon=1, delta=1e-5)
+    assert 1e-5 * (1 - 1e-4) < accounting.gaussian(x).delta(1) <= 1e-5 * (1 + 1e-9)
+
+
+def test_a_family_that_jumps_is_met_at_the_jump() -> None:
+    def family(x: F) -> PrivacyLoss:
+        return accounting.pure(2 if x < F(10, 3) else F(1, 2))
+
+    x = calibrate(family, epsilon=1)
+    assert F(10, 3) <= x <= F(10, 3) * (1 + F(1, 10**6))
+
+
+def test_a_family_that_is_not_monotone_still_gets_a_parameter_that_meets_the_promise() -> None:
+    def family(x: F) -> PrivacyLoss:
+        return accounting.pure(abs(x - 5) + F(1, 3))
+
+    for increasing in (False, True):
+        x = calibrate(family, epsilon=1, start=4.5, increasing=increasing)
+        assert family(x).guarantee(F(0)).epsilon <= 1
+
+
+def test_a_narrow_tolerance_is_kept() -> None:
+    x = calibrate(accounting.gaussian, epsilon=1, delta=1e-5, tolerance=1e-10)
+    assert accounting.gaussian(x).guarantee(F(1, 10**5)).epsilon <= 1
+    assert accounting.gaussian(x * (1 - F(2, 10**10))).guarantee(F(1, 10**5)).epsilon > 1
+    for wrong in (0, 1, -1e-6):
+        with pytest.raises(InvalidParameter, match="tolerance"):
+            calibrate(accounting.gaussian, epsilon=1, delta=1e-5, tolerance=wrong)
+
+
+def test_one_promise_or_several_are_given_and_not_both() -> None:
+    with pytest.raises(InvalidParameter, match="not both"):
+        calibrate(accounting.gaussian)
+    with pytest.raises(InvalidParameter, match="not both"):
+        calibrate(accounting.gaussian, epsilon=1, targets=[(1, 1e-5)])
+    with pytest.raises(InvalidParameter, match="at least one"):
+        calibrate(accounting.gaussian, targets=[])

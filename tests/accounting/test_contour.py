@@ -14,7 +14,6 @@ import pytest
 from discreet import accounting
 from discreet.accounting.contour import delta_bounds, epsilon_bounds
 from discreet.errors import InvalidParameter
-from discreet.privacy.codec import encode
 from discreet.privacy.event import GaussianEvent
 from discreet.privacy.law import GaussianLaw, LaplaceLaw, TwoPointLaw
 from discreet.privacy.sampled_gaussian import SampledGaussianLaw
@@ -167,5 +166,3 @@ def test_bad_rates_and_several_uses_are_refused_by_name() -> None:
         (accounting.pure(1) * 2).poisson(0.1)
     with pytest.raises(InvalidParameter, match="sample of a sample"):
         PoissonEvent(PoissonEvent(GaussianEvent(F(1)), F(1, 2)), F(1, 2))
-    with pytest.raises(InvalidParameter, match="cannot be stored"):
-        encode(accounting.gaussian(1).poisson(0.1).events)

@@ -1,15 +1,25 @@
 from __future__ import annotations
 
+import math
 from fractions import Fraction as F
+from functools import cache
 
 import mpmath
 import pytest
 from mpmath import mpf
 
 from discreet import accounting
-from discreet.accounting.convert import mu_squared_for, rho_for
-from discreet.accounting.filter import Charge, Filter, RenyiFilter, open_filter
+from discreet.accounting.convert import mu_squared_for, rho_for, zcdp_epsilon
+from discreet.accounting.filter import (
+    Charge,
+    CurveFilter,
+    Filter,
+    RenyiFilter,
+    open_filter,
+    reopen_filter,
+)
 from discreet.accounting.loss import PrivacyLoss
+from discreet.accounting.renyi_filter import ORDERS
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, ZCDPEvent
 from discreet.privacy.guarantee import Approximate, Budget
@@ -57,8 +67,7 @@ def test_what_zcdp_affords_is_within_the_budget() -> None:
     rho, half = f.capacity
     everything = PrivacyLoss(Composed([ZCDPEvent(rho), ApproximateEvent(F(0), half)]))
     assert everything.guarantee(BUDGET.delta).epsilon <= BUDGET.epsilon
-    more = PrivacyLoss(Composed([ZCDPEvent(rho * F(1001, 1000))]))
-    assert F(max(more._closed_epsilons(half))) > BUDGET.epsilon
+    assert zcdp_epsilon(rho * F(1001, 1000), half) > BUDGET.epsilon
 
 
 def test_zcdp_counts_failures_apart_and_to_half_of_delta() -> None:
@@ -243,3 +252,160 @@ def test_all_but_basic_need_a_delta(name: str) -> None:
     with pytest.raises(InvalidParameter, match="delta above 0") as caught:
         open_filter(name, Budget(3))
     assert "basic" in caught.value.hint
+
+
+SGD = accounting.gaussian(1).poisson(F(1, 100)) * 1000
+WORK = open_filter("renyi-curve", Budget(3, 1e-5, per_query=2), curve=SGD)
+
+
+def test_a_curve_affords_exactly_the_work_that_it_was_taken_from() -> None:
+    part = charge(SGD * 1, F(1, 10**6))
+    assert WORK.cost(part)[:-1] == WORK.capacity[:-1]
+    assert spend(WORK, part) == 1
+    step = charge(accounting.gaussian(1).poisson(F(1, 100)), F(1, 10**6))
+    assert WORK.affords(WORK.capacity, WORK.empty)
+    assert not WORK.affords(WORK.capacity, WORK.cost(step))
+    assert all(x * 1000 == most for x, most in zip(WORK.cost(step)[:-1], WORK.capacity[:-1], strict=True))
+
+
+def test_a_curve_refuses_what_is_above_it_at_one_order_only() -> None:
+    least, next_least = sorted(most / order for order, most in zip(ORDERS, WORK.capacity, strict=False))[:2]
+    assert spend(WORK, charge(accounting.zcdp(least), F(1, 10))) == 1
+    costs = WORK.cost(charge(accounting.zcdp(next_least), F(1, 10)))
+    assert sum(cost > most for cost, most in zip(costs, WORK.capacity, strict=True)) == 1
+    assert not WORK.affords(WORK.empty, costs)
+
+
+def test_what_a_curve_affords_is_within_the_budget_by_the_conversion_of_its_best_order() -> None:
+    assert isinstance(WORK, CurveFilter)
+    half = WORK.budget.delta / 2
+    with mpmath.workdps(40):
+        best = min(
+            curves.real(b)
+            - mpmath.log(curves.real(half) * curves.real(a)) / (curves.real(a) - 1)
+            + mpmath.log(1 - 1 / curves.real(a))
+            for a, b in zip(ORDERS, WORK.curve, strict=True)
+        )
+        reported = WORK.loss((*WORK.curve, F(0))).guarantee(half).epsilon
+        assert curves.real(reported) <= best * (1 + mpf(10) ** -12)
+        assert reported <= WORK.budget.epsilon
+    assert SGD.epsilon(float(half)) <= float(reported)  # the curve is above the truth
+
+
+def test_a_curve_above_the_budget_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="above the budget's 2") as caught:
+        open_filter("renyi-curve", Budget(2, 1e-5), curve=SGD)
+    assert "less work" in caught.value.hint
+
+
+def test_a_curve_reports_what_is_spent_and_left_soundly_and_far_better_than_one_order() -> None:
+    few = accounting.gaussian(1).poisson(F(1, 100)) * 50
+    c = charge(few, F(1, 10**6))
+    spent = WORK.add(WORK.empty, WORK.cost(c))
+    assert WORK.loss(WORK.empty) == PrivacyLoss(Composed())
+    found = WORK.loss(spent).epsilon(1e-5)
+    assert few.epsilon(1e-5) <= found < 1.5
+    assert few.epsilon(1e-9) <= WORK.loss(spent).epsilon(1e-9) < 3
+    one = open_filter("renyi", WORK.budget)
+    assert found <= one.loss(one.cost(c)).epsilon(1e-5)
+    assert WORK.remaining(WORK.empty) == WORK.budget
+    left = WORK.remaining(spent)
+    assert found < left.epsilon < WORK.budget.epsilon
+    assert left.per_query == 2
+    assert WORK.remaining(WORK.capacity).epsilon == 0
+
+
+def test_a_curve_counts_failures_apart_and_to_half_of_delta() -> None:
+    c = charge(accounting.approximate(0.001, 1e-6), F(1, 10**6))
+    assert spend(WORK, c) == 5
+
+
+def test_an_account_is_reopened_with_the_curve_that_was_stored_and_no_larger_one() -> None:
+    assert reopen_filter("renyi-curve", WORK.budget, WORK.capacity) == WORK
+    assert reopen_filter("zcdp", BUDGET, (F(5), F(1))) == open_filter("zcdp", BUDGET)
+    larger = (*(b * 2 for b in WORK.capacity[:-1]), WORK.capacity[-1])
+    with pytest.raises(InvalidParameter, match="above the budget"):
+        reopen_filter("renyi-curve", WORK.budget, larger)
+    for broken in (WORK.capacity[1:], (F(-1), *WORK.capacity[1:]), ()):
+        with pytest.raises(InvalidParameter, match="one divergence for each"):
+            reopen_filter("renyi-curve", WORK.budget, broken)
+
+
+@pytest.mark.parametrize(("name", "curve"), [("renyi-curve", None), ("renyi", SGD), ("basic", SGD)])
+def test_a_curve_goes_with_its_filter_and_with_no_other(name: str, curve: PrivacyLoss | None) -> None:
+    with pytest.raises(InvalidParameter, match="curve") as caught:
+        open_filter(name, BUDGET, curve=curve)
+    assert "curve=" in caught.value.hint
+
+
+@pytest.mark.parametrize("name", ["renyi", "zcdp", "basic", "gdp"])
+def test_numeric_composition_is_no_charge_by_type(name: str) -> None:
+    f, loss = open_filter(name, BUDGET), accounting.gaussian(10) * 100
+    with pytest.raises(TypeError, match="no filter"):
+        f.cost(loss)  # type: ignore[arg-type]  # the point of this test
+    with pytest.raises(TypeError, match="made of Composed events"):
+        Charge(loss, loss.guarantee(F(1, 10**6)))  # type: ignore[arg-type]  # likewise
+    with pytest.raises(TypeError, match="made of Composed events"):
+        Charge(loss.events, 1.0)  # type: ignore[arg-type]  # likewise
+    with pytest.raises(TypeError):
+        Charge.of(loss, 1e-6) + Charge.of(loss, 1e-6)  # type: ignore[operator]  # likewise
+
+
+def test_a_charge_of_a_loss_is_its_guarantee_as_one_use() -> None:
+    loss = accounting.gaussian(10) * 4
+    assert Charge.of(loss, 1e-6) == Charge(loss.events, loss.guarantee(F(1, 10**6)))
+
+
+def test_under_basic_two_plans_cost_the_sum_of_their_own_guarantees_and_never_their_joint_one() -> None:
+    f, loss = open_filter("basic", BUDGET), accounting.gaussian(5) * 30
+    c = Charge.of(loss, 1e-7)
+    spent = f.add(f.cost(c), f.cost(c))
+    assert spent == (2 * c.guarantee.epsilon, F(2, 10**7))
+    assert spent[0] > (loss * 2).guarantee(F(2, 10**7)).epsilon
+
+
+def test_renyi_charges_noise_by_its_own_divergence_and_affords_more_of_it() -> None:
+    renyi = open_filter("renyi", BUDGET)
+    for loss, pure in [
+        (accounting.laplace(1), accounting.pure(1)),
+        (accounting.discrete_laplace(2, 2), accounting.pure(1)),
+    ]:
+        assert renyi.cost(charge(loss))[0] < renyi.cost(charge(pure))[0]
+    step = charge(accounting.gaussian(1).poisson(F(1, 100)), F(1, 10**6))
+    assert spend(renyi, step) > 50 * spend(open_filter("zcdp", BUDGET), step)
+
+
+MENU = [F(1, 2), F(1, 5), F(1, 20)]
+
+
+def most_that_an_adaptive_analyst_gets(f: Filter, room: int = 1) -> float:
+    """The largest Σ (P − e^ε Q)₊ over all strategies of eleven randomised responses from a menu, by recursion.
+
+    The strategies see all earlier answers; the filter's capacity is taken `room` times.
+    """
+    costs = [f.cost(charge(accounting.pure(e))) for e in MENU]
+
+    @cache
+    def fits(uses: tuple[int, ...]) -> bool:
+        spent = [sum(n * x for n, x in zip(uses, sums, strict=True)) for sums in zip(*costs, strict=True)]
+        return all(x <= room * most for x, most in zip(spent, f.capacity, strict=True))
+
+    @cache
+    def best(uses: tuple[int, ...], loss: F) -> float:
+        value = max(0.0, 1 - math.exp(float(f.budget.epsilon - loss)))
+        for i, e in enumerate(MENU):
+            more = tuple(n + (i == k) for k, n in enumerate(uses))
+            if sum(more) <= 11 and fits(more):
+                p = 1 / (1 + math.exp(-float(e)))
+                value = max(value, p * best(more, loss + e) + (1 - p) * best(more, loss - e))
+        return value
+
+    return best((0,) * len(MENU), F(0))
+
+
+@pytest.mark.parametrize("name", ["basic", "zcdp", "renyi", "renyi-curve"])
+def test_the_best_adaptive_analyst_stays_within_the_budget(name: str) -> None:
+    curve = accounting.zcdp("0.09") if name == "renyi-curve" else None
+    f = open_filter(name, Budget(1, F(1, 20)), curve=curve)
+    assert most_that_an_adaptive_analyst_gets(f) <= 0.05
+    assert most_that_an_adaptive_analyst_gets(f, room=8) > 0.05

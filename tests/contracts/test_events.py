@@ -12,9 +12,11 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+from discreet.accounting import route
+from discreet.accounting.closed import epsilons
 from discreet.accounting.loss import PrivacyLoss
-from discreet.accounting.pld import composed_delta, composed_epsilon
 from discreet.errors import InvalidParameter
+from discreet.privacy.allocation import AllocationEvent
 from discreet.privacy.codec import TAGS, decode, encode
 from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
 from discreet.privacy.event import (
@@ -27,9 +29,17 @@ from discreet.privacy.event import (
     LaplaceEvent,
     ZCDPEvent,
 )
+from discreet.privacy.fixed_size import FixedSizeEvent
+from discreet.privacy.grouping import GroupEvent, SampledGroupEvent
+from discreet.privacy.noise_events import StaircaseEvent
 from discreet.privacy.pair import ACCURACY
 from discreet.privacy.pairs.zcdp import ZCDPPair
+from discreet.privacy.parallel import ParallelEvent
+from discreet.privacy.renyi_curve import RenyiEvent
+from discreet.privacy.sampling import PoissonEvent
+from discreet.privacy.shuffling import ShuffleEvent
 from tests.privacy import curves, finite_curves
+from tests.privacy.test_staircase import curve as staircase_curve
 
 
 @dataclass(frozen=True)
@@ -115,6 +125,58 @@ EXAMPLES: dict[str, list[Example]] = {
             lambda x: finite_curves.bounded_range(F(1, 3), x),
         ),
     ],
+    "poisson": [
+        Example(
+            PoissonEvent(GaussianEvent(F(1, 4)), F(1, 5)),
+            PoissonEvent(GaussianEvent(F(1, 4)), F(2, 9)),
+            lambda x: curves.sampled_gaussian(F(1, 4), F(1, 5), x),
+        ),
+        Example(
+            PoissonEvent(ApproximateEvent(F(2), F(1, 10**6)), F(1, 5)),
+            PoissonEvent(ApproximateEvent(F(2), F(1, 10**6)), F(1, 4)),
+            None,
+        ),
+    ],
+    "staircase": [
+        Example(
+            StaircaseEvent(F(1, 3), F(2, 5)),
+            StaircaseEvent(F(2, 5), F(2, 5)),
+            lambda x: staircase_curve(F(1, 3), F(2, 5), F(1), x),
+        ),
+    ],
+    "renyi": [
+        Example(
+            RenyiEvent((F(2), F(8), F(32)), (F(1, 50), F(2, 25), F(8, 25))),
+            RenyiEvent((F(2), F(8), F(32)), (F(1, 40), F(1, 10), F(2, 5))),
+            None,
+        ),
+    ],
+    "group": [
+        Example(
+            GroupEvent(ApproximateEvent(F(1, 9), F(1, 10**7)), 2),
+            GroupEvent(ApproximateEvent(F(1, 9), F(1, 10**7)), 3),
+            None,
+        ),
+    ],
+    "sampled-group": [
+        Example(SampledGroupEvent(F(1, 4), F(1, 5), 2), SampledGroupEvent(F(1, 4), F(1, 5), 3), None),
+    ],
+    "parallel": [
+        Example(
+            ParallelEvent((LaplaceEvent(F(1, 4)), GaussianEvent(F(1, 9)))),
+            ParallelEvent((LaplaceEvent(F(1, 3)), GaussianEvent(F(1, 8)))),
+            None,
+        ),
+    ],
+    "fixed-size": [
+        Example(
+            FixedSizeEvent(GaussianEvent(F(1, 4)), 20, 100),
+            FixedSizeEvent(GaussianEvent(F(1, 4)), 22, 100),
+            None,
+        ),
+    ],
+    "shuffle": [Example(ShuffleEvent(F(2), 500), ShuffleEvent(F(2), 400), None)],
+    "allocation": [Example(AllocationEvent(F(1), 10), AllocationEvent(F(1), 9), None)],
 }
 FLAT = [(tag, i) for tag, examples in EXAMPLES.items() for i in range(len(examples))]
 every = pytest.mark.parametrize(
@@ -228,19 +290,17 @@ def test_the_comparison_rejects_a_cost_that_is_off_by_a_percent(example: Example
 
 
 @every
-def test_numeric_composition_agrees_with_the_closed_form_on_the_safe_side(example: Example) -> None:
+def test_all_engines_agree_on_a_composition_and_no_closed_form_falls_below_them(example: Example) -> None:
     n, d = 8, F(1, 10**5)
     one = loss(example.event, n)
-    numeric = composed_epsilon(one.events, d, at_most=one.epsilon(d))
-    assert numeric is not None
-    closed = list(one._closed_epsilons(d - one.failure))
-    assert one.guarantee(d).epsilon <= F(numeric)
-    if one.mu_squared is not None:  # exact
-        assert F(numeric) >= closed[0] * (1 - F(1, 10**9))
-        assert F(numeric) <= closed[0] * (1 + F(1, 1000))
-    elif not isinstance(example.event, ZCDPEvent):  # a weaker theorem
-        assert F(numeric) <= closed[0]
-    assert composed_delta(one.events, F(numeric), at_most=1.0) <= float(d) * (1 + 1e-6)
+    found = [(engine, ask()) for engine, ask in route._engines(one.events, route._Question(delta=d))]
+    known = [bounds for _, bounds in found if bounds is not None]
+    assert known
+    lower, upper = max(b.lower for b in known), min(b.upper for b in known)
+    assert lower <= upper
+    closed = [float(epsilon) for epsilon, _ in epsilons(one.events, d)]
+    assert all(epsilon >= lower * (1 - 1e-12) for epsilon in closed)
+    assert float(one.guarantee(d).epsilon) <= min([upper, *closed]) * (1 + 1e-12)
 
 
 @every

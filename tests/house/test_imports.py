@@ -29,6 +29,7 @@ ONLY_IN = {
         "src/discreet/cli/doctor.py",  # says whether DuckDB works
         "src/discreet/cli/story.py",  # gives the demo's attacker the exact answers
     ),
+    "matplotlib": ("src/discreet/plots/",),
     "psycopg": ("src/discreet/backends/postgres.py", "src/discreet/ledger/postgres.py"),
     "pyspark": ("src/discreet/backends/spark.py",),
     "sqlite3": ("src/discreet/ledger/", "src/discreet/cli/doctor.py"),
@@ -38,7 +39,18 @@ ONLY_IN = {
     "torch": ("src/discreet/learn/torch/",),
 }
 
-HEAVY = ("scipy", "duckdb", "sqlglot", "cryptography", "pandas", "polars", "pyarrow", "click", "sqlite3")
+HEAVY = (
+    "scipy",
+    "duckdb",
+    "sqlglot",
+    "cryptography",
+    "pandas",
+    "polars",
+    "pyarrow",
+    "click",
+    "sqlite3",
+    "matplotlib",
+)
 
 
 def within(path: Path, places: tuple[str, ...]) -> bool:

@@ -12,7 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from discreet import accounting
 from discreet.accounting.filter import BasicFilter, Charge
+from discreet.accounting.renyi_filter import ORDERS
 from discreet.errors import BudgetExceeded, InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.chain import canonical
@@ -259,8 +261,44 @@ def test_the_capacity_of_the_day_of_opening_holds_when_a_later_version_computes_
 ) -> None:
     ledger.open_account("p", Budget(1)).charge("q", pay("1/2"), note={})
     later = BasicFilter(Budget(2))
-    monkeypatch.setattr("discreet.ledger.account.open_filter", lambda name, budget: later)
+    monkeypatch.setattr("discreet.ledger.account.reopen_filter", lambda name, budget, capacity: later)
     account = ledger.open_account("p", None)
     with pytest.raises(BudgetExceeded):
         account.charge("q", pay("3/4"), note={})
     account.charge("q", pay("1/2"), note={})
+
+
+WORK = accounting.gaussian(4) * 3 + accounting.laplace(10)
+
+
+def test_an_account_under_a_curve_keeps_the_curve_of_its_opening(ledger: Ledger) -> None:
+    account = ledger.open_account("p", Budget(3, 1e-6), filter="renyi-curve", curve=WORK)
+    opened = account.history()[0].content
+    assert isinstance(opened, Opened)
+    assert len(opened.capacity) == len(ORDERS) + 1
+    account.charge("q1", Charge.of(accounting.gaussian(4) * 2, 1e-7), note={})
+    for again in (ledger.open_account("p", None), ledger.open_account("p", None, curve=WORK)):
+        assert again.filter == "renyi-curve"
+    again.charge("q2", Charge.of(accounting.gaussian(4), 1e-7), note={})
+    again.charge("q3", Charge.of(accounting.laplace(10)), note={})
+    with pytest.raises(BudgetExceeded):
+        again.charge("q4", Charge.of(accounting.laplace(10**6)), note={})
+    assert again.remaining.epsilon == 0
+    assert ledger.verify().ok
+    with pytest.raises(InvalidParameter, match="another curve"):
+        ledger.open_account("p", None, curve=WORK * 2)
+    with pytest.raises(InvalidParameter, match="above the budget"):
+        ledger.open_account("q", Budget(1, 1e-6), filter="renyi-curve", curve=WORK)
+    with pytest.raises(InvalidParameter, match="needs a curve"):
+        ledger.open_account("q", Budget(1, 1e-6), filter="renyi-curve")
+    with pytest.raises(InvalidParameter, match="no curve"):
+        ledger.open_account("q", Budget(3, 1e-6), filter="zcdp", curve=WORK)
+    assert ledger.account("q") is None
+
+
+def test_a_charge_for_other_neighbours_than_the_accounts_is_refused(ledger: Ledger) -> None:
+    account = ledger.open_account("p", Budget(3, 1e-6), relation="replace", filter="zcdp")
+    sampled = Charge.of(accounting.gaussian(4).poisson(Fraction(1, 10)), 1e-7)
+    with pytest.raises(InvalidParameter, match="replace neighbours"):
+        account.charge("q", sampled, note={})
+    assert len(account.history()) == 1

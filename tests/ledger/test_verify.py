@@ -14,6 +14,7 @@ from typing import Any, TypeAlias
 
 import pytest
 
+from discreet import accounting
 from discreet.accounting.filter import Charge
 from discreet.errors import LedgerCorrupt, LedgerError
 from discreet.ledger.chain import GENESIS, canonical, link
@@ -22,6 +23,7 @@ from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import View
 from discreet.ledger.memory import MemoryStore
 from discreet.ledger.states import tally_name, tally_text
+from discreet.privacy.codec import fraction_text
 from discreet.privacy.guarantee import Budget
 
 MakeCharge: TypeAlias = Callable[..., Charge]
@@ -245,6 +247,7 @@ REWRITTEN: dict[str, tuple[Callable[[list[dict[str, Any]]], object], str]] = {
     "no budget": (lambda b: b[1]["budget"].update(epsilon="0/1"), "without a budget"),
     "a smaller cap": (lambda b: b[0]["budget"].update(per_query="1/4"), "above the cap on one query"),
     "a larger capacity": (lambda b: b[0].update(capacity=["4/1", "1/1"]), "a capacity above its budget"),
+    "a capacity of another form": (lambda b: b[0].update(capacity=["1/1"]), "has 2 sums, and not 1"),
     "a smaller capacity": (
         lambda b: b[1].update(capacity=["1/4", "0/1"]),
         "entry 6 of 'staff' is a charge that its",
@@ -267,6 +270,21 @@ def test_a_history_rewritten_with_all_its_hashes_must_still_add_up(full: Path, n
     assert len(problems(full, head)) == len(said) + (
         0 if name in ("a larger budget", "a release twice", "a schema again") else 1
     )
+
+
+def test_a_curve_that_was_raised_above_its_budget_is_found(path: Path) -> None:
+    work = accounting.gaussian(4) * 3
+    with Ledger.open(path) as ledger:
+        account = ledger.open_account("p", Budget(3, 1e-6), filter="renyi-curve", curve=work)
+        account.charge("q", Charge.of(accounting.gaussian(4), 1e-7), note={})
+        assert ledger.verify().ok
+
+    def raised(bodies: list[dict[str, Any]]) -> None:
+        capacity = bodies[0]["capacity"]
+        capacity[:-1] = [fraction_text(Fraction(text) * 9) for text in capacity[:-1]]
+
+    forge(path, raised)
+    assert any("above the budget's 3" in problem for problem in problems(path))
 
 
 def test_a_truncated_file_is_found(full: Path) -> None:

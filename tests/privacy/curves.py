@@ -53,6 +53,24 @@ def gaussian_by_quadrature(mu_squared: Fraction, epsilon: float) -> mpf:
 
 
 @exactly
+def sampled_gaussian(mu_squared: Fraction, rate: Fraction, epsilon: float) -> mpf:
+    """The larger of the two directions of ((1−q)N(0,1) + qN(μ,1), N(0,1)), from where the densities' ratio is e^±ε."""
+    mu, q, x = mpmath.sqrt(real(mu_squared)), real(rate), real(epsilon)
+    up, down = mpmath.exp(x), mpmath.exp(-x)
+
+    def edge(ratio: mpf) -> mpf:  # where 1 − q + q·e^(μt − μ²/2) is `ratio`
+        return (mpmath.log((ratio - 1 + q) / q) + mu * mu / 2) / mu
+
+    t = edge(up)
+    removed = (1 - q) * mpmath.ncdf(-t) + q * mpmath.ncdf(mu - t) - up * mpmath.ncdf(-t)
+    if down <= 1 - q:
+        return removed
+    t = edge(down)
+    added = mpmath.ncdf(t) - up * ((1 - q) * mpmath.ncdf(t) + q * mpmath.ncdf(t - mu))
+    return max(removed, added)
+
+
+@exactly
 def laplace(ratio: Fraction, epsilon: float) -> mpf:
     """∫ (p(t) − e^ε p(t − r))₊ dt for p(t) = e^−|t|/2, piece by piece up to where the ratio is e^ε."""
     r, x = real(ratio), real(epsilon)

@@ -1,106 +1,180 @@
-"""How much noise a promise needs."""
+"""The parameter of a family that a promise allows: how much noise it needs, how many steps it affords."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import partial
+from typing import Any, Literal, overload
 
 from discreet.accounting.loss import PrivacyLoss
+from discreet.accounting.search import Search, search_integer, search_real
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, positive, probability
+from discreet.privacy.guarantee import Approximate
 
-_WIDEST = 400  # doublings before giving up
+_MOST_COUNT = 2**62
 
 
+@overload
 def calibrate(
     family: Callable[[Fraction], PrivacyLoss],
     *,
-    epsilon: Real,
+    epsilon: Real | None = None,
     delta: Real = 0,
+    targets: Iterable[tuple[Real, Real]] | None = None,
     start: Real = 1,
     tolerance: float = 1e-6,
-) -> Fraction:
-    """The least parameter of `family` that was found to meet (ε, δ), within `tolerance` of the least.
+    increasing: bool = False,
+    most: Real | None = None,
+    integer: Literal[False] = False,
+) -> Fraction: ...
+
+
+@overload
+def calibrate(
+    family: Callable[[int], PrivacyLoss],
+    *,
+    epsilon: Real | None = None,
+    delta: Real = 0,
+    targets: Iterable[tuple[Real, Real]] | None = None,
+    start: Real = 1,
+    tolerance: float = 1e-6,
+    increasing: bool = False,
+    most: Real | None = None,
+    integer: Literal[True],
+) -> int: ...
+
+
+def calibrate(
+    family: Callable[[Any], PrivacyLoss],
+    *,
+    epsilon: Real | None = None,
+    delta: Real = 0,
+    targets: Iterable[tuple[Real, Real]] | None = None,
+    start: Real = 1,
+    tolerance: float = 1e-6,
+    increasing: bool = False,
+    most: Real | None = None,
+    integer: bool = False,
+) -> Fraction | int:
+    """The least parameter of `family` that was found to meet (ε, δ), or the largest when the loss grows with it.
 
     Guarantee:
-        `family` at the returned parameter is (ε, δ)-DP: exactly that value was evaluated, in exact arithmetic
-        where the loss has any. This holds for every family. That it is nearly the *least* such parameter
-        needs a loss that never grows with it, as with a noise multiplier or a scale. (The discrete
-        Gaussian's δ at one ε does grow with σ in places; so a larger parameter is to be asked again.)
+        `family` at the returned parameter meets every promise: exactly that value was evaluated, in exact
+        arithmetic where the loss has any. This holds for every family. That it is nearly the *best* such
+        parameter needs a loss that only falls with it, as with a noise multiplier or a scale, or only grows,
+        as with a sample rate, a number of steps or the ε of a query. (The discrete Gaussian's δ at one ε does
+        grow with σ in places; so a larger parameter is to be asked again.)
 
     Args:
-        family: the loss at a parameter above 0, decreasing in it.
+        family: the loss at a parameter above 0; for `integer`, at an int.
         epsilon: the ε to meet, above 0.
         delta: the δ to meet.
+        targets: several (ε, δ) to meet at once, in place of `epsilon` and `delta`.
         start: where the search begins; a good guess saves evaluations.
-        tolerance: how far above the least parameter the answer may lie, relatively.
+        tolerance: how far from the best parameter the answer may lie, relatively.
+        increasing: whether the loss grows with the parameter; the largest one is searched then.
+        most: the largest parameter that `family` takes, such as 1 for a sample rate.
+        integer: whether the parameter is a count; the answer is then the best one exactly.
 
     Raises:
-        InvalidParameter: no parameter meets it, or `family` has no finite ε at that δ.
+        InvalidParameter: no parameter meets it, every one does, or `family` has no finite ε at that δ.
 
     >>> from discreet.accounting import gaussian
     >>> float(calibrate(gaussian, epsilon=1, delta=1e-5))
     3.73063...
+    >>> calibrate(lambda n: gaussian(10) * n, epsilon=1, delta=1e-5, increasing=True, integer=True)
+    7
     """
-    digits = max(8, math.ceil(-math.log10(tolerance)) + 2)
-    wanted, d = positive("epsilon", epsilon), probability("delta", delta)
-
-    def excess(log_parameter: float) -> tuple[float, Fraction]:
-        """log(ε/wanted), at most 0 exactly when the promise is met, and the parameter as it was evaluated."""
-        x = Fraction(
-            f"{math.exp(log_parameter):.{digits}e}"
-        )  # short, and what is returned is what was evaluated
-        found = family(x).guarantee(d).epsilon
-        if found <= wanted:
-            return min(_log(found / wanted), 0.0), x
-        return max(_log(found / wanted), 1e-300), x
-
-    low, at_low, high, at_high, best = _bracket(excess, _log(positive("start", start)))
-    # Illinois: regula falsi that halves the value of an end that was kept twice, so that neither end sticks.
-    kept = ""
-    for _ in range(100):
-        if high - low <= tolerance:
-            break
-        root = high - at_high * (high - low) / (at_high - at_low)
-        if high - root <= 0.8 * tolerance:  # all that is missing is a miss close below
-            middle = high - 0.9 * tolerance
-        elif root - low <= 0.8 * tolerance:
-            middle = low + 0.9 * tolerance
-        else:
-            middle = root + 0.3 * tolerance  # more often than not on the safe side
-        value, x = excess(middle)
-        if value <= 0:
-            high, at_high, best = middle, value, x
-            at_low, kept = (at_low / 2 if kept == "low" else at_low), "low"
-        else:
-            low, at_low = middle, value
-            at_high, kept = (at_high / 2 if kept == "high" else at_high), "high"
-    return best
+    first, end = positive("start", start), None if most is None else positive("most", most)
+    if not 1e-14 < tolerance < 1:
+        raise InvalidParameter(f"tolerance must lie between 1e-14 and 1, not {tolerance}.")
+    measured = _Family(family, _promises(epsilon, delta, targets), integer)
+    first = first if end is None else min(first, end)
+    binding, done = measured.worst(first) if len(measured.promises) > 1 else 0, set[int]()
+    while True:
+        excess = partial(measured.excess, binding)
+        search = Search(excess, increasing, first, end, slope=0.5 if integer and increasing else 1.0)
+        first = search_integer(search, _MOST_COUNT) if integer else search_real(search, tolerance)
+        if all(measured.excess(i, first) <= 0 for i in range(len(measured.promises))):
+            return int(first) if integer else first
+        done.add(binding)
+        binding = measured.worst(first)
+        if binding in done:  # it was met on the safe side of its own search, and is not here
+            raise InvalidParameter(
+                "no parameter was found that meets all targets: the loss neither only falls nor only grows.",
+                hint="calibrate to each target apart, and check the answers",
+            )
 
 
-def _bracket(
-    excess: Callable[[float], tuple[float, Fraction]], start: float
-) -> tuple[float, float, float, float, Fraction]:
-    """The logarithms of a parameter that misses the promise and of one that meets it, a factor 2 apart."""
-    at, (value, x) = start, excess(start)
-    step = math.log(2)
-    for _ in range(_WIDEST):
-        if value <= 0:
-            below_value, below_x = excess(at - step)
-            if below_value > 0:
-                return at - step, below_value, at, value, x
-            at, value, x = at - step, below_value, below_x
-        else:
-            above_value, above_x = excess(at + step)
-            if above_value <= 0:
-                return at, value, at + step, above_value, above_x
-            at, value = at + step, above_value
-    raise InvalidParameter(
-        "no parameter of this family meets the promise.",
-        hint="the loss has to fall below epsilon as the parameter grows, and to exceed it as it shrinks",
-    )
+def _promises(
+    epsilon: Real | None, delta: Real, targets: Iterable[tuple[Real, Real]] | None
+) -> list[Approximate]:
+    if (epsilon is None) == (targets is None):
+        raise InvalidParameter(
+            "epsilon must be given, or targets with a pair (ε, δ) for each promise, and not both.",
+            hint="epsilon=1, delta=1e-6, or targets=[(1, 1e-6), (2, 1e-9)]",
+        )
+    pairs = list(targets) if targets is not None else [(epsilon, delta)]
+    if not pairs:
+        raise InvalidParameter("targets must have at least one pair (ε, δ).")
+    return [Approximate(positive("epsilon", e), probability("delta", d)) for e, d in pairs if e is not None]
 
 
-def _log(x: Fraction) -> float:
-    return math.log(x.numerator) - math.log(x.denominator) if x > 0 else -700.0
+@dataclass(slots=True)
+class _Family:
+    """A family measured against promises, each parameter and promise once."""
+
+    family: Callable[[Any], PrivacyLoss]
+    promises: list[Approximate]
+    integer: bool
+    losses: dict[Fraction, PrivacyLoss] = field(default_factory=dict)
+    known: dict[tuple[int, Fraction], float] = field(default_factory=dict)
+
+    def excess(self, promise: int, x: Fraction) -> float:
+        """By how much a promise is missed at x; at most 0 exactly when it is met."""
+        if (promise, x) not in self.known:
+            if x not in self.losses:
+                self.losses[x] = self.family(int(x) if self.integer else x)
+            self.known[promise, x] = _excess(self.losses[x], self.promises[promise])
+        return self.known[promise, x]
+
+    def worst(self, x: Fraction) -> int:
+        """The promise that is missed most at x, or met most barely."""
+        x = Fraction(max(round(x), 1)) if self.integer else x
+        return max(range(len(self.promises)), key=lambda i: self.excess(i, x))
+
+
+def _excess(loss: PrivacyLoss, promise: Approximate) -> float:
+    if loss.failure > promise.delta:  # more δ is spent apart than there is: a miss, however large the ε
+        return math.inf
+    try:
+        found = loss.guarantee(promise.delta).epsilon
+    except InvalidParameter:
+        if loss.failure:  # all of δ is spent apart, and what is left needs some
+            return math.inf
+        raise
+    difference = _noise(found, promise.delta) - _noise(promise.epsilon, promise.delta)
+    return min(difference, 0.0) if found <= promise.epsilon else max(difference, 1e-300)
+
+
+def _noise(epsilon: Fraction, delta: Fraction) -> float:
+    """The logarithm of μ, roughly, of the Gaussian use with that ε and δ: nearly linear in that of a noise scale.
+
+    Only the speed of the search depends on it, and that it grows with ε: ε = μ²/2 + μz with z the quantile of
+    δ, and μ = 2ε/(z + √(z² + 2ε)).
+    """
+    if not epsilon:
+        return -700.0
+    log_epsilon = math.log(epsilon.numerator) - math.log(epsilon.denominator)
+    if not delta:
+        return log_epsilon
+    size = 2 * (math.log(delta.denominator) - math.log(delta.numerator))
+    z = math.sqrt(max(size - math.log(size + 1) - math.log(2 * math.pi), 0.0))
+    if log_epsilon > 600:
+        return (log_epsilon + math.log(2)) / 2
+    e = math.exp(log_epsilon)
+    return math.log(2) + log_epsilon - math.log(z + math.sqrt(z * z + 2 * e))

@@ -1,83 +1,28 @@
 """Filters: which charges an account may still make, when each question follows all earlier answers.
 
-Only quantities whose plain sum is a valid filter are summed here: ε and δ, ρ, μ², and the Rényi divergence of
-one order. Numeric composition, and trade-off curves in general multiplied up until they cross a target, are
+Only quantities whose plain sum is a valid filter are summed: ε and δ, ρ, μ², and Rényi divergences of fixed
+orders. Numeric composition, and trade-off curves in general multiplied up until they cross a target, are
 not valid filters (https://arxiv.org/abs/2602.06756) and stay inside one plan.
 """
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
 
 from discreet.accounting.convert import gdp_epsilon, mu_squared_for, rho_for, zcdp_epsilon
 from discreet.accounting.loss import PrivacyLoss
-from discreet.accounting.renyi import order_for, renyi_epsilon, renyi_for, renyi_upper
+from discreet.accounting.renyi import order_for, renyi_for
+from discreet.accounting.renyi_filter import CurveFilter as CurveFilter
+from discreet.accounting.renyi_filter import RenyiFilter as RenyiFilter
+from discreet.accounting.renyi_filter import curve_of
+from discreet.accounting.spending import Charge as Charge
+from discreet.accounting.spending import Filter as Filter
+from discreet.accounting.spending import Tally as Tally
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import ApproximateEvent, Composed, GaussianEvent, ZCDPEvent
 from discreet.privacy.exact import below
-from discreet.privacy.guarantee import Approximate, Budget
-
-Tally: TypeAlias = tuple[Fraction, ...]
-"""What has been spent, in the filter's own exact units."""
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """The cost of one plan: its events, and the (ε, δ) that they amount to as composed inside the plan."""
-
-    events: Composed
-    guarantee: Approximate
-
-
-@dataclass(frozen=True, slots=True)
-class Filter(ABC):
-    """A rule that decides, from what was spent so far, whether one more charge keeps the budget's promise.
-
-    Guarantee:
-        However the charges are chosen, each in sight of all earlier answers, everything released under
-        charges that were afforded is together (ε, δ)-DP with the budget's ε and δ, for the neighbours that
-        the charges were derived for.
-    """
-
-    budget: Budget
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """The name by which an account is opened with it."""
-
-    @property
-    @abstractmethod
-    def capacity(self) -> Tally:
-        """The most that may be spent, in each of the filter's units."""
-
-    @abstractmethod
-    def cost(self, charge: Charge) -> Tally:
-        """What a charge costs in the filter's units."""
-
-    @abstractmethod
-    def loss(self, spent: Tally) -> PrivacyLoss:
-        """What has been spent, as a loss that reports it soundly."""
-
-    @abstractmethod
-    def remaining(self, spent: Tally) -> Budget:
-        """The promise that everything still affordable would have, taken alone."""
-
-    @property
-    def empty(self) -> Tally:
-        """Nothing spent."""
-        return (Fraction(0),) * len(self.capacity)
-
-    def add(self, spent: Tally, cost: Tally) -> Tally:
-        """What is spent after one more charge."""
-        return tuple(a + b for a, b in zip(spent, cost, strict=True))
-
-    def affords(self, spent: Tally, cost: Tally) -> bool:
-        """Whether one more charge stays within the capacity, exactly."""
-        return all(x <= most for x, most in zip(self.add(spent, cost), self.capacity, strict=True))
+from discreet.privacy.guarantee import Budget
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +41,7 @@ class BasicFilter(Filter):
     def capacity(self) -> Tally:
         return (self.budget.epsilon, self.budget.delta)
 
-    def cost(self, charge: Charge) -> Tally:
+    def _cost(self, charge: Charge) -> Tally:
         return (charge.guarantee.epsilon, charge.guarantee.delta)
 
     def loss(self, spent: Tally) -> PrivacyLoss:
@@ -126,7 +71,7 @@ class ZCDPFilter(Filter):
     def capacity(self) -> Tally:
         return (self.most_rho, self.budget.delta / 2)
 
-    def cost(self, charge: Charge) -> Tally:
+    def _cost(self, charge: Charge) -> Tally:
         loss = PrivacyLoss(charge.events)
         if loss.rho is None:
             raise InvalidParameter(
@@ -173,7 +118,7 @@ class GDPFilter(Filter):
     def capacity(self) -> Tally:
         return (self.most_mu_squared,)
 
-    def cost(self, charge: Charge) -> Tally:
+    def _cost(self, charge: Charge) -> Tally:
         loss = PrivacyLoss(charge.events)
         if loss.mu_squared is None or loss.failure:
             raise InvalidParameter(
@@ -196,71 +141,48 @@ class GDPFilter(Filter):
         return Budget(Fraction(below(epsilon)), self.budget.delta, per_query=self.budget.per_query)
 
 
-@dataclass(frozen=True, slots=True)
-class RenyiFilter(Filter):
-    """Σ of Rényi divergences of one order α, and Σ failure ≤ δ/2.
+def open_filter(name: str, budget: Budget, *, curve: PrivacyLoss | None = None) -> Filter:
+    """The filter of that name for a budget: 'basic', 'zcdp', 'gdp', 'renyi' or 'renyi-curve'.
 
-    The capacity is the largest divergence of order α that implies (ε, δ/2)-DP. Pure uses cost less here than
-    as ρ = ε²/2, the less the larger their ε. What is spent or left is told by converting at this one order:
-    soundly, but far above the truth while it is little.
-
-    References: Feldman, Zrnic 2021, individual privacy accounting via a Rényi filter,
-    https://arxiv.org/abs/2008.11193; proof: docs/proofs/filters.md
-    """
-
-    order: Fraction
-    most: Fraction
-
-    @property
-    def name(self) -> str:
-        return "renyi"
-
-    @property
-    def capacity(self) -> Tally:
-        return (self.most, self.budget.delta / 2)
-
-    def cost(self, charge: Charge) -> Tally:
-        divergence = Fraction(0)
-        for event, n in charge.events:
-            one = renyi_upper(event, self.order)
-            if one is None:
-                raise InvalidParameter(
-                    "this charge has an event without a Rényi divergence, which the renyi filter cannot add up.",
-                    hint="open an account with filter='basic' for it",
-                )
-            divergence += one * n
-        return (divergence, PrivacyLoss(charge.events).failure)
-
-    def loss(self, spent: Tally) -> PrivacyLoss:
-        """As one (ε, δ)-DP use, with the half of δ that converting needs in its δ."""
-        divergence, failure = spent
-        half = self.budget.delta / 2 if divergence else Fraction(0)
-        epsilon = renyi_epsilon(self.order, divergence, half) if divergence else Fraction(0)
-        delta = half + failure
-        return PrivacyLoss(Composed([ApproximateEvent(epsilon, delta)] if epsilon or delta else []))
-
-    def remaining(self, spent: Tally) -> Budget:
-        """ε by converting what is left at δ/2, and the δ not used up (half is for converting)."""
-        divergence, failure = spent
-        left, half = max(self.most - divergence, Fraction(0)), self.budget.delta / 2
-        epsilon = min(renyi_epsilon(self.order, left, half), self.budget.epsilon) if left else Fraction(0)
-        delta = half + max(half - failure, Fraction(0))
-        if not divergence:
-            epsilon = self.budget.epsilon
-        return Budget(epsilon, delta, per_query=self.budget.per_query)
-
-
-def open_filter(name: str, budget: Budget) -> Filter:
-    """The filter of that name for a budget: 'basic', 'zcdp', 'gdp' or 'renyi'.
+    Args:
+        name: which quantities are added up.
+        budget: the promise for all charges together.
+        curve: for 'renyi-curve', and only for it: the loss of the work that no later work may exceed at any
+            order.
 
     Raises:
-        InvalidParameter: an unknown name, or another filter than basic for a budget without δ.
+        InvalidParameter: an unknown name, another filter than basic for a budget without δ, or a curve that
+            is missing, not wanted, or above the budget.
     """
+    if (curve is not None) != (name == "renyi-curve"):
+        raise InvalidParameter(
+            f"the filter {name!r} {'needs' if curve is None else 'has'} {'a' if curve is None else 'no'} curve.",
+            hint="give filter='renyi-curve' together with curve=, the loss of all the work that is intended",
+        )
+    return _open(name, budget, None if curve is None else curve_of(curve))
+
+
+def reopen_filter(name: str, budget: Budget, capacity: Tally) -> Filter:
+    """The filter of an account that was opened before, with the capacity that its ledger has for it.
+
+    Only 'renyi-curve' takes its curve from there; the others follow from the budget.
+
+    Raises:
+        InvalidParameter: as `open_filter`, and for a capacity that is not of this filter's form.
+    """
+    found = _open(name, budget, capacity[:-1] if name == "renyi-curve" else None)
+    if len(found.capacity) != len(capacity):
+        raise InvalidParameter(f"the {name} filter has {len(found.capacity)} sums, and not {len(capacity)}.")
+    return found
+
+
+def _open(name: str, budget: Budget, curve: tuple[Fraction, ...] | None) -> Filter:
     if name == "basic":
         return BasicFilter(budget)
-    if name not in ("zcdp", "gdp", "renyi"):
+    if name not in ("zcdp", "gdp", "renyi", "renyi-curve"):
         raise InvalidParameter(
-            f"the filter {name!r} is not known.", hint="use 'basic', 'zcdp', 'gdp' or 'renyi'"
+            f"the filter {name!r} is not known.",
+            hint="use 'basic', 'zcdp', 'gdp' or 'renyi', or 'renyi-curve' with a curve",
         )
     if budget.delta == 0:
         raise InvalidParameter(
@@ -272,5 +194,7 @@ def open_filter(name: str, budget: Budget) -> Filter:
         return GDPFilter(budget, mu_squared_for(epsilon, budget.delta))
     if name == "zcdp":
         return ZCDPFilter(budget, rho_for(epsilon, half))
+    if curve is not None:
+        return CurveFilter(budget, curve)
     order = order_for(epsilon, half)
     return RenyiFilter(budget, order, renyi_for(order, epsilon, half))

@@ -7,6 +7,8 @@ from fractions import Fraction
 
 import numpy as np
 
+from discreet.accounting.closed import total
+from discreet.privacy.discrete_events import RandomizedResponseEvent
 from discreet.privacy.event import (
     ApproximateEvent,
     Composed,
@@ -28,16 +30,18 @@ def laws(events: Composed) -> tuple[Law, Law] | None:
     """
     two, laplace, sampled = [], [], []
     other: list[tuple[Law, Law]] = []
-    gaussian = Fraction(0)
+    gaussian: list[tuple[Fraction | None, int]] = []
     for event, n in events:
         if isinstance(event, GaussianEvent):
-            gaussian += event.mu_squared * n
+            gaussian.append((event.mu_squared, n))
         elif isinstance(event, LaplaceEvent):
             laplace.append((event.ratio, n))
         elif isinstance(event, ApproximateEvent):
             two.append((event.epsilon, n))
         elif isinstance(event, DiscreteLaplaceEvent) and event.shift == 1:
             two.append((event.pure, n))
+        elif isinstance(event, RandomizedResponseEvent) and event.categories == 2:
+            two.append((event.epsilon, n))
         elif _samples_gaussian(event):
             sampled.append((event, n))
         else:
@@ -46,7 +50,8 @@ def laws(events: Composed) -> tuple[Law, Law] | None:
             if both[0] is None or both[1] is None:
                 return None
             other.append((TimesLaw(both[0], n), TimesLaw(both[1], n)))
-    common: list[Law] = [GaussianLaw(above(gaussian))] if gaussian else []
+    mu_squared = total(gaussian)
+    common: list[Law] = [GaussianLaw(above(mu_squared))] if mu_squared else []
     common += [LaplaceLaw(*_arrays(laplace))] if laplace else []
     common += [TwoPointLaw(*_arrays(two))] if two else []
     sampled.sort(key=repr)

@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
+from typing import TYPE_CHECKING, overload
 
-import numpy as np
-
-from discreet.accounting.bounds import Bounds
-from discreet.accounting.contour import delta_bounds, epsilon_bounds
-from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, zcdp_delta, zcdp_epsilon
-from discreet.accounting.laws import laws
-from discreet.accounting.pld import LONGEST, composed_delta, composed_epsilon
+from discreet.accounting.closed import Sums, sums
+from discreet.accounting.route import Answer, delta_answer, epsilon_answer
 from discreet.errors import InvalidParameter
+from discreet.privacy.discrete_events import RandomizedResponseEvent
 from discreet.privacy.event import Composed, Event, GaussianEvent
-from discreet.privacy.exact import Real, above, below, exact, probability
+from discreet.privacy.exact import Real, above, count, exact, probability
 from discreet.privacy.guarantee import Approximate, decimal
-from discreet.privacy.law import Law
-from discreet.privacy.pairs.approximate import ApproximatePair
+from discreet.privacy.parallel import Alternatives
 from discreet.privacy.sampling import PoissonEvent
+from discreet.privacy.unit import Relation
+
+if TYPE_CHECKING:
+    from discreet.privacy.pair import Curve
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -29,10 +29,15 @@ class PrivacyLoss:
 
     Guarantee:
         Whatever was dominated by `events`, adaptively chosen within them, is (ε, δ)-DP for each pair that
-        `epsilon`, `delta` and `guarantee` return, under the neighbours for which the events were derived.
-        Each answer is the least of several theorems' answers: the sum of ε and δ; zCDP; the Gaussian closed
-        form; for at most 64 events, the numeric composition of their dominating pairs; and for more, and for
-        samples, the inversion of their moment generating functions where these have formulas.
+        `epsilon`, `delta` and `guarantee` return, under the neighbours for which the events were derived:
+        `relation`, where an operation holds for one kind only. Each answer is the least of several theorems'
+        answers: the sums of ε and δ; zCDP; the Gaussian closed form; and the composition of the dominating
+        pairs by the engine that `explain` names.
+
+    Args:
+        uses: the events; or alternatives, of which the worst is answered.
+        by_use: whether each event is a use by itself, as those of the constructors of `discreet.accounting`
+            are, and not one number of a vector that is released together.
 
     References:
         Dwork, Roth 2014, Theorem 3.16 (sums); Canonne, Kamath, Steinke 2020, Proposition 12 (zCDP),
@@ -48,19 +53,46 @@ class PrivacyLoss:
     0.3
     """
 
-    events: Composed
+    uses: Composed | Alternatives
+    by_use: bool = field(default=False, compare=False)
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
-        return PrivacyLoss(self.events + other.events)
+        by_use = self.by_use and other.by_use
+        if isinstance(self.uses, Composed) and isinstance(other.uses, Composed):
+            return PrivacyLoss(self.uses + other.uses, by_use)
+        return PrivacyLoss(_alternatives(self) + _alternatives(other), by_use)
 
     def __mul__(self, n: int) -> PrivacyLoss:
-        return PrivacyLoss(self.events * n)
+        return PrivacyLoss(self.uses * n, self.by_use)
 
     __rmul__ = __mul__
 
     def __radd__(self, other: int) -> PrivacyLoss:
         """So that `sum` of losses works: its start is 0."""
         return self if other == 0 else NotImplemented
+
+    @property
+    def events(self) -> Composed:
+        """The events.
+
+        Raises:
+            InvalidParameter: uses on disjoint parts, which are several compositions.
+        """
+        if isinstance(self.uses, Composed):
+            return self.uses
+        raise InvalidParameter(
+            f"this loss is the largest of {len(self.uses)} compositions, which are no one list of events.",
+            hint="charge what is used on each part of the data by itself",
+        )
+
+    @property
+    def relation(self) -> Relation | None:
+        """The only neighbours for which the loss holds; None for those that its parameters were derived for."""
+        return self.uses.relation
+
+    def max(self, other: PrivacyLoss) -> PrivacyLoss:
+        """The loss of these uses and of `other` on two disjoint parts of the data; see `parallel`."""
+        return parallel(self, other)
 
     def poisson(self, rate: Real) -> PrivacyLoss:
         """The loss of this one use on a sample that each unit enters independently with chance `rate`.
@@ -77,62 +109,120 @@ class PrivacyLoss:
         q = exact("rate", rate)
         if not 0 <= q <= 1:
             raise InvalidParameter(f"rate must lie in [0, 1], not {rate}.")
-        event: Event
-        if self.mu_squared is not None:
-            event = GaussianEvent(self.mu_squared)  # several Gaussian uses are one
-        elif len(self.events) == 1:
-            ((event, _),) = self.events
-        else:
-            raise InvalidParameter(
-                f"this loss has {len(self.events)} uses, and a sample is taken for one.",
-                hint="sample each use and then compose: loss.poisson(rate) * n",
-            )
-        if q == 0 or not len(self.events):
-            return PrivacyLoss(Composed())
-        if q == 1:
+        event = self._one_use("loss.poisson(rate) * n")
+        if event is None or q == 1:
             return self
+        if q == 0:
+            return replace(self, uses=Composed())
         if isinstance(event, PoissonEvent):
-            return PrivacyLoss(Composed([PoissonEvent(event.event, event.rate * q)]))
-        return PrivacyLoss(Composed([PoissonEvent(event, q)]))
+            return replace(self, uses=Composed([PoissonEvent(event.event, event.rate * q)]))
+        return replace(self, uses=Composed([PoissonEvent(event, q)]))
 
-    def bounds(self, delta: Real) -> tuple[float, float]:
-        """Certified bounds of the least ε at δ for the worst uses that these events stand for.
+    def fixed_size(self, sample: int, population: int) -> PrivacyLoss:
+        """The loss of this one use on `sample` of `population` units, drawn without replacement.
 
-        The upper one is `epsilon(delta)`. The lower one is 0 where nothing better is proven.
+        Guarantee:
+            For replaced units and no others, as both sizes are public. Each use draws afresh, in secret.
 
         Raises:
-            InvalidParameter: as `epsilon`.
+            InvalidParameter: sizes that are no sample, or several uses (sample each: `….fixed_size(n, N) * k`).
+
+        References: Zhu, Dong, Wang 2022, Proposition 30, https://arxiv.org/abs/2106.08567; proof:
+        docs/proofs/fixed-size.md
         """
-        upper, d = self.epsilon(delta), probability("delta", delta)
-        if self.pure is not None and d == 0:
-            return math.nextafter(below(self.pure), 0.0), upper
-        both = laws(self.events) if d >= SMALLEST_DELTA else None
-        if both is not None and len(self.events) == 1:  # then the curve is exact, up to `ACCURACY`
-            more = Fraction(above(d)) * (1 + Fraction(1, 10**9))
-            found = [(composed_epsilon(self.events, more, at_most=max(upper, 1e-300)) or 0.0) * (1 - 1e-12)]
-        else:
-            found = [_lower(law, above(d)) for law in both or ()]
-        return min(max(found, default=0.0), upper), upper
+        from discreet.privacy.fixed_size import FixedSizeEvent
+
+        n, of = count("sample", sample, least=0), count("population", population)
+        if n > of:
+            raise InvalidParameter(f"sample must be at most population = {of}, not {n}.")
+        event = self._one_use("loss.fixed_size(n, N) * k")
+        if event is None or n == of:
+            return self
+        return replace(self, uses=Composed([FixedSizeEvent(event, n, of)] if n else []))
+
+    def shuffle(self, users: int) -> PrivacyLoss:
+        """The loss of the shuffled reports of `users`, each made by this ε-DP local randomiser.
+
+        Guarantee:
+            For replacing one user's data; every user applies the same randomiser to their own data only, and
+            its ε is between any two inputs of one user.
+
+        Raises:
+            InvalidParameter: a use that is not ε-DP by itself, or several.
+
+        References: Feldman, McMillan, Talwar 2021, https://arxiv.org/abs/2012.12803; proof:
+        docs/proofs/shuffling.md
+        """
+        from discreet.privacy.shuffling import ShuffleEvent
+
+        n = count("users", users)
+        event = self._one_use("loss.shuffle(n) * k")
+        if event is None:
+            return self
+        if event.pure is None or event.failure or event.relation is not None:
+            raise InvalidParameter(
+                "shuffling is proven for local randomisers that are ε-DP by themselves, and this use is not.",
+                hint="start from pure(ε), laplace(...) or randomized_response(ε)",
+            )
+        binary = isinstance(event, RandomizedResponseEvent) and event.categories == 2
+        return replace(self, uses=Composed([ShuffleEvent(event.pure, n, binary)]))
+
+    def group(self, k: int) -> PrivacyLoss:
+        """The loss for neighbours that differ by up to k units.
+
+        The textbook's (kε, k·e^((k−1)ε)·δ) is `textbook_group`; this is never worse.
+
+        Guarantee:
+            For k units added, removed or replaced, whichever `self` holds for with one.
+
+        Raises:
+            InvalidParameter: a k below 1, or uses that release vectors (derive them for k times the
+            sensitivity).
+
+        References: Dong, Roth, Su 2019, Theorem 2.14, https://arxiv.org/abs/1905.02383; Ganesh 2024,
+        https://arxiv.org/abs/2401.10294; proof: docs/proofs/group.md
+        """
+        from discreet.privacy.grouping import group_uses
+
+        if count("k", k) == 1:
+            return self
+        if not self.by_use and any(len(c) > 1 and sums(c).mu_squared is None for c in self._choices):
+            raise InvalidParameter(
+                "this loss may be of numbers that were released together, whose group privacy is not the sum "
+                "of theirs.",
+                hint="derive the mechanism for k times the sensitivity",
+            )
+        grouped = [group_uses(choice, k) for choice in self._choices]
+        if isinstance(self.uses, Composed):
+            return replace(self, uses=grouped[0])
+        # k units may lie in as many parts as there are: their losses add up.
+        if k > 1:
+            raise InvalidParameter(
+                "a group may lie in several of the disjoint parts, and what that costs is not known here.",
+                hint="group the loss of each part by itself, and add them",
+            )
+        return self
 
     @property
     def pure(self) -> Fraction | None:
         """The ε for which all of it is ε-DP, exactly; None when δ has to be above 0."""
-        return None if self.failure else self._sum_of_pure()
+        known = self._sums
+        return None if any(s.failure for s in known) else _largest(s.pure for s in known)
 
     @property
     def rho(self) -> Fraction | None:
         """The ρ for which all of it is ρ-zCDP apart from `failure`; None when an event has none."""
-        return _sum((e.rho, n) for e, n in self.events)
+        return _largest(s.rho for s in self._sums)
 
     @property
     def mu_squared(self) -> Fraction | None:
         """The μ² for which all of it is μ-GDP; None unless every event is Gaussian."""
-        return _sum((e.mu_squared, n) for e, n in self.events)
+        return _largest(s.mu_squared for s in self._sums)
 
     @property
     def failure(self) -> Fraction:
         """The δ that is spent apart, whatever ε is asked for: the sum of the events' own."""
-        return sum((e.failure * n for e, n in self.events), Fraction(0))
+        return max(s.failure for s in self._sums)
 
     def epsilon(self, delta: Real = 0) -> float:
         """An ε for which all of it is (ε, δ)-DP, rounded up to a float (which means its shortest decimal).
@@ -150,10 +240,7 @@ class PrivacyLoss:
             InvalidParameter: no finite ε exists at that δ.
         """
         d = probability("delta", delta)
-        found = min(self._epsilons(d), default=None)
-        if found is None:
-            raise self._unreachable(d)
-        return Approximate(found, d)
+        return Approximate(self.answer(d).upper, d)
 
     def delta(self, epsilon: Real) -> float:
         """A δ for which all of it is (ε, δ)-DP, rounded up.
@@ -161,105 +248,151 @@ class PrivacyLoss:
         Raises:
             InvalidParameter: a negative ε.
         """
-        e = exact("epsilon", epsilon)
-        if e < 0:
-            raise InvalidParameter(f"epsilon must be at least 0, not {epsilon}.")
-        simple = self._sum_of_pure()
-        if simple is not None and simple <= e:
-            return _reported(self.failure)
-        known = min(self._deltas(e))
-        if self._is_short:
-            known = min(known, composed_delta(self.events, e, at_most=known))
-        both = self._inverted_laws()
-        if both is not None:
-            found = [delta_bounds(law, below(e)).upper for law in both]
-            known = min(known, _plus(self.failure, max(found)))
-        return known
+        return _reported(self._delta_answer(epsilon).upper)
+
+    def bounds(self, delta: Real | None = None, *, epsilon: Real | None = None) -> tuple[float, float]:
+        """Certified bounds of the least ε at δ, or of the least δ at ε, of the worst uses that events stand for.
+
+        The upper one is `epsilon(delta)`. The lower one is 0 where nothing better is proven.
+
+        Raises:
+            InvalidParameter: both or neither of them given; or as `epsilon` and `delta`.
+        """
+        if (delta is None) == (epsilon is None):
+            raise InvalidParameter("bounds needs a delta or an epsilon, and not both.")
+        if epsilon is not None:
+            answer = self._delta_answer(epsilon)
+        else:
+            assert delta is not None
+            answer = self.answer(probability("delta", delta))
+        upper = _reported(answer.upper)
+        return min(answer.lower, math.nextafter(upper, 0.0)) if upper else 0.0, upper
+
+    def answer(self, delta: Fraction) -> Answer:
+        """The answer at δ, with its lower bound, its engine and its theorem.
+
+        Raises:
+            InvalidParameter: no finite ε exists at that δ.
+        """
+        found = [epsilon_answer(choice, delta) for choice in self._choices]
+        known = [a for a in found if a is not None]
+        if len(known) < len(found):
+            raise self._unreachable(delta)
+        worst = max(known, key=lambda a: a.upper)
+        return replace(worst, lower=max(a.lower for a in known))
+
+    def explain(self, delta: Real = 0) -> str:
+        """Which engine and which theorem answer at δ, and for whom.
+
+        Raises:
+            InvalidParameter: as `epsilon`.
+        """
+        d = probability("delta", delta)
+        answer, (lower, upper) = self.answer(d), self.bounds(d)
+        neighbours = "those that the uses were derived for" if self.relation is None else self.relation.value
+        return "\n".join(
+            (
+                f"{self!r}",
+                f"Answer. ε ≤ {upper:.10g} at δ = {decimal(d)}; the truth is at least {lower:.10g}.",
+                f"Engine. {answer.engine.name[0].upper()}{answer.engine.name[1:]}.",
+                f"Theorem. {answer.engine.theorem}.",
+                f"Neighbours. {neighbours[0].upper()}{neighbours[1:]}.",
+            )
+        )
+
+    def rdp(self, alpha: Real) -> float:
+        """The Rényi divergence of order α > 1, in the worse direction, rounded up; see `questions.rdp`."""
+        from discreet.accounting.questions import rdp
+
+        return self._greatest(lambda loss: rdp(loss, alpha))
+
+    def zcdp(self) -> float:
+        """The least ρ known for which all of it is ρ-zCDP, rounded up; see `questions.zcdp`."""
+        from discreet.accounting.questions import zcdp
+
+        return self._greatest(zcdp)
+
+    def gdp(self) -> float:
+        """The least μ known for which all of it is μ-GDP, rounded up; see `mu.gdp`."""
+        from discreet.accounting.mu import gdp
+
+        return self._greatest(gdp)
+
+    def hockey_stick(self, alpha: Real) -> float:
+        """The hockey-stick divergence of order α ≥ 0, in the worse direction: δ at ε = log α, rounded up."""
+        from discreet.accounting.questions import hockey_stick
+
+        return self._greatest(lambda loss: hockey_stick(loss, alpha))
+
+    def advantage(self) -> float:
+        """The most by which an attacker's true positives can exceed the false: δ at ε = 0, rounded up."""
+        return self.delta(0)
+
+    @overload
+    def tradeoff(self, alpha: Real) -> float: ...
+    @overload
+    def tradeoff(self, alpha: Curve) -> Curve: ...
+    def tradeoff(self, alpha: Real | Curve) -> float | Curve:
+        """The least type II error of any test with type I error α (f-DP), rounded down; see `tradeoff`."""
+        import numpy as np
+
+        from discreet.accounting.tradeoff import tradeoff
+
+        found = [np.asarray(tradeoff(PrivacyLoss(choice), alpha)) for choice in self._choices]
+        least = np.min(np.stack(found), axis=0)
+        return least if isinstance(alpha, np.ndarray) else float(least)
 
     def __repr__(self) -> str:
         return f"PrivacyLoss: {self._in_words()}"
 
     def _in_words(self) -> str:
         apart = f", δ = {decimal(self.failure)}" if self.failure else ""
-        simple = self._sum_of_pure()
+        several = f"the largest of {len(self._choices)}: " if len(self._choices) > 1 else ""
+        simple = _largest(s.pure for s in self._sums)
         if simple is not None:
-            return f"ε = {decimal(simple)}{apart or ' (pure)'}"
+            return f"{several}ε = {decimal(simple)}{apart or ' (pure)'}"
         if self.mu_squared is not None:
-            return f"μ = {float(self.mu_squared) ** 0.5:.6g} (Gaussian)"
-        if any(isinstance(event, PoissonEvent) for event, _ in self.events):
-            return f"{len(self.events)} uses, with Poisson sampling{apart}"
+            return f"{several}μ = {float(self.mu_squared) ** 0.5:.6g} (Gaussian)"
+        uses = max(len(choice) for choice in self._choices)
+        if self.relation is not None:
+            return f"{several}{uses} use{'s' * (uses != 1)}, for {self.relation.value} neighbours{apart}"
         if self.rho is not None:
-            return f"ρ = {decimal(self.rho)} (zCDP{', apart from' + apart[1:] if apart else ''})"
-        return f"{len(self.events)} uses"
-
-    def _sum_of_pure(self) -> Fraction | None:
-        return _sum((e.pure, n) for e, n in self.events)
-
-    def _inverted_laws(self) -> tuple[Law, Law] | None:
-        """The laws whose moment generating functions are worth inverting; None when there are none."""
-        sampled = any(isinstance(event, PoissonEvent) for event, _ in self.events)
-        if self.mu_squared is not None or not (sampled or len(self.events) > LONGEST):
-            return None
-        return laws(self.events) if len(self.events) > 1 else None
+            return f"{several}ρ = {decimal(self.rho)} (zCDP{', apart from' + apart[1:] if apart else ''})"
+        return f"{several}{uses} use{'s' * (uses != 1)}{apart}"
 
     @property
-    def _is_short(self) -> bool:
-        """Whether numeric composition is worth its time; the Gaussian closed form is exact already."""
-        short = 0 < len(self.events) <= LONGEST and self.mu_squared is None
-        return short and (len(self.events) == 1 or self._inverted_laws() is None)
+    def _choices(self) -> tuple[Composed, ...]:
+        return (self.uses,) if isinstance(self.uses, Composed) else tuple(self.uses)
 
-    def _epsilons(self, delta: Fraction) -> Iterator[Fraction]:
-        """Every theorem's ε at δ; all of them valid."""
-        left = delta - self.failure
-        if left < 0:
-            return
-        simple = self._sum_of_pure()
-        if simple is not None:
-            yield simple
-        if left < SMALLEST_DELTA:
-            return
-        known = simple
-        for epsilon in self._closed_epsilons(left):
-            known = epsilon if known is None else min(known, epsilon)
-            yield epsilon
-        both = self._inverted_laws()
-        if both is not None:
-            bounds = [epsilon_bounds(law, below(left)) for law in both]
-            if all(bounds):
-                yield Fraction(max(b.upper for b in bounds if b is not None))
-        if known is not None and self._is_short:
-            numeric = composed_epsilon(self.events, delta, at_most=above(known))
-            if numeric is not None:
-                yield Fraction(numeric)
+    @property
+    def _sums(self) -> tuple[Sums, ...]:
+        return tuple(sums(choice) for choice in self._choices)
 
-    def _closed_epsilons(self, delta: Fraction) -> Iterator[Fraction]:
-        if self.mu_squared is not None:
-            yield Fraction(gdp_epsilon(self.mu_squared, delta))
-        elif self.rho is not None:
-            yield Fraction(zcdp_epsilon(self.rho, delta))
-        pure, rest = self._split()
-        if pure and len(rest.events):
-            yield from (pure + epsilon for epsilon in rest._closed_epsilons(delta))
+    def _delta_answer(self, epsilon: Real) -> Answer:
+        e = exact("epsilon", epsilon)
+        if e < 0:
+            raise InvalidParameter(f"epsilon must be at least 0, not {epsilon}.")
+        known = [delta_answer(choice, e) for choice in self._choices]
+        worst = max(known, key=lambda a: a.upper)
+        return replace(worst, lower=max(a.lower for a in known))
 
-    def _deltas(self, epsilon: Fraction) -> Iterator[float]:
-        """Every closed theorem's δ at ε, none below `failure`; all of them valid."""
-        yield 1.0
-        simple = self._sum_of_pure()
-        if simple is not None:  # all of it is one (ε, δ)-DP use
-            pair = ApproximatePair(above(simple), above(min(self.failure, Fraction(1))))
-            yield float(pair.upper(np.array(below(epsilon))))
-        if self.mu_squared is not None:
-            yield gdp_delta(self.mu_squared, epsilon)
-        elif self.rho is not None:
-            yield _plus(self.failure, zcdp_delta(self.rho, epsilon))
-        pure, rest = self._split()
-        if pure and pure <= epsilon and len(rest.events):
-            yield from (_plus(self.failure, d) for d in rest._deltas(epsilon - pure))
+    def _greatest(self, question: Callable[[PrivacyLoss], float]) -> float:
+        return max(question(PrivacyLoss(choice)) for choice in self._choices)
 
-    def _split(self) -> tuple[Fraction, PrivacyLoss]:
-        """The sum of the pure events' ε, and the loss of the others."""
-        pure = sum((e.pure * n for e, n in self.events if e.pure is not None), Fraction(0))
-        return pure, PrivacyLoss(Composed((e, n) for e, n in self.events if e.pure is None))
+    def _one_use(self, hint: str) -> Event | None:
+        """The one event there is; None when there is none."""
+        events = self.events
+        if not events.parts:
+            return None
+        mu_squared = self.mu_squared
+        if mu_squared is not None:
+            return GaussianEvent(mu_squared)  # several Gaussian uses are one
+        if len(events) == 1:
+            return events.parts[0][0]
+        raise InvalidParameter(
+            f"this loss has {len(events)} uses, and a sample is taken for one.",
+            hint=f"sample each use and then compose: {hint}",
+        )
 
     def _unreachable(self, delta: Fraction) -> InvalidParameter:
         if self.failure > delta:
@@ -273,22 +406,33 @@ class PrivacyLoss:
         )
 
 
-def _sum(parts: Iterable[tuple[Fraction | None, int]]) -> Fraction | None:
-    total = Fraction(0)
-    for x, n in parts:
+def parallel(*losses: PrivacyLoss) -> PrivacyLoss:
+    """The loss of uses on disjoint parts of the data, one loss for each part: the largest of them.
+
+    Guarantee:
+        For add-remove neighbours, when a public rule says for each unit by itself which part it belongs to.
+        A replaced unit may leave one part and enter another, and costs both: add their losses instead.
+
+    Raises:
+        InvalidParameter: no loss, one for replaced units only, or more than 64 of which none dominates.
+
+    References: McSherry 2009, Theorem 4, https://doi.org/10.1145/1559845.1559850; proof: docs/proofs/parallel.md
+    """
+    by_use = all(loss.by_use for loss in losses)
+    return PrivacyLoss(Alternatives.parallel(_alternatives(loss) for loss in losses), by_use)
+
+
+def _alternatives(loss: PrivacyLoss) -> Alternatives:
+    return Alternatives([loss.uses]) if isinstance(loss.uses, Composed) else loss.uses
+
+
+def _largest(values: Iterable[Fraction | None]) -> Fraction | None:
+    out = Fraction(0)
+    for x in values:
         if x is None:
             return None
-        total += x * n
-    return total
-
-
-def _plus(failure: Fraction, delta: float) -> float:
-    return min(above(failure + Fraction(delta)), 1.0)
-
-
-def _lower(law: Law, delta: float) -> float:
-    found = epsilon_bounds(law, delta)
-    return found.lower if isinstance(found, Bounds) else 0.0
+        out = max(out, x)
+    return out
 
 
 def _reported(x: Fraction) -> float:

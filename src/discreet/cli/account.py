@@ -9,14 +9,16 @@ import click
 
 from discreet.cli import output
 from discreet.cli.options import Amount
-from discreet.errors import InvalidParameter
+from discreet.errors import InvalidParameter, SourceError
 from discreet.privacy.exact import exact, positive, probability
 from discreet.privacy.guarantee import decimal
+from discreet.privacy.unit import Relation
 from discreet.table import render
 
 if TYPE_CHECKING:
     from discreet.accounting import PrivacyLoss
 
+_WORDS = {"add-remove": "adding or removing", "replace": "replacing"}
 _OTHERS = (
     Fraction(1, 10**4),
     Fraction(1, 10**5),
@@ -41,6 +43,19 @@ _OTHERS = (
 @click.option("--steps", "-t", type=int, default=1, show_default=True, help="The number of steps.")
 @click.option("--delta", type=Amount(probability), required=True, help="The δ to answer for.")
 @click.option("--epsilon", type=Amount(positive), help="Solve for the noise multiplier that meets this ε.")
+@click.option(
+    "--history",
+    metavar="FILE",
+    help="A run that is over: an Opacus history or a dp_accounting event, as JSON.",
+)
+@click.option(
+    "--relation",
+    type=click.Choice([r.value for r in Relation]),
+    default=Relation.ADD_REMOVE.value,
+    show_default=True,
+    help="The neighbours that a --history is read for.",
+)
+@click.option("--plot", metavar="FILE", help="Also draw the curves, to a .png, .svg or .pdf file.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(
     noise_multiplier: Fraction | None,
@@ -48,60 +63,91 @@ def command(
     steps: int,
     delta: Fraction,
     epsilon: Fraction | None,
+    history: str | None,
+    relation: str,
+    plot: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
     """The ε of Gaussian noise on Poisson samples, T times: `--noise-multiplier 1 --sample-rate 0.01 --steps 1000`.
 
-    It holds for neighbours that differ by adding or removing one record.
+    That holds for neighbours that differ by adding or removing one record. `--history run.json` answers for a
+    run that another library recorded.
     """
     from discreet.accounting import calibrate, gaussian
 
-    if (noise_multiplier is None) == (epsilon is None):
+    if sum(x is not None for x in (noise_multiplier, epsilon, history)) != 1:
         raise InvalidParameter(
-            "account needs either --noise-multiplier or --epsilon.",
+            "account needs either --noise-multiplier or --epsilon, or a --history.",
             hint="--noise-multiplier 1 asks what a run cost, --epsilon 3 how much noise it needs",
         )
+    if plot is not None:
+        from discreet import plots
+
+        plots.check(plot)  # before the work, not after it
 
     def run(sigma: Fraction) -> PrivacyLoss:
         return gaussian(sigma).poisson(sample_rate) * steps
 
-    solved = epsilon is not None
-    if epsilon is not None:
-        noise_multiplier = calibrate(run, epsilon=epsilon, delta=delta)
-    assert noise_multiplier is not None
-    loss = run(noise_multiplier)
-    deltas = sorted({delta, *_OTHERS}, reverse=True)
-    bounds = {d: loss.bounds(d) for d in deltas if d > 0}
-    upper = bounds[delta][1] if delta else loss.epsilon(0)
-    if as_json:
-        output.say_json(_json(noise_multiplier, sample_rate, steps, delta, upper, bounds))
-        return
-    if solved:
-        output.say(
-            f"A noise multiplier of {decimal(noise_multiplier)} meets ε = {upper:.6g} at δ = {decimal(delta)}."
-        )
+    asked: dict[str, Any] = {"history": history}
+    if history is not None:
+        from discreet.accounting.interop import read_history
+
+        loss = read_history(history, relation=relation)
     else:
-        output.say(f"ε = {upper:.8g} at δ = {decimal(delta)}, for adding or removing one record.")
-    rows: list[list[str | None]] = [
-        [decimal(d), f"{low:.8g}", f"{high:.8g}"] for d, (low, high) in bounds.items()
+        noise_multiplier = noise_multiplier or calibrate(run, epsilon=epsilon or 0, delta=delta)
+        loss = run(noise_multiplier)
+        asked = {
+            "noise_multiplier": float(noise_multiplier),
+            "sample_rate": float(sample_rate),
+            "steps": steps,
+        }
+    upper = loss.epsilon(delta)
+    rows = [(d, *_bounds(loss, d)) for d in sorted({delta, *_OTHERS}, reverse=True) if d > 0]
+    engine = loss.answer(delta).engine
+    neighbours = "add-remove" if loss.relation is None and history is None else _neighbours(loss, relation)
+    if plot is not None:
+        _draw(loss, delta, plot)
+    if as_json:
+        output.say_json(
+            {
+                **asked,
+                "delta": float(delta),
+                "epsilon": upper,
+                "relation": neighbours,
+                "engine": engine.name,
+                "theorem": engine.theorem,
+                "bounds": [{"delta": float(d), "lower": low, "upper": high} for d, low, high in rows],
+            }
+        )
+        return
+    if epsilon is not None and noise_multiplier is not None:
+        noise = decimal(noise_multiplier)
+        output.say(f"A noise multiplier of {noise} meets ε = {upper:.6g} at δ = {decimal(delta)}.")
+    else:
+        output.say(f"ε = {upper:.8g} at δ = {decimal(delta)}, for {_WORDS[neighbours]} one record.")
+    table: list[list[str | None]] = [
+        [decimal(d), *("none" if x is None else f"{x:.8g}" for x in (low, high))] for d, low, high in rows
     ]
-    output.say(render(["δ", "ε is at least", "ε is at most"], rows))
+    output.say(render(["δ", "ε is at least", "ε is at most"], table))
+    output.say(f"By {engine.name} ({engine.theorem}).")
 
 
-def _json(
-    sigma: Fraction,
-    rate: Fraction,
-    steps: int,
-    delta: Fraction,
-    epsilon: float,
-    bounds: dict[Fraction, tuple[float, float]],
-) -> dict[str, Any]:
-    return {
-        "noise_multiplier": float(sigma),
-        "sample_rate": float(rate),
-        "steps": steps,
-        "delta": float(delta),
-        "epsilon": epsilon,
-        "relation": "add-remove",
-        "bounds": [{"delta": float(d), "lower": low, "upper": high} for d, (low, high) in bounds.items()],
-    }
+def _bounds(loss: PrivacyLoss, delta: Fraction) -> tuple[float, float] | tuple[None, None]:
+    """None where no ε exists: more δ is spent apart."""
+    return loss.bounds(delta) if loss.failure < delta else (None, None)
+
+
+def _neighbours(loss: PrivacyLoss, relation: str) -> str:
+    return relation if loss.relation is None else loss.relation.value
+
+
+def _draw(loss: PrivacyLoss, delta: Fraction, file: str) -> None:
+    from discreet import plots
+
+    try:
+        plots.save(plots.privacy(loss, delta=delta or None), file)
+    except OSError as error:
+        raise SourceError(
+            f"{file} cannot be written: {error.strerror}.", hint="name a file in a folder that exists"
+        ) from None
+    output.remark(f"The curves are drawn in {file}.")

@@ -6,7 +6,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 from typing import Any
 
-from discreet.accounting.filter import Charge, Filter, Tally, open_filter
+from discreet.accounting.filter import Charge, Filter, Tally, reopen_filter
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, LedgerCorrupt
 from discreet.ledger.chain import canonical
@@ -47,7 +47,7 @@ class Account:
 
     def __init__(self, log: Log, population: str, opened: Opened, secret: bytes) -> None:
         self._log = log
-        self._filter: Filter = open_filter(opened.filter, opened.budget)
+        self._filter: Filter = reopen_filter(opened.filter, opened.budget, opened.capacity)
         self._capacity = opened.capacity
         self.population = population
         self.budget = opened.budget
@@ -83,7 +83,8 @@ class Account:
 
         Raises:
             BudgetExceeded: the account cannot pay; nothing was charged.
-            InvalidParameter: more than the owner allows for one query; nothing was charged.
+            InvalidParameter: more than the owner allows for one query, or a cost that holds for other neighbours
+                than the account's; nothing was charged.
             LedgerError: the ledger could not be written. Nothing may be released then, charged or not.
         """
         name("question", question)
@@ -92,6 +93,12 @@ class Account:
             raise InvalidParameter(
                 f"one query may ask ε = {most} at most, and this one asks ε = {asked}.",
                 hint="ask for less; the owner sets the cap with Budget(per_query=…) at opening",
+            )
+        if charge.events.relation not in (None, self.relation):
+            raise InvalidParameter(
+                f"{self.population!r} is an account for {self.relation.value} neighbours, and this charge holds "
+                "for others only.",
+                hint="derive the cost for the account's neighbours, or open another account",
             )
         cost = self._filter.cost(charge)
 

@@ -9,6 +9,8 @@ from types import TracebackType
 from typing import Any
 
 from discreet.accounting.filter import open_filter
+from discreet.accounting.loss import PrivacyLoss
+from discreet.accounting.renyi_filter import curve_of
 from discreet.errors import InvalidParameter, LedgerCorrupt, LedgerError
 from discreet.ledger.account import Account
 from discreet.ledger.entry import Opened
@@ -86,12 +88,20 @@ class Ledger:
         *,
         relation: Relation | str | None = None,
         filter: str | None = None,  # noqa: A002  # the field's word, and the front door's
+        curve: PrivacyLoss | None = None,
     ) -> Account:
         """The account of a population, opened now if it has none.
 
         An account keeps for life what it was opened with; None means "as it is", and for a new account
         add-remove and "basic". Of any number of processes that open it at once, one does and the others
         find it.
+
+        Args:
+            population: whose account it is.
+            budget: the promise, for life.
+            relation: which populations are neighbours.
+            filter: the rule by which charges add up.
+            curve: for filter='renyi-curve', the loss of the work that all charges together may not exceed.
 
         Raises:
             InvalidParameter: a new account without a budget, or terms other than those of the existing
@@ -103,10 +113,15 @@ class Ledger:
         def find_or_open(view: View) -> Account:
             account = self._account(view, name)
             if account is None:
-                return self._open(view, name, budget, wanted or Relation.ADD_REMOVE, filter or "basic")
+                return self._open(view, name, budget, wanted or Relation.ADD_REMOVE, filter or "basic", curve)
             _same(name, "budget", account.budget, budget)
             _same(name, "relation", account.relation.value, None if wanted is None else wanted.value)
             _same(name, "filter", account.filter, filter)
+            if curve is not None and not _is_curve_of(view, name, curve):
+                raise InvalidParameter(
+                    f"the account {name!r} was opened with another curve than this asks for.",
+                    hint="leave curve= out to use the account as it is; what it was opened with holds for life",
+                )
             return account
 
         return self._log.write(find_or_open)
@@ -153,20 +168,31 @@ class Ledger:
         return Account(self._log, population, opened, secret)
 
     def _open(
-        self, view: View, population: str, budget: Budget | None, relation: Relation, rule: str
+        self,
+        view: View,
+        population: str,
+        budget: Budget | None,
+        relation: Relation,
+        rule: str,
+        curve: PrivacyLoss | None,
     ) -> Account:
         if budget is None or budget.epsilon <= 0:
             raise InvalidParameter(
                 f"a new account for {population!r} needs a budget with ε above 0.",
                 hint="give budget=dp.Budget(epsilon=3); on the command line --budget 3",
             )
-        accounting = open_filter(rule, budget)
+        accounting = open_filter(rule, budget, curve=curve)
         secret = os.urandom(32)
         opened = Opened(budget, relation, rule, accounting.capacity, hashlib.sha256(secret).hexdigest())
         entry = view.append(population, opened)
         view.put(secret_name(population), secret.hex())
         view.put(tally_name(population), tally_text(entry.seq, accounting.empty))
         return Account(self._log, population, opened, secret)
+
+
+def _is_curve_of(view: View, population: str, curve: PrivacyLoss) -> bool:
+    opened = view.opened(population)
+    return opened is not None and opened.filter == "renyi-curve" and opened.capacity[:-1] == curve_of(curve)
 
 
 def _same(population: str, what: str, has: Any, wanted: Any) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from fractions import Fraction
 
-from discreet.accounting.filter import Filter, Tally, open_filter
+from discreet.accounting.filter import Filter, Tally, reopen_filter
 from discreet.errors import DiscreetError, LedgerCorrupt
 from discreet.ledger.account import within
 from discreet.ledger.chain import GENESIS
@@ -149,7 +149,7 @@ class _Replay:
             return
         if opened.budget.epsilon <= 0:
             self._wrong(entry, "opens an account without a budget")
-        accounting = open_filter(opened.filter, opened.budget)
+        accounting = reopen_filter(opened.filter, opened.budget, opened.capacity)
         if not within(opened.capacity, tuple(most * _SLACK for most in accounting.capacity)):
             self._wrong(entry, "opens an account with a capacity above its budget")
         self.books[entry.population] = _Book(opened, accounting, accounting.empty, entry.seq)
@@ -158,6 +158,8 @@ class _Replay:
         cost = book.filter.cost(charged.charge)
         if charged.charge.guarantee.epsilon > book.opened.budget.per_query:
             self._wrong(entry, "is a charge above the cap on one query")
+        if charged.charge.events.relation not in (None, book.opened.relation):
+            self._wrong(entry, "is a charge that holds for other neighbours than its account's")
         book.spent, book.last = book.filter.add(book.spent, cost), entry.seq
         if not within(book.spent, book.opened.capacity):
             self._wrong(entry, "is a charge that its account could not pay")

@@ -53,6 +53,14 @@ class Pair(ABC):
         return None
 
     @property
+    def exact(self) -> bool:
+        """Whether some use has this curve in both directions, up to `ACCURACY`, so that compositions attain theirs.
+
+        Not so where `delta` is a bound from above, or the largest curve of a class at each ε by itself.
+        """
+        return True
+
+    @property
     @abstractmethod
     def epsilon_max(self) -> float:
         """The least ε with δ(ε) = δ(∞), rounded up; infinite when there is none."""

@@ -12,9 +12,11 @@ from discreet.errors import InvalidParameter
 from discreet.privacy.event import Event
 from discreet.privacy.exact import above
 from discreet.privacy.pair import Curve, Pair
+from discreet.privacy.pairs.finite import FinitePair, Outcomes
 from discreet.privacy.unit import Relation
 
 _UNIT = 2.0**-52
+_LARGEST = 128.0  # a loss that e^loss turns into a relative error of 2⁻⁴⁴
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +69,7 @@ class PoissonEvent(Event):
 
 
 @dataclass(frozen=True, slots=True)
-class PoissonPair(Pair):
+class PoissonPair(FinitePair):
     """((1−q)Q + qP, Q) when a unit is removed; the two swapped when one is added."""
 
     base: Pair
@@ -94,7 +96,8 @@ class PoissonPair(Pair):
         safe = np.where(inside, rest, 1.0)
         moved = epsilon + math.log(q) - np.log(safe) - 2 * error / safe - 8 * _UNIT * (np.abs(epsilon) + 40)
         sampled = (safe + error) * self.base.reverse().delta(moved)
-        return np.where(inside, np.maximum(sampled, plain), np.maximum(rest, 0.0) + error)
+        edge = np.where(rest > -error, np.maximum(rest, 0.0) + error, 0.0)  # beyond it no loss is as large
+        return np.where(inside, np.maximum(sampled, plain), edge)
 
     def reverse(self) -> Pair:
         return PoissonPair(self.base, self.rate, not self.removes)
@@ -106,3 +109,39 @@ class PoissonPair(Pair):
             return math.nextafter(-math.log1p(-self.rate) * (1 + 4 * _UNIT), math.inf)
         largest = base.epsilon_max
         return largest if largest > 600 else math.log1p(self.rate * math.expm1(largest)) * (1 + 16 * _UNIT)
+
+    def outcomes(self) -> Outcomes | None:
+        """Those of `base` and, where only Q has mass, one more with the loss log(1 − q): docs/proofs/enumeration.md."""
+        q = self.rate
+        base = self.base if self.removes else self.base.reverse()
+        known = base.outcomes() if isinstance(base, FinitePair) else None
+        if isinstance(base, PoissonPair):  # a sample of a sample, whose losses would be rounded too coarsely
+            return None
+        if known is None or q >= 1 or np.abs(known.loss).max(initial=0.0) > _LARGEST:
+            return None
+        if self.removes:
+            loss, p = _mixed(known.loss, q), (1 - q) * known.q + q * known.p
+            only = (math.log1p(-q) * (1 - 4 * _UNIT), (1 - q) * known.q_alone, known.q_alone)
+            return _joined(only, loss, p, known.q, q * known.p_alone * (1 + _UNIT), 0.0)
+        # Here P is the side without the unit. A larger loss of P against the other's is a smaller one back.
+        loss, other = -_mixed(-known.loss, q, -1), (1 - q) * known.p + q * known.q
+        only = (-math.log1p(-q) * (1 + 4 * _UNIT), known.p_alone, (1 - q) * known.p_alone)
+        return _joined(only, loss, known.p, other, 0.0, q * known.q_alone * (1 + _UNIT))
+
+
+def _mixed(loss: Curve, q: float, sign: int = 1) -> Curve:
+    """log(1 − q + q e^loss), rounded up, or down where `sign` is −1."""
+    x = q * np.expm1(loss)
+    near = np.log1p(np.maximum(x, -0.5))
+    far = np.log((1 - q) + q * np.exp(np.minimum(loss, 0.0)))
+    value = np.where(x > -0.5, near, far)
+    return value + sign * 16 * _UNIT * np.abs(value)
+
+
+def _joined(
+    only: tuple[float, float, float], loss: Curve, p: Curve, q: Curve, p_alone: float, q_alone: float
+) -> Outcomes:
+    if only[1] or only[2]:
+        loss, p, q = (np.append(column, x) for column, x in zip((loss, p, q), only, strict=True))
+    order = np.argsort(loss, kind="stable")
+    return Outcomes(loss[order], p[order], q[order], p_alone, q_alone)

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.privacy.pair import Curve, Pair
+from discreet.privacy.pair import Curve
+from discreet.privacy.pairs.finite import FinitePair, Outcomes, response
 
 
 @dataclass(frozen=True, slots=True)
-class ApproximatePair(Pair):
+class ApproximatePair(FinitePair):
     """Randomised response with a leak: P = (δ, (1−δ)p, (1−δ)(1−p), 0), Q its mirror, p = e^ε/(1+e^ε).
 
     References: Kairouz, Oh, Viswanath 2015, Theorem 3.2, https://arxiv.org/abs/1311.0776
@@ -29,3 +31,7 @@ class ApproximatePair(Pair):
     @property
     def epsilon_max(self) -> float:
         return self.epsilon
+
+    def outcomes(self) -> Outcomes | None:
+        """The losses ±ε with masses (1 − δ)e^ε/(1 + e^ε) and (1 − δ)/(1 + e^ε); δ on either side alone."""
+        return response(self.epsilon, (1 - self.failure) / (1 + math.exp(-self.epsilon)), 0.0, self.failure)

@@ -10,7 +10,9 @@ from functools import lru_cache
 
 import numpy as np
 
+from discreet.privacy.exact import above
 from discreet.privacy.pair import Curve, Pair
+from discreet.privacy.pairs.finite import MOST_ATOMS, FinitePair, Outcomes, response
 
 _DIGITS = 50
 _SLACK = Decimal("1e-45")  # relative; far above the error of a logarithm at that many digits
@@ -18,7 +20,7 @@ _MOST_CATEGORIES = 2**1000  # fewer categories dominate more, and this many stil
 
 
 @dataclass(frozen=True, slots=True)
-class AtomsPair(Pair):
+class AtomsPair(FinitePair):
     """Two mass functions on the same outcomes.
 
     References: docs/proofs/pairs.md, "Finitely many outcomes", from the definition.
@@ -42,9 +44,13 @@ class AtomsPair(Pair):
     def epsilon_max(self) -> float:
         return float(largest_loss(self.p, self.q))
 
+    def outcomes(self) -> Outcomes | None:
+        """The outcomes with one ratio p/q together."""
+        return _outcomes(self.p, self.q)
+
 
 @dataclass(frozen=True, slots=True)
-class RandomizedResponsePair(Pair):
+class RandomizedResponsePair(FinitePair):
     """k-ary randomised response on two true answers: the losses are ε, −ε and, elsewhere, 0.
 
     References: docs/proofs/pairs.md, "k-ary randomised response"; symmetric, and a larger ε dominates.
@@ -65,6 +71,13 @@ class RandomizedResponsePair(Pair):
     @property
     def epsilon_max(self) -> float:
         return self.epsilon
+
+    def outcomes(self) -> Outcomes | None:
+        """The losses ε, 0, −ε with masses p, (k−2)p e^−ε and p e^−ε, p = 1/(1 + (k−1)e^−ε)."""
+        k = min(self.categories, _MOST_CATEGORIES)
+        odds = math.exp(-self.epsilon)
+        told = 1 / (1 + float(k - 1) * odds)
+        return response(self.epsilon, told, float(k - 2) * odds * told)
 
 
 def largest_loss(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> Fraction:
@@ -103,6 +116,31 @@ def _law(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> _Law:
     columns = np.array([*rows[:0:-1], rows[0]]).T.copy()
     columns.flags.writeable = False
     return _Law(*columns)
+
+
+@lru_cache(maxsize=64)
+def _outcomes(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> Outcomes | None:
+    together: dict[Fraction, tuple[Fraction, Fraction]] = {}
+    alone = [Fraction(0), Fraction(0)]
+    for a, b in zip(p, q, strict=True):
+        if a and b:
+            more, less = together.get(a / b, (Fraction(0), Fraction(0)))
+            together[a / b] = more + a, less + b
+        else:
+            alone = [alone[0] + a, alone[1] + b]
+    if len(together) > MOST_ATOMS:
+        return None
+    rows = [(_loss(ratio), *map(float, together[ratio])) for ratio in sorted(together)]
+    loss, a_mass, b_mass = np.array(rows).reshape(-1, 3).T.copy()
+    for column in (loss, a_mass, b_mass):
+        column.flags.writeable = False
+    return Outcomes(loss, a_mass, b_mass, above(alone[0]), above(alone[1]))
+
+
+def _loss(ratio: Fraction) -> float:
+    """log(ratio), rounded up."""
+    floor, rest = _logarithm(ratio)
+    return math.nextafter(floor, math.inf) if rest > 0 else floor
 
 
 def _logarithm(ratio: Fraction) -> tuple[float, float]:

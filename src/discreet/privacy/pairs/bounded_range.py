@@ -31,5 +31,10 @@ class BoundedRangePair(Pair):
         return np.where(epsilon >= -self.epsilon, middle, below)
 
     @property
+    def exact(self) -> bool:
+        """Not: no one use attains it."""
+        return False
+
+    @property
     def epsilon_max(self) -> float:
         return self.epsilon

@@ -14,11 +14,15 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.privacy.pair import Curve, Pair
+from discreet.privacy.pairs.finite import MOST_ATOMS, FinitePair, Outcomes, decay, product, up
 
 _MOST = (
     1000.0  # a μ beyond it is taken to be no privacy at all: there a = ε/μ − μ/2 would cancel beyond ACCURACY
 )
 _MOST_DISCRETE = 16.0
+_REACH = 37.3  # deviations, beyond which there is less than FLOOR
+_NARROWEST = 1e-3  # σ, below which squares over σ² leave the floats
+_LEAST = 1e-306  # of a mass, below which floats lose their digits
 _WIDE = 320.0  # from this σ on sums over the integers are integrals, corrected by Euler and Maclaurin
 
 
@@ -43,7 +47,7 @@ class GaussianPair(Pair):
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteGaussianPair(Pair):
+class DiscreteGaussianPair(FinitePair):
     """Mass ∝ exp(−k²/2σ²) on the integers, around 0 and around `shift`.
 
     References: the law is Canonne, Kamath, Steinke 2020, Definition 1, https://arxiv.org/abs/2004.00010; the
@@ -63,6 +67,22 @@ class DiscreteGaussianPair(Pair):
     @property
     def epsilon_max(self) -> float:
         return math.inf if self.shift else 0.0
+
+    def outcomes(self) -> Outcomes | None:
+        """The outcomes j = −k with loss (shift² + 2j·shift)/2σ², as far as either law has more than `FLOOR`."""
+        if self.shift == 0:
+            return Outcomes(np.zeros(1), np.ones(1), np.ones(1))
+        s, sigma = float(self.shift), _root(self.sigma_squared)
+        reach = math.ceil(_REACH * sigma)
+        if not (2 * reach + s < MOST_ATOMS and sigma > _NARROWEST):
+            return None
+        rate = 1 / (2 * self.sigma_squared)
+        j = np.arange(-reach - s, reach + 1)
+        density = decay(np.arange(0.0, reach + s + 1) ** 2, rate)
+        whole = 2 * math.fsum(density[1 : reach + 1]) + 1
+        p, q = (density[np.abs(x).astype(np.intp)] / whole for x in (j, j + s))
+        kept = np.maximum(p, q) > _LEAST
+        return Outcomes(up(*product(s * s + 2 * j * s, rate))[kept], p[kept], q[kept])
 
 
 def _root(x: Fraction) -> float:
@@ -94,7 +114,8 @@ def _gaussian(epsilon: Curve, mu: float) -> Curve:
 
 
 def _density(t: Curve) -> Curve:
-    return np.exp(-t * t / 2) / math.sqrt(2 * math.pi)
+    t = np.minimum(np.abs(t), 1e150)  # its square is a float then
+    return np.asarray(np.exp(-t * t / 2) / math.sqrt(2 * math.pi))
 
 
 def _mills(t: Curve) -> Curve:

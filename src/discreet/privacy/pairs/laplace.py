@@ -8,8 +8,11 @@ from fractions import Fraction
 
 import numpy as np
 
-from discreet.privacy.exact import above
+from discreet.privacy.exact import above, below
 from discreet.privacy.pair import Curve, Pair
+from discreet.privacy.pairs.finite import MOST_ATOMS, FinitePair, Outcomes, decay, product, up
+
+_LEAST, _MOST = 1e-250, 1e6  # of the largest loss, where its multiples keep their digits
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +35,7 @@ class LaplacePair(Pair):
 
 
 @dataclass(frozen=True, slots=True)
-class DiscreteLaplacePair(Pair):
+class DiscreteLaplacePair(FinitePair):
     """Mass ∝ exp(−|k|/scale) on the integers, around 0 and around `shift`.
 
     References: docs/proofs/pairs.md, from the definition; a larger shift dominates a smaller one.
@@ -58,6 +61,20 @@ class DiscreteLaplacePair(Pair):
     @property
     def epsilon_max(self) -> float:
         return above(self.shift / self.scale)
+
+    def outcomes(self) -> Outcomes | None:
+        """0 or less, 1, …, shift or more, with losses (shift − 2k)/scale; by size, so the last comes first."""
+        if self.shift == 0:
+            return Outcomes(np.zeros(1), np.ones(1), np.ones(1))
+        if self.shift >= MOST_ATOMS or not _LEAST < self.epsilon_max < _MOST:
+            return None
+        rate, k = 1 / self.scale, np.arange(self.shift, -1.0, -1.0)
+        # The loss at one end is the largest of all, and no rounding is to take another above it.
+        loss = np.minimum(up(*product(self.shift - 2 * k, rate)), self.epsilon_max)
+        ends = (k == 0) | (k == self.shift)
+        share = np.where(ends, 1.0, -math.expm1(-below(rate))) / (1 + math.exp(-below(rate)))
+        p = decay(k, rate) * share
+        return Outcomes(loss, p, p[::-1].copy())
 
     @staticmethod
     def _at(u: Curve, m: Curve, step: float) -> Curve:

@@ -1,0 +1,1 @@
+"""The measured claims: `python -m benchmarks.NAME` from the repository's root."""

@@ -1,0 +1,19 @@
+"""Runs that other libraries have recorded, as losses, and losses as events that other libraries read.
+
+No other library has to be installed, except to make its own objects.
+
+>>> loss = from_opacus([(1.1, 0.004, 10_000)])
+>>> len(loss.events)
+10000
+>>> from_dp_accounting(to_dp_accounting_json(loss)) == loss
+True
+"""
+
+from __future__ import annotations
+
+from discreet.accounting.interop.dp_accounting import from_dp_accounting as from_dp_accounting
+from discreet.accounting.interop.dp_accounting_writer import to_dp_accounting as to_dp_accounting
+from discreet.accounting.interop.dp_accounting_writer import to_dp_accounting_json as to_dp_accounting_json
+from discreet.accounting.interop.history import read_history as read_history
+from discreet.accounting.interop.opacus import from_opacus as from_opacus
+from discreet.accounting.interop.prv import from_prv as from_prv

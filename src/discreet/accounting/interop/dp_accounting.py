@@ -1,0 +1,255 @@
+"""Events of Google's dp_accounting, read without it.
+
+An event comes as an object of that library, as what its `to_named_tuple` returns, or as JSON: an object with
+`class_name`, `module_name` (which may be left out) and the fields by their names, or a list of module name,
+class name and the fields in order, which is what `json.dumps(event.to_named_tuple())` writes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+from typing import Any
+
+from discreet import accounting
+from discreet.accounting.interop.text import parse
+from discreet.accounting.interop.total import times, total
+from discreet.accounting.loss import PrivacyLoss
+from discreet.errors import InvalidParameter
+from discreet.privacy.event import Composed
+from discreet.privacy.exact import count, exact, positive
+from discreet.privacy.unit import Relation
+
+FIELDS: Mapping[str, tuple[str, ...]] = MappingProxyType(
+    {
+        "NoOpDpEvent": (),
+        "RandomizedResponseDpEvent": ("noise_parameter", "num_buckets"),
+        "EpsilonDeltaDpEvent": ("epsilon", "delta"),
+        "GaussianDpEvent": ("noise_multiplier",),
+        "LaplaceDpEvent": ("noise_multiplier",),
+        "DiscreteLaplaceDpEvent": ("noise_parameter", "sensitivity"),
+        "DiscreteGaussianDpEvent": ("sigma", "sensitivity", "dimension"),
+        "ZCDpEvent": ("rho", "xi"),
+        "ExponentialMechanismDpEvent": ("epsilon",),
+        "PermuteAndFlipDpEvent": ("epsilon",),
+        "SelfComposedDpEvent": ("event", "count"),
+        "ComposedDpEvent": ("events",),
+        "PoissonSampledDpEvent": ("sampling_probability", "event"),
+        "SampledWithoutReplacementDpEvent": ("source_dataset_size", "sample_size", "event"),
+    }
+)
+"""The events that are read, with their fields in order."""
+
+_DEFAULTS: Mapping[str, object] = MappingProxyType({"xi": 0, "dimension": None})
+_DEEPEST = 100
+_Values = Mapping[str, Any]
+
+
+def from_dp_accounting(event: object, *, relation: str | Relation = Relation.ADD_REMOVE) -> PrivacyLoss:
+    """The loss of a dp_accounting event: an object, its named tuple, or its JSON as text or as parsed.
+
+    Guarantee:
+        It holds for neighbours by `relation`, dp_accounting's `neighboring_relation`, and for no other. By
+        replacement the noise of an event covers twice the norm: its `noise_multiplier` is relative to the
+        norm of one record's contribution, which one record takes away and another adds. Sampling without
+        replacement and randomized response are read by replacement only, Poisson sampling by adding and
+        removing only. `EpsilonDeltaDpEvent`, `ZCDpEvent`, `ExponentialMechanismDpEvent` and
+        `PermuteAndFlipDpEvent` are promises and taken as given for `relation`. Noise on a vector of bounded
+        ℓ1 norm is read as noise on one number, which dominates it.
+
+    Raises:
+        InvalidParameter: an event that is unknown, is not private, is nested too deeply, or has parameters
+            out of range; the message says where in the event.
+
+    >>> from_dp_accounting('{"class_name": "GaussianDpEvent", "noise_multiplier": 2.0}')
+    PrivacyLoss: μ = 0.5 (Gaussian)
+    """
+    node = parse(event) if isinstance(event, str) else event
+    return _Reader(Relation.parse(relation)).loss(node, "event", 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    """Reads every object once, however often it occurs: sixty levels of a pair of the same event are few."""
+
+    relation: Relation
+    known: dict[int, tuple[object, PrivacyLoss]] = field(default_factory=dict)
+
+    def loss(self, node: object, where: str, depth: int) -> PrivacyLoss:
+        if id(node) in self.known:
+            return self.known[id(node)][1]
+        if depth > _DEEPEST:
+            raise InvalidParameter(
+                f"the event is nested more than {_DEEPEST} deep, or inside itself: {where[:60]}…."
+            )
+        name, values = _name_and_values(node, where)
+        try:
+            found = self._loss(name, values, where, depth)
+        except InvalidParameter as reason:
+            if reason.message.startswith(("event (", "event.", "event:")):  # it says where already
+                raise
+            raise InvalidParameter(f"{where} ({name}): {reason.message}", hint=reason.hint) from None
+        self.known[id(node)] = (node, found)  # the node itself, so that its id stays its own
+        return found
+
+    def _loss(self, name: str, values: _Values, where: str, depth: int) -> PrivacyLoss:
+        if name in _LEAVES:
+            return _LEAVES[name](values, self.relation)
+        if name == "ComposedDpEvent":
+            events = values["events"]
+            if not isinstance(events, list | tuple):
+                raise InvalidParameter(f"events must be a list, not {type(events).__name__}.")
+            return total([(self.loss(e, f"{where}.events[{i}]", depth + 1), 1) for i, e in enumerate(events)])
+        inner = self.loss(values["event"], f"{where}.event", depth + 1)
+        if name == "SelfComposedDpEvent":
+            return total([(inner, times("count", values["count"]))])
+        if name == "PoissonSampledDpEvent":
+            self._only(Relation.ADD_REMOVE)
+            return inner.poisson(exact("sampling_probability", values["sampling_probability"]))
+        self._only(Relation.REPLACE)
+        return inner.fixed_size(_size("sample_size", values), _size("source_dataset_size", values))
+
+    def _only(self, relation: Relation) -> None:
+        _holds_only(relation, self.relation)
+
+
+def _no_op(values: _Values, relation: Relation) -> PrivacyLoss:
+    return PrivacyLoss(Composed())
+
+
+def _gaussian(values: _Values, relation: Relation) -> PrivacyLoss:
+    return accounting.gaussian(
+        positive("noise_multiplier", values["noise_multiplier"]) / contributions(relation)
+    )
+
+
+def _laplace(values: _Values, relation: Relation) -> PrivacyLoss:
+    return accounting.laplace(
+        positive("noise_multiplier", values["noise_multiplier"]), contributions(relation)
+    )
+
+
+def _discrete_laplace(values: _Values, relation: Relation) -> PrivacyLoss:
+    shift = times("sensitivity", values["sensitivity"]) * contributions(relation)
+    return accounting.discrete_laplace(1 / positive("noise_parameter", values["noise_parameter"]), shift)
+
+
+def _discrete_gaussian(values: _Values, relation: Relation) -> PrivacyLoss:
+    """In one dimension the mechanism; in several, or an unknown number, its theorem ρ = Δ²/2σ².
+
+    References: Canonne, Kamath, Steinke 2020, Theorem 14, https://arxiv.org/abs/2004.00010
+    """
+    sigma = positive("sigma", values["sigma"])
+    moves = exact("sensitivity", values["sensitivity"])
+    if moves < 0:
+        raise InvalidParameter(f"sensitivity must be at least 0, not {moves}.")
+    if values["dimension"] is None or _size("dimension", values) > 1:
+        return accounting.zcdp((moves * contributions(relation) / sigma) ** 2 / 2)
+    whole = moves.numerator // moves.denominator  # an integer moves by no fraction
+    return accounting.discrete_gaussian(sigma, whole * contributions(relation))
+
+
+def _randomized_response(values: _Values, relation: Relation) -> PrivacyLoss:
+    _holds_only(Relation.REPLACE, relation)
+    noise = exact("noise_parameter", values["noise_parameter"])
+    buckets = _size("num_buckets", values)
+    if buckets == 1:  # there is one answer, whatever the truth
+        return PrivacyLoss(Composed())
+    if not 0 < noise <= 1:
+        raise InvalidParameter(f"noise_parameter must lie in (0, 1], not {noise}.")
+    lie = noise / buckets
+    truth, rest = 1 - noise + lie, noise - 2 * lie  # the other buckets are as likely under both answers
+    others = [rest] if rest else []
+    return accounting.from_pmfs([truth, lie, *others], [lie, truth, *others])
+
+
+def _zcdp(values: _Values, relation: Relation) -> PrivacyLoss:
+    if exact("xi", values["xi"]) != 0:
+        raise InvalidParameter("xi must be 0: only ρ-zCDP without a constant is read.")
+    return accounting.zcdp(exact("rho", values["rho"]))
+
+
+_LEAVES: Mapping[str, Callable[[_Values, Relation], PrivacyLoss]] = MappingProxyType(
+    {
+        "NoOpDpEvent": _no_op,
+        "GaussianDpEvent": _gaussian,
+        "LaplaceDpEvent": _laplace,
+        "DiscreteLaplaceDpEvent": _discrete_laplace,
+        "DiscreteGaussianDpEvent": _discrete_gaussian,
+        "RandomizedResponseDpEvent": _randomized_response,
+        "ZCDpEvent": _zcdp,
+        "EpsilonDeltaDpEvent": lambda v, _: accounting.approximate(v["epsilon"], v["delta"]),
+        "ExponentialMechanismDpEvent": lambda v, _: accounting.exponential(v["epsilon"]),
+        "PermuteAndFlipDpEvent": lambda v, _: accounting.pure(v["epsilon"]),
+    }
+)
+
+
+def contributions(relation: Relation) -> int:
+    """How many records' contributions two neighbours differ by."""
+    return 2 if relation is Relation.REPLACE else 1
+
+
+def _holds_only(relation: Relation, asked: Relation) -> None:
+    if asked is not relation:
+        raise InvalidParameter(
+            f"it holds for {relation.value} neighbours only, and {asked.value} ones were asked for.",
+            hint=f"read the whole event with relation={relation.value!r}",
+        )
+
+
+def _size(name: str, values: _Values) -> int:
+    return count(name, times(name, values[name]))
+
+
+def _name_and_values(node: object, where: str) -> tuple[str, _Values]:
+    """The name of the event's class, and its fields; refuses a class or a field that is not known."""
+    given: dict[str, object]
+    if isinstance(node, Mapping):
+        given = {str(key): value for key, value in node.items()}
+        name = _text(given.pop("class_name", None), where)
+    elif hasattr(node, "_fields") and hasattr(node, "class_name"):
+        given = {key: getattr(node, key) for key in node._fields if key != "class_name"}
+        name = _text(node.class_name, where)
+    elif isinstance(node, list | tuple):
+        name = _text(node[1] if len(node) > 1 else None, where)
+        fields = FIELDS.get(name, ())
+        if len(node) - 2 > len(fields) and name in FIELDS:
+            raise InvalidParameter(
+                f"{where} ({name}): it has more fields than {', '.join(fields) or 'none'}."
+            )
+        given = dict(zip(fields, node[2:], strict=False))
+    else:
+        name = type(node).__name__
+        named = [a.name for a in getattr(type(node), "__attrs_attrs__", ())] or FIELDS.get(name, ())
+        given = {key: getattr(node, key) for key in named if hasattr(node, key)}
+    given.pop("module_name", None)
+    if name not in FIELDS:
+        raise InvalidParameter(
+            f"{where}: {name[:80]} is not an event that can be accounted for.",
+            hint=f"the events that can: {', '.join(FIELDS)}",
+        )
+    for key, value in given.items():
+        if key not in FIELDS[name] and value is not None:  # a later version's field may change the meaning
+            raise InvalidParameter(f"{where} ({name}): its field {key[:80]!r} is not known here.")
+    return name, {key: _value(name, key, given, where) for key in FIELDS[name]}
+
+
+def _value(name: str, key: str, given: Mapping[str, object], where: str) -> object:
+    if key in given:
+        return given[key]
+    if key in _DEFAULTS:
+        return _DEFAULTS[key]
+    if (name, key) == ("DiscreteGaussianDpEvent", "sensitivity"):
+        return Fraction(1)
+    raise InvalidParameter(f"{where} ({name}): its field {key!r} is missing.")
+
+
+def _text(name: object, where: str) -> str:
+    if isinstance(name, bytes):  # as dp_accounting allows in a named tuple
+        name = name.decode(errors="replace")
+    if not isinstance(name, str):
+        raise InvalidParameter(f"{where}: an event needs a class_name.")
+    return name

@@ -1,0 +1,204 @@
+"""The integrand of the inversion along one vertical line: sums at any ε, and all that they may be off.
+
+Proof: docs/proofs/contour.md
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+
+from discreet.accounting.saddle import kernel, log_mgf
+from discreet.privacy.law import Complex, Floats, GaussianLaw, Law, SumLaw
+
+SHARE = 1e-10
+"""Of δ: what aliases, the cut tail and the rest of a divided law may each add."""
+
+_HALF = 2.0**-51  # what a few elementary operations may lose, relatively
+_CANCELS = 3.0  # log of what a mirrored line may exceed the masses by
+_FACTORS = ((0.0, 0.05, 0.2, 0.5, 0.75), (1.1, 1.25, 1.5, 2.0, 3.0))  # of c: where aliases are bounded
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The integrand at the nodes of one vertical line, ready for any ε.
+
+    `sides` holds, for aliases below and above ε, pairs (t, log M(t) + κ(t)).
+    """
+
+    c: float
+    step: float
+    log_scale: float
+    z: Complex
+    term: Complex
+    error: Floats
+    tail: float
+    sides: tuple[tuple[tuple[float, float], ...], ...]
+    mu: float
+
+    def value(self, epsilon: float) -> tuple[float, float]:
+        """The sum at ε, which is at least δ(ε) up to the error, and that error."""
+        turned = self.term * self._turns(epsilon)
+        return self._scale(epsilon) * float(turned.real.sum()), self._error(epsilon)
+
+    def slope(self, epsilon: float) -> float:
+        """The derivative of the sum."""
+        return -self._scale(epsilon) * float((self.z * self.term * self._turns(epsilon)).real.sum())
+
+    def lower(self, epsilon: float) -> float:
+        """What the curve (with the added Gaussian use) is at least."""
+        value, error = self.value(epsilon)
+        return value - error - self._aliases(epsilon)
+
+    def twice(self, epsilon: float) -> float:
+        """What the curve with two of the added Gaussian uses is at most."""
+        more = self.mu**2 / 2 * self.z * (self.z + 1)
+        total = float((self.term * np.exp(more) * self._turns(epsilon)).real.sum())
+        grown = math.exp(self.mu**2 / 2 * self.c * (self.c + 1))
+        return self._scale(epsilon) * total + grown * self._error(epsilon)
+
+    def _turns(self, epsilon: float) -> Complex:
+        return np.asarray(np.exp(-1j * epsilon * self.z.imag))
+
+    def _scale(self, epsilon: float) -> float:
+        return self.step / math.pi * math.exp(self.log_scale - self.c * epsilon)
+
+    def _error(self, epsilon: float) -> float:
+        size = np.abs(self.term)
+        whole = float(size.sum())
+        turns = self.z.size + 8 + abs(self.log_scale) + abs(self.c * epsilon)
+        rounding = 2.0**-50 * (whole * turns + float(size @ self.z.imag) * abs(epsilon))
+        error = float(size @ np.expm1(np.minimum(self.error, 500.0))) + rounding
+        return self._scale(epsilon) * error * 1.01 + math.exp(min(self.tail - self.c * epsilon, 700.0))
+
+    def _aliases(self, epsilon: float) -> float:
+        """A bound on the sum of e^(cjp) δ(ε + jp) over j ≠ 0."""
+        period, total = 2 * math.pi / self.step, 0.0
+        for side in self.sides:
+            best = math.inf
+            for t, log_all in side:
+                ratio = -abs(self.c - t) * period
+                if ratio < -1:
+                    best = min(best, log_all - t * epsilon + ratio - math.log(-math.expm1(ratio)))
+            total += math.exp(min(best, 700.0))
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class Mirrored:
+    """A curve by way of that of −L under Q: δ(ε) = P − e^ε·Q + e^ε·δ'(−ε), P and Q being the whole masses.
+
+    What loses much weighs little in δ'.
+    """
+
+    line: Line
+    p: float
+    q: float
+    off: float
+
+    def value(self, epsilon: float) -> tuple[float, float]:
+        value, error = self.line.value(-epsilon)
+        constant, rounding = self._constant(epsilon)
+        grown = math.exp(epsilon)
+        return constant + grown * value, grown * error + rounding + _HALF * grown * abs(value)
+
+    def slope(self, epsilon: float) -> float:
+        return math.exp(epsilon) * (self.line.value(-epsilon)[0] - self.line.slope(-epsilon) - self.q)
+
+    def lower(self, epsilon: float) -> float:
+        constant, rounding = self._constant(epsilon)
+        below = math.exp(epsilon) * self.line.lower(-epsilon)
+        return constant + below - rounding - _HALF * abs(below)
+
+    def twice(self, epsilon: float) -> float:
+        constant, rounding = self._constant(epsilon)
+        above = math.exp(epsilon) * self.line.twice(-epsilon)
+        return constant + above + rounding + _HALF * abs(above)
+
+    def _constant(self, epsilon: float) -> tuple[float, float]:
+        grown = self.q * math.expm1(epsilon)
+        return (self.p - self.q) - grown, (self.off + _HALF) * (self.p + self.q + grown) - _HALF * (
+            self.p + self.q if not self.off else 0.0
+        )
+
+
+Traced: TypeAlias = Line | Mirrored
+
+
+def trace_mirrored(
+    law: Law, epsilon: float, log_delta: float, most_nodes: int, mu: float = 0.0
+) -> Mirrored | None:
+    """`trace` of the law of −L under Q; None too where the law has no formula for that."""
+    mirror = law.mirror()
+    if mirror is None or not 0 < epsilon < 600:
+        return None
+    c = 1 / epsilon
+    for _ in range(6):  # the smaller c is, the less cancels, and the more nodes there are
+        if log_mgf(mirror, c) + c * epsilon < _CANCELS:
+            break
+        c /= 2
+    line = trace(mirror, c, -epsilon, log_delta - epsilon, most_nodes, mu)
+    return None if line is None else Mirrored(line, *law.masses())
+
+
+def trace(
+    law: Law, c: float, epsilon: float, log_delta: float, most_nodes: int, mu: float = 0.0
+) -> Line | None:
+    """The line through c, good to SHARE of δ for ε and above, with a Gaussian use of that μ added.
+
+    None when that takes too many nodes.
+    """
+    if mu:
+        law = SumLaw((law, GaussianLaw(mu * mu)))
+    target = log_delta + math.log(SHARE)
+    sides = tuple(
+        tuple((f * c, log_mgf(law, f * c) + kernel(f * c) if f else 0.0) for f in factors)
+        for factors in _FACTORS
+    )
+    period = max(
+        12 / c, *(min((whole - t * epsilon - target) / abs(c - t) for t, whole in side) for side in sides)
+    )
+    k = log_mgf(law, c)
+    if not (math.isfinite(period) and math.isfinite(k)):
+        return None
+    step = 2 * math.pi / period
+    height = _height(law, c, k - c * epsilon - target, step, most_nodes)
+    if height is None:
+        return None
+    n = math.ceil(height / step) + 2
+    with np.errstate(all="ignore"):
+        value, error = law.line(c, step, n)
+    if not (value.real < math.inf).all():
+        return None
+    z: Complex = np.asarray(c + 1j * step * np.arange(n), dtype=np.complex128)
+    term: Complex = np.asarray(np.exp(value - k) / (z * (z + 1)), dtype=np.complex128)
+    term[0] /= 2
+    tail = k + law.decay(c, height) - math.log(math.pi * height)
+    return Line(c, step, k, z, term, error, tail, sides, mu)
+
+
+def _height(law: Law, c: float, log_excess: float, step: float, most_nodes: int) -> float | None:
+    """A height beyond which the integrand adds less than its share; None when there is none in reach."""
+
+    def enough(y: float) -> bool:
+        return log_excess + law.decay(c, y) - math.log(math.pi * y) <= 0
+
+    y, most = 8 * step, most_nodes * step
+    if enough(y):
+        return y
+    while True:
+        last, y = y, min(3 * y, most)
+        if enough(y):
+            break
+        if y == most:
+            return None
+    for _ in range(4):
+        middle = math.sqrt(last * y)
+        if enough(middle):
+            y = middle
+        else:
+            last = middle
+    return y

@@ -1,0 +1,270 @@
+"""Which engine answers for a composition, and what it certifies.
+
+One use is its pair's curve and Gaussian uses together are one. Products with few distinct outcomes are
+enumerated; where the moment generating function has a formula it is inverted; all else is composed on a grid.
+Closed forms are always asked too, and the least upper bound is reported: each of them is a theorem's.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Protocol, TypeAlias
+
+import numpy as np
+
+from discreet.accounting import contour, enumeration, lattice
+from discreet.accounting.bounds import Bounds
+from discreet.accounting.closed import GAUSSIAN, SUM, Engine, deltas, epsilons, total
+from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, invert
+from discreet.accounting.laws import laws
+from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, LaplaceEvent
+from discreet.privacy.exact import above, below
+from discreet.privacy.law import AtomsLaw, Law
+from discreet.privacy.pair import ACCURACY, FLOOR, Curve, Pair
+
+CURVE = Engine("the curve of one use", "Zhu, Dong, Wang 2022, Definition 7")
+OUTCOMES = Engine("enumeration of the outcomes", "Zhu, Dong, Wang 2022, Theorem 10")
+CONTOUR = Engine("contour inversion", "Zhu, Dong, Wang 2022, Theorem 10")
+GRID = Engine("tilted FFT on a grid", "Zhu, Dong, Wang 2022, Theorem 10")
+
+_FEW = 64  # distinct events for which closed forms cost nothing
+_TIGHT = 1e-6  # relatively: an engine that certifies this much is not asked again by another
+_MOST_OUTCOMES = 1_000_000
+
+Sides: TypeAlias = tuple[Sequence[tuple[Pair, int]], ...]
+"""The pairs of a composition with their counts; and once more reversed, unless that is the same."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An ε or a δ: at most `upper`; the least that holds for the worst such uses is at least `lower`."""
+
+    lower: float
+    upper: Fraction
+    engine: Engine
+
+
+def epsilon_answer(events: Composed, delta: Fraction) -> Answer | None:
+    """The least ε found at δ, None when there is none."""
+    numeric = _numeric_epsilon(events, delta) if delta >= SMALLEST_DELTA else None
+    found = [] if numeric is None else [numeric]
+    if numeric is None or len(events.parts) <= _FEW or not _is_tight(numeric):
+        lower = 0.0 if numeric is None else numeric.lower
+        found += [Answer(lower, upper, engine) for upper, engine in epsilons(events, delta)]
+    best = min(found, key=lambda a: a.upper, default=None)
+    if best is None:
+        return None
+    if delta == 0:  # a sum of ε, and each of them is met by some use
+        return Answer(below(best.upper), best.upper, best.engine)
+    return Answer(min(best.lower, below(best.upper)), best.upper, best.engine)
+
+
+def delta_answer(events: Composed, epsilon: Fraction) -> Answer:
+    """The least δ found at ε."""
+    numeric = _numeric_delta(events, epsilon)
+    found = [] if numeric is None else [numeric]
+    if numeric is None or len(events.parts) <= _FEW or not _is_tight(numeric):
+        lower = 0.0 if numeric is None else numeric.lower
+        found += [Answer(lower, Fraction(upper), engine) for upper, engine in deltas(events, epsilon)]
+    best = min(found, key=lambda a: a.upper)
+    return Answer(min(best.lower, below(best.upper)), best.upper, best.engine)
+
+
+def _numeric_epsilon(events: Composed, delta: Fraction) -> Answer | None:
+    if not events.parts:
+        return Answer(0.0, Fraction(0), SUM)
+    mu_squared = total((e.mu_squared, n) for e, n in events)
+    if mu_squared is not None:
+        upper = gdp_epsilon(mu_squared, delta)
+        return Answer(_just_below(upper), Fraction(upper), GAUSSIAN)
+    if len(events) == 1:
+        return _one_epsilon(events, delta)
+    return _asked(events, _Question(delta=delta))
+
+
+def _numeric_delta(events: Composed, epsilon: Fraction) -> Answer | None:
+    if not events.parts:
+        return Answer(0.0, Fraction(0), SUM)
+    mu_squared = total((e.mu_squared, n) for e, n in events)
+    if mu_squared is not None:
+        upper = gdp_delta(mu_squared, epsilon)
+        return Answer(max(upper * (1 - 3 * ACCURACY) - 2 * FLOOR, 0.0), Fraction(upper), GAUSSIAN)
+    if len(events) == 1:
+        pairs = [pair for side in _sides(events) for pair, _ in side]
+        upper = float(_worst(pairs)(np.array(below(epsilon))))
+        lower = upper * (1 - 3 * ACCURACY) - 2 * FLOOR if all(pair.exact for pair in pairs) else 0.0
+        return Answer(max(lower, 0.0), Fraction(upper), CURVE)
+    return _asked(events, _Question(epsilon=epsilon))
+
+
+def _both(known: Answer | None, bounds: Bounds, engine: Engine) -> Answer:
+    if known is None:
+        return Answer(bounds.lower, Fraction(bounds.upper), engine)
+    lower = max(known.lower, bounds.lower)
+    if bounds.upper < known.upper:
+        return Answer(lower, Fraction(bounds.upper), engine)
+    return Answer(lower, known.upper, known.engine)
+
+
+def _is_tight(answer: Answer) -> bool:
+    return answer.upper - Fraction(answer.lower) <= Fraction(_TIGHT) * answer.upper
+
+
+def _one_epsilon(events: Composed, delta: Fraction) -> Answer | None:
+    pairs = [pair for side in _sides(events) for pair, _ in side]
+    curve, high = _worst(pairs), max(pair.epsilon_max for pair in pairs)
+    if not math.isfinite(high):
+        closed = [upper for upper, _ in epsilons(events, delta)]
+        high = above(min(closed)) if closed else _reached(curve, below(delta))
+    if not math.isfinite(high):
+        return None
+    upper = invert(curve, below(delta), high=high)
+    if upper is None:
+        return None
+    if not all(pair.exact for pair in pairs):
+        return Answer(0.0, Fraction(upper), CURVE)
+    # A curve is exact up to ACCURACY: where it exceeds a slightly larger δ the truth exceeds δ.
+    more = above(delta) * (1 + 4 * ACCURACY) + 2 * FLOOR
+    lower = invert(curve, more, high=high) or 0.0
+    return Answer(max(lower * (1 - 1e-12), 0.0), Fraction(upper), CURVE)
+
+
+def _reached(curve: Callable[[Curve], Curve], delta: float) -> float:
+    """An ε at which the curve has fallen to δ."""
+    grid: Curve = np.ldexp(1.0, np.arange(-20, 11))
+    meets = np.flatnonzero(curve(grid) <= delta)
+    return float(grid[meets[0]]) if meets.size else math.inf
+
+
+def _worst(pairs: Sequence[Pair]) -> Callable[[Curve], Curve]:
+    def curve(epsilon: Curve) -> Curve:
+        return np.asarray(np.max(np.stack([pair.upper(epsilon) for pair in pairs]), axis=0))
+
+    return curve
+
+
+def _sides(events: Composed) -> Sides:
+    forward = [(event.pair(), n) for event, n in events]
+    backward = [(pair.reverse(), n) for pair, n in forward]
+    return (forward,) if forward == backward else (forward, backward)
+
+
+@dataclass(frozen=True, slots=True)
+class _Question:
+    """The least ε at `delta`; where that is None, the least δ at `epsilon`."""
+
+    delta: Fraction | None = None
+    epsilon: Fraction = Fraction(0)
+
+
+def _asked(events: Composed, question: _Question) -> Answer | None:
+    best: Answer | None = None
+    for engine, ask in _engines(events, question):
+        bounds = ask()
+        if bounds is None:
+            continue
+        best = _both(best, bounds, engine)
+        if _is_tight(best):
+            break
+    return best
+
+
+def _engines(events: Composed, question: _Question) -> Iterator[tuple[Engine, Callable[[], Bounds | None]]]:
+    """The engines that can answer, the best first, each as a call."""
+    few = len(events.parts) <= _FEW
+    sides = _sides(events) if few else ()
+    atoms = [_atoms(side) for side in sides]
+    if few and all(side and enumeration.outcomes(side) <= _MOST_OUTCOMES for side in atoms):
+        yield OUTCOMES, lambda: _ask_sides(enumeration, atoms, question, sides)
+    both = laws(events)
+    if both is not None:
+        yield CONTOUR, lambda: _ask_laws(events, both, question)
+    every = sides or _sides(events)
+    yield GRID, lambda: _ask_sides(lattice, every, question, every)
+
+
+class _Grid(Protocol):
+    """An engine for one side of a composition."""
+
+    def epsilon_bounds(self, parts: Sequence[tuple[Any, int]], delta: float) -> Bounds | None: ...
+
+    def delta_bounds(self, parts: Sequence[tuple[Any, int]], epsilon: float) -> Bounds: ...
+
+
+def _ask_sides(
+    engine: _Grid, sides: Sequence[Sequence[tuple[Any, int]]], question: _Question, pairs: Sides
+) -> Bounds | None:
+    if question.delta is not None:
+        found = [engine.epsilon_bounds(side, below(question.delta)) for side in sides]
+    else:
+        found = [engine.delta_bounds(side, below(question.epsilon)) for side in sides]
+    worst = _worse(found)
+    exact = all(pair.exact for side in pairs for pair, _ in side)
+    return worst if worst is None or exact else Bounds(0.0, worst.upper)
+
+
+def _ask_laws(events: Composed, sides: tuple[Law, Law], question: _Question) -> Bounds | None:
+    # The laws of (ε, δ)-DP uses are those given that they do not fail; of other events, losses that are
+    # infinite are missing from the law. With f the chance that one of the former fails:
+    # f + (1 − f)·δ' ≤ δ ≤ F + (1 − f)·δ', F the chance that any fails.
+    attained = all(_is_attained(e) for e, _ in events)
+    known = _failed((e.failure, n) for e, n in events if isinstance(e, ApproximateEvent))
+    every = _failed((e.failure, n) for e, n in events)
+    if question.delta is None:
+        found = _worse([contour.delta_bounds(law, below(question.epsilon)) for law in sides])
+        assert found is not None
+        upper = every.upper + (1 - known.lower) * found.upper * (1 + 1e-15)
+        return Bounds(
+            known.lower + (1 - known.upper) * found.lower * (1 - 1e-15), min(upper * (1 + 1e-15), 1.0)
+        )
+    left = (question.delta - Fraction(every.upper)) / (1 - Fraction(known.lower))
+    if left < SMALLEST_DELTA:
+        return None
+    worst = contour.worst_epsilon(sides, below(left))
+    if worst is None or not attained:
+        return None if worst is None else Bounds(0.0, worst.upper)
+    if not every.upper:
+        return worst
+    more = (question.delta - Fraction(known.lower)) / (1 - Fraction(known.upper))
+    if more >= 1:
+        return Bounds(0.0, worst.upper)
+    least = [contour.epsilon_bounds(law, above(more)) for law in sides]
+    return Bounds(max((b.lower for b in least if b is not None), default=0.0), worst.upper)
+
+
+def _is_attained(event: Event) -> bool:
+    """Whether some use has the law that `laws` composes for the event."""
+    return isinstance(event, (ApproximateEvent, GaussianEvent, LaplaceEvent)) or event.pair().exact
+
+
+def _failed(chances: Iterable[tuple[Fraction, int]]) -> Bounds:
+    """The chance that any of independent failures occurs: 1 − Π(1 − f)^n."""
+    known = [(above(f), n) for f, n in chances if f]
+    if any(f >= 1 for f, _ in known):
+        return Bounds(1.0, 1.0)
+    chance = -math.expm1(math.fsum(n * math.log1p(-f) for f, n in known))
+    return Bounds(chance * (1 - 1e-13), min(chance * (1 + 1e-13), 1.0))
+
+
+def _worse(found: Sequence[Bounds | None]) -> Bounds | None:
+    known = [bounds for bounds in found if bounds is not None]
+    if len(known) < len(found) or not known:
+        return None
+    return Bounds(max(b.lower for b in known), max(b.upper for b in known))
+
+
+def _atoms(side: Sequence[tuple[Pair, int]]) -> list[tuple[AtomsLaw, int]]:
+    """The laws of one side; empty when one of them has more than finitely many losses."""
+    known = [(pair.law(), n) for pair, n in side]
+    return (
+        [(law, n) for law, n in known if isinstance(law, AtomsLaw)]
+        if all(isinstance(law, AtomsLaw) for law, _ in known)
+        else []
+    )
+
+
+def _just_below(epsilon: float) -> float:
+    return max(epsilon * (1 - 1e-9) - 1e-300, 0.0)

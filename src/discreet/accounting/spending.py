@@ -1,0 +1,112 @@
+"""What is spent, and the rule that says whether more may be: charges, tallies, and what every filter is."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TypeAlias, final
+
+from discreet.accounting.loss import PrivacyLoss
+from discreet.privacy.event import Composed
+from discreet.privacy.exact import Real
+from discreet.privacy.guarantee import Approximate, Budget
+
+Tally: TypeAlias = tuple[Fraction, ...]
+"""What has been spent, in the filter's own exact units."""
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """The cost of one plan: its events, and the (ε, δ) that they amount to as composed inside the plan.
+
+    The events of one plan are fixed before its first answer, so any composition is valid among them. Between
+    plans, which are chosen in sight of answers, only filters add up, and they take nothing but charges: a
+    `PrivacyLoss`, which composes numerically, is not one.
+
+    Raises:
+        TypeError: events or a guarantee of another type.
+    """
+
+    events: Composed
+    guarantee: Approximate
+
+    def __post_init__(self) -> None:
+        given: tuple[object, object] = (self.events, self.guarantee)
+        if not (isinstance(given[0], Composed) and isinstance(given[1], Approximate)):
+            raise TypeError(
+                "a charge is made of Composed events and an Approximate guarantee, not of "
+                f"{type(self.events).__name__} and {type(self.guarantee).__name__}"
+            )
+
+    @classmethod
+    def of(cls, loss: PrivacyLoss, delta: Real = 0) -> Charge:
+        """The charge of a plan with this loss, composed at δ as one use.
+
+        Raises:
+            InvalidParameter: the loss has no ε at that δ.
+        """
+        return cls(loss.events, loss.guarantee(delta))
+
+
+@dataclass(frozen=True, slots=True)
+class Filter(ABC):
+    """A rule that decides, from what was spent so far, whether one more charge keeps the budget's promise.
+
+    Guarantee:
+        However the charges are chosen, each in sight of all earlier answers, everything released under
+        charges that were afforded is together (ε, δ)-DP with the budget's ε and δ, for the neighbours that
+        the charges were derived for.
+    """
+
+    budget: Budget
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """The name by which an account is opened with it."""
+
+    @property
+    @abstractmethod
+    def capacity(self) -> Tally:
+        """The most that may be spent, in each of the filter's units."""
+
+    @final
+    def cost(self, charge: Charge) -> Tally:
+        """What a charge costs in the filter's units.
+
+        Raises:
+            TypeError: anything but a charge, such as a `PrivacyLoss`.
+            InvalidParameter: a charge that this filter cannot add up.
+        """
+        if not isinstance(charge, Charge):
+            raise TypeError(
+                f"a filter adds up charges, not a {type(charge).__name__}: what composes numerically is no "
+                "filter when each question follows earlier answers"
+            )
+        return self._cost(charge)
+
+    @abstractmethod
+    def _cost(self, charge: Charge) -> Tally:
+        """The cost of a charge."""
+
+    @abstractmethod
+    def loss(self, spent: Tally) -> PrivacyLoss:
+        """What has been spent, as a loss that reports it soundly."""
+
+    @abstractmethod
+    def remaining(self, spent: Tally) -> Budget:
+        """The promise that everything still affordable would have, taken alone."""
+
+    @property
+    def empty(self) -> Tally:
+        """Nothing spent."""
+        return (Fraction(0),) * len(self.capacity)
+
+    def add(self, spent: Tally, cost: Tally) -> Tally:
+        """What is spent after one more charge."""
+        return tuple(a + b for a, b in zip(spent, cost, strict=True))
+
+    def affords(self, spent: Tally, cost: Tally) -> bool:
+        """Whether one more charge stays within the capacity, exactly."""
+        return all(x <= most for x, most in zip(self.add(spent, cost), self.capacity, strict=True))

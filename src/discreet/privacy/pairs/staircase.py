@@ -1,0 +1,58 @@
+"""The pair of staircase noise."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+
+from discreet.privacy.pair import Curve
+from discreet.privacy.pairs.finite import FinitePair, Outcomes, response
+
+
+@dataclass(frozen=True, slots=True)
+class StaircasePair(FinitePair):
+    """Staircase noise around 0 and around the sensitivity Δ: the losses are ε, 0 and −ε.
+
+    The density is a·e^(−kε) on [kΔ, (k+γ)Δ) and a·e^(−(k+1)ε) on [(k+γ)Δ, (k+1)Δ), and the same to the left.
+    Among all shifts up to Δ the largest is the worst at every ε; it is its own reverse.
+
+    References: the law is Geng, Viswanath 2012, https://arxiv.org/abs/1212.1186; the curve is
+    docs/proofs/pairs.md, "Staircase"
+    """
+
+    epsilon: float
+    gamma: Fraction
+
+    def delta(self, epsilon: Curve) -> Curve:
+        """p(1 − e^(ε−ε₀))₊ + r(1 − e^ε)₊ + p e^−ε₀ (1 − e^(ε+ε₀))₊, p and r the masses of the losses ε₀ and 0."""
+        told, neither = self._masses()
+        above = -np.expm1(np.minimum(epsilon - self.epsilon, 0.0))
+        plain = -np.expm1(np.minimum(epsilon, 0.0))
+        below = -np.expm1(np.minimum(epsilon + self.epsilon, 0.0))
+        return told * (above + math.exp(-self.epsilon) * below) + neither * plain
+
+    @property
+    def epsilon_max(self) -> float:
+        return self.epsilon
+
+    def outcomes(self) -> Outcomes | None:
+        """The losses ε, 0 and −ε."""
+        return response(self.epsilon, *self._masses())
+
+    def _masses(self) -> tuple[float, float]:
+        """Those of the losses ε and 0; see the proof. With w = γ + b(1 − γ), b = e^−ε:
+
+        (γ + b(½ − γ))/w and b(½ − γ)(1 − b)/w for γ ≤ ½, 1/2w and (γ − ½)(1 − b)/w for γ ≥ ½.
+        """
+        gamma, half = self.gamma or Fraction(1), Fraction(1, 2)  # without a first half a step is a whole step
+        b, rest = math.exp(-self.epsilon), -math.expm1(-self.epsilon)
+        whole = float(gamma) + b * float(1 - gamma)
+        if whole == 0:  # neither γ nor e^−ε is a float
+            return 1.0, 0.0
+        if gamma >= half:
+            return 0.5 / whole, float(gamma - half) * rest / whole
+        short = b * float(half - gamma)
+        return (float(gamma) + short) / whole, short * rest / whole

@@ -1,0 +1,39 @@
+"""Fourier sums at many heights against their definition, in many digits."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+
+from discreet.privacy.nonuniform import line_sizes, line_sums
+
+
+@pytest.mark.parametrize("count", [1, 2, 7, 100])
+@pytest.mark.parametrize("spread", [1e-9, 1.0, 40.0])
+def test_the_sums_are_those_of_the_definition_within_the_stated_error(count: int, spread: float) -> None:
+    point = spread * np.sin(np.arange(1, 41) ** 2)
+    weight = np.exp(-0.3 * np.arange(40.0))
+    step = 0.37
+    got = line_sums(weight, point, step, count)
+    heights = step * np.arange(count)
+    size = line_sizes(weight, point, heights)
+    phases = heights * float(weight @ np.abs(point))
+    with mp.workprec(160):
+        for j in range(0, count, 9):
+            terms = [
+                mp.mpf(w) * mp.expm1(mp.mpc(0, mp.mpf(step) * j * mp.mpf(p)))
+                for w, p in zip(weight.tolist(), point.tolist(), strict=True)
+            ]
+            error = abs(mp.mpc(complex(got[j])) - mp.fsum(terms))
+            assert error <= 2.0**-52 * (56 * size[j] + 24 * phases[j])
+            assert mp.fsum(abs(t) for t in terms) <= size[j] * (1 + 1e-12)
+
+
+def test_many_points_in_several_blocks_add_up() -> None:
+    point = np.linspace(-3, 5, 40_000)
+    weight = np.full(point.size, 1 / point.size)
+    got = line_sums(weight, point, 2.0, 400)
+    y = 2.0 * 399
+    exact = (np.exp(1j * y * point) - 1).mean()
+    assert abs(got[399] - exact) < 1e-11
