@@ -3,19 +3,23 @@ from __future__ import annotations
 import copy
 import math
 import pickle
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction as F
 from functools import partial
 from typing import Any
 
+import mpmath
 import numpy as np
 import pytest
 
 from discreet import accounting
 from discreet.accounting import PrivacyLoss
 from discreet.errors import InvalidParameter
-from discreet.privacy.event import Composed, GaussianEvent, LaplaceEvent
+from discreet.privacy.event import Composed, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent
 from discreet.privacy.guarantee import Approximate
+from discreet.privacy.parallel import ParallelEvent
+from discreet.privacy.unit import Relation
 from tests.privacy import curves
 
 
@@ -189,3 +193,67 @@ def test_bad_questions_are_refused(bad: Any) -> None:
 def test_a_loss_is_multiplied_by_counts_only(bad: Any) -> None:
     with pytest.raises(InvalidParameter):
         accounting.pure(1) * bad
+
+
+def test_a_sample_of_a_use_for_other_neighbours_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="neighbours"):
+        accounting.laplace(1).fixed_size(1, 10).poisson(0.1)
+    with pytest.raises(InvalidParameter, match="neighbours"):
+        accounting.randomized_response(3).shuffle(1000).poisson(0.01)
+    with pytest.raises(InvalidParameter, match="neighbours"):
+        accounting.gaussian(1).fixed_size(1, 10) + accounting.gaussian(1).poisson(0.1)
+    both = PrivacyLoss(Composed([ParallelEvent((GaussianEvent(F(1)), GaussianEvent(F(2))))]))
+    with pytest.raises(InvalidParameter, match="replaced units"):
+        both.fixed_size(9, 10)
+
+
+def test_a_group_is_not_sampled_as_if_it_came_and_went_as_one() -> None:
+    # Of three units in a sample at rate 1/10, more than one enters now and then: their mixture has δ(0) = 0.11216,
+    # and the three of them entering together 0.07769.
+    attempts: list[Callable[[], PrivacyLoss]] = [
+        lambda: accounting.laplace(1).group(3).poisson(0.1),
+        lambda: accounting.laplace(1).group(3).fixed_size(1, 10),
+        lambda: accounting.laplace(1).group(3).shuffle(10),
+        lambda: (accounting.gaussian(1).group(3) * 2).poisson(0.1),
+    ]
+    for sampled in attempts:
+        with pytest.raises(InvalidParameter, match="groups of 3 units"):
+            sampled()
+    assert accounting.laplace(1).poisson(0.1).group(3).delta(0) >= 0.11216
+
+
+def test_a_vector_is_not_grouped_number_by_number() -> None:
+    released = PrivacyLoss(Composed([(DiscreteLaplaceEvent(1, F(2)), 3)]))
+    with pytest.raises(InvalidParameter, match="released together"):
+        released.group(2)
+    assert (accounting.discrete_laplace(2) * 3).group(2).pure == 3
+    assert PrivacyLoss(Composed([(GaussianEvent(F(1)), 3)])).group(2).mu_squared == 12
+
+
+def test_a_divergence_counts_masses_that_no_curve_would_show() -> None:
+    p, q = F("1e-305"), F("1e-325")
+    loss = accounting.from_pmfs([p, 1 - p], [q, 1 - q])
+    alpha = 40
+    with mpmath.workdps(60):
+        truth = mpmath.log(mpmath.mpf(10) ** (-305 * alpha - 325 * (1 - alpha)) + 1) / (alpha - 1)
+    assert truth * (1 - mpmath.mpf("1e-9")) <= loss.rdp(alpha) <= truth * (1 + mpmath.mpf("1e-9"))
+
+
+def test_a_loss_says_what_answered_and_for_whom() -> None:
+    text = (accounting.gaussian(1).poisson(0.01) * 1000).explain(1e-5)
+    assert "Contour inversion" in text
+    assert "Theorem 10" in text
+    assert "Add-remove" in text
+    assert "those that the uses were derived for" in accounting.pure(1).explain().lower()
+
+
+def test_disjoint_parts_cost_the_largest_of_them() -> None:
+    small, large, other = accounting.laplace(2), accounting.laplace(1), accounting.gaussian(3)
+    assert accounting.parallel(small, large).epsilon(1e-6) == large.epsilon(1e-6)
+    both = large.max(other)
+    assert both.epsilon(1e-6) == max(large.epsilon(1e-6), other.epsilon(1e-6))
+    assert (both + small).epsilon(1e-6) == max((large + small).epsilon(1e-6), (other + small).epsilon(1e-6))
+    assert both.relation is Relation.ADD_REMOVE
+    with pytest.raises(InvalidParameter, match="largest of 2"):
+        _ = both.events
+    assert both.tradeoff(0.1) == min(large.tradeoff(0.1), other.tradeoff(0.1))

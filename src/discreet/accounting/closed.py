@@ -6,7 +6,7 @@ Every answer is a theorem's; none is numeric composition. Proofs: docs/proofs/co
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -16,12 +16,12 @@ from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, 
 from discreet.accounting.divergence import orders_of, renyi_upper
 from discreet.accounting.mu import known_mu_squared
 from discreet.accounting.renyi import renyi_delta, renyi_epsilon
-from discreet.privacy.event import Composed, Event
+from discreet.accounting.sums import Sums, sums, total
+from discreet.privacy.event import Composed
 from discreet.privacy.exact import above, below
 from discreet.privacy.pairs.approximate import ApproximatePair
 
-_FEW = 64  # terms that are summed exactly; the digits of more would pile up
-_GRAIN = 1 << 160  # of the sums of more terms, each rounded up
+_FEW = 64  # distinct events whose known μ is worth its time
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,44 +37,6 @@ GAUSSIAN = Engine("Gaussian closed form", "Balle, Wang 2018, Theorem 8")
 GDP = Engine("closed form of Gaussian differential privacy", "Dong, Roth, Su 2019, Corollary 3.3")
 RENYI = Engine("Rényi divergences added up", "Canonne, Kamath, Steinke 2020, Proposition 12")
 ZCDP = Engine("zCDP closed form", "Canonne, Kamath, Steinke 2020, Proposition 12")
-
-
-@dataclass(frozen=True, slots=True)
-class Sums:
-    """The sums over events that have a meaning of their own; None where one of the events has none.
-
-    Those of more than 64 terms are rounded up, each term by less than 1e-48.
-    """
-
-    pure: Fraction | None
-    rho: Fraction | None
-    mu_squared: Fraction | None
-    failure: Fraction
-
-
-def sums(events: Iterable[tuple[Event, int]]) -> Sums:
-    """All four."""
-    parts = list(iter(events))  # not `list(events)`, which would make room for as many as there are uses
-    failure = total((e.failure, n) for e, n in parts)
-    assert failure is not None
-    return Sums(
-        total((e.pure, n) for e, n in parts),
-        total((e.rho, n) for e, n in parts),
-        total((e.mu_squared, n) for e, n in parts),
-        failure,
-    )
-
-
-def total(terms: Iterable[tuple[Fraction | None, int]]) -> Fraction | None:
-    """Σ n·x, or None when an x is."""
-    known = []
-    for x, n in terms:
-        if x is None:
-            return None
-        known.append(x * n)
-    if len(known) <= _FEW:
-        return sum(known, Fraction(0))
-    return Fraction(sum(-(-x.numerator * _GRAIN // x.denominator) for x in known), _GRAIN)
 
 
 def epsilons(events: Composed, delta: Fraction) -> Iterator[tuple[Fraction, Engine]]:

@@ -7,7 +7,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from discreet.accounting.closed import total
+from discreet.accounting.sums import total
 from discreet.privacy.discrete_events import RandomizedResponseEvent
 from discreet.privacy.event import (
     ApproximateEvent,

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, overload
 
-from discreet.accounting.closed import Sums, sums
-from discreet.accounting.route import Answer, delta_answer, epsilon_answer
+from discreet.accounting.sums import Sums, sums
 from discreet.errors import InvalidParameter
 from discreet.privacy.discrete_events import RandomizedResponseEvent
 from discreet.privacy.event import Composed, Event, GaussianEvent
@@ -19,7 +18,8 @@ from discreet.privacy.parallel import Alternatives
 from discreet.privacy.sampling import PoissonEvent
 from discreet.privacy.unit import Relation
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # the engines are loaded when a question is asked
+    from discreet.accounting.route import Answer
     from discreet.privacy.pair import Curve
 
 
@@ -38,6 +38,7 @@ class PrivacyLoss:
         uses: the events; or alternatives, of which the worst is answered.
         by_use: whether each event is a use by itself, as those of the constructors of `discreet.accounting`
             are, and not one number of a vector that is released together.
+        units: how many units neighbours may differ by.
 
     References:
         Dwork, Roth 2014, Theorem 3.16 (sums); Canonne, Kamath, Steinke 2020, Proposition 12 (zCDP),
@@ -55,15 +56,16 @@ class PrivacyLoss:
 
     uses: Composed | Alternatives
     by_use: bool = field(default=False, compare=False)
+    units: int = field(default=1, compare=False)
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
-        by_use = self.by_use and other.by_use
+        by_use, units = self.by_use and other.by_use, min(self.units, other.units)
         if isinstance(self.uses, Composed) and isinstance(other.uses, Composed):
-            return PrivacyLoss(self.uses + other.uses, by_use)
-        return PrivacyLoss(_alternatives(self) + _alternatives(other), by_use)
+            return PrivacyLoss(self.uses + other.uses, by_use, units)
+        return PrivacyLoss(_alternatives(self) + _alternatives(other), by_use, units)
 
     def __mul__(self, n: int) -> PrivacyLoss:
-        return PrivacyLoss(self.uses * n, self.by_use)
+        return PrivacyLoss(self.uses * n, self.by_use, self.units)
 
     __rmul__ = __mul__
 
@@ -192,16 +194,12 @@ class PrivacyLoss:
                 "of theirs.",
                 hint="derive the mechanism for k times the sensitivity",
             )
-        grouped = [group_uses(choice, k) for choice in self._choices]
-        if isinstance(self.uses, Composed):
-            return replace(self, uses=grouped[0])
-        # k units may lie in as many parts as there are: their losses add up.
-        if k > 1:
+        if not isinstance(self.uses, Composed):
             raise InvalidParameter(
                 "a group may lie in several of the disjoint parts, and what that costs is not known here.",
                 hint="group the loss of each part by itself, and add them",
             )
-        return self
+        return replace(self, uses=group_uses(self.uses, k), units=self.units * k)
 
     @property
     def pure(self) -> Fraction | None:
@@ -274,6 +272,8 @@ class PrivacyLoss:
         Raises:
             InvalidParameter: no finite ε exists at that δ.
         """
+        from discreet.accounting.route import epsilon_answer
+
         found = [epsilon_answer(choice, delta) for choice in self._choices]
         known = [a for a in found if a is not None]
         if len(known) < len(found):
@@ -372,6 +372,8 @@ class PrivacyLoss:
         e = exact("epsilon", epsilon)
         if e < 0:
             raise InvalidParameter(f"epsilon must be at least 0, not {epsilon}.")
+        from discreet.accounting.route import delta_answer
+
         known = [delta_answer(choice, e) for choice in self._choices]
         worst = max(known, key=lambda a: a.upper)
         return replace(worst, lower=max(a.lower for a in known))
@@ -382,10 +384,15 @@ class PrivacyLoss:
     def _one_use(self, hint: str) -> Event | None:
         """The one event there is; None when there is none."""
         events = self.events
+        if self.units > 1:
+            raise InvalidParameter(
+                f"this loss is for groups of {self.units} units, and each unit enters a sample by itself.",
+                hint="sample or shuffle first, and then group",
+            )
         if not events.parts:
             return None
         mu_squared = self.mu_squared
-        if mu_squared is not None:
+        if mu_squared is not None and self.relation is None:
             return GaussianEvent(mu_squared)  # several Gaussian uses are one
         if len(events) == 1:
             return events.parts[0][0]
@@ -418,8 +425,8 @@ def parallel(*losses: PrivacyLoss) -> PrivacyLoss:
 
     References: McSherry 2009, Theorem 4, https://doi.org/10.1145/1559845.1559850; proof: docs/proofs/parallel.md
     """
-    by_use = all(loss.by_use for loss in losses)
-    return PrivacyLoss(Alternatives.parallel(_alternatives(loss) for loss in losses), by_use)
+    by_use, units = all(loss.by_use for loss in losses), min((loss.units for loss in losses), default=1)
+    return PrivacyLoss(Alternatives.parallel(_alternatives(loss) for loss in losses), by_use, units)
 
 
 def _alternatives(loss: PrivacyLoss) -> Alternatives:

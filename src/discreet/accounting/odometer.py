@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 
-from discreet.accounting.renyi import renyi_upper
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Composed, common_relation
 from discreet.privacy.exact import Real, above, below, probability
@@ -128,6 +127,8 @@ def _crossing(divergences: np.ndarray[tuple[int], np.dtype[np.float64]], log_inv
 
 
 def _divergence(events: Composed, order: Fraction) -> Fraction:
+    from discreet.accounting.divergence import renyi_upper
+
     total = Fraction(0)
     for event, n in events:
         one = renyi_upper(event, order)

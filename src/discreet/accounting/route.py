@@ -17,9 +17,10 @@ import numpy as np
 
 from discreet.accounting import contour, enumeration, lattice
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.closed import GAUSSIAN, SUM, Engine, deltas, epsilons, total
+from discreet.accounting.closed import GAUSSIAN, SUM, Engine, deltas, epsilons
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, invert
 from discreet.accounting.laws import laws
+from discreet.accounting.sums import sums, total
 from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, LaplaceEvent
 from discreet.privacy.exact import above, below
 from discreet.privacy.law import AtomsLaw, Law
@@ -92,6 +93,11 @@ def _numeric_delta(events: Composed, epsilon: Fraction) -> Answer | None:
     if mu_squared is not None:
         upper = gdp_delta(mu_squared, epsilon)
         return Answer(max(upper * (1 - 3 * ACCURACY) - 2 * FLOOR, 0.0), Fraction(upper), GAUSSIAN)
+    pure = total((e.pure, n) for e, n in events)
+    if pure is not None and pure <= epsilon:  # no loss is larger, except where something fails
+        failed = _failed((e.failure, n) for e, n in events)
+        known = _failed((e.failure, n) for e, n in events if isinstance(e, ApproximateEvent))
+        return Answer(known.lower, min(Fraction(failed.upper), sums(events).failure), SUM)
     if len(events) == 1:
         pairs = [pair for side in _sides(events) for pair, _ in side]
         upper = float(_worst(pairs)(np.array(below(epsilon))))
@@ -213,6 +219,8 @@ def _ask_laws(events: Composed, sides: tuple[Law, Law], question: _Question) -> 
     attained = all(_is_attained(e) for e, _ in events)
     known = _failed((e.failure, n) for e, n in events if isinstance(e, ApproximateEvent))
     every = _failed((e.failure, n) for e, n in events)
+    lost = min(len(events) * FLOOR, 1.0)  # laws may leave out so little mass
+    every = Bounds(every.lower, min(every.upper + lost, 1.0))
     if question.delta is None:
         found = _worse([contour.delta_bounds(law, below(question.epsilon)) for law in sides])
         assert found is not None
@@ -226,7 +234,7 @@ def _ask_laws(events: Composed, sides: tuple[Law, Law], question: _Question) -> 
     worst = contour.worst_epsilon(sides, below(left))
     if worst is None or not attained:
         return None if worst is None else Bounds(0.0, worst.upper)
-    if not every.upper:
+    if every.upper <= lost:
         return worst
     more = (question.delta - Fraction(known.lower)) / (1 - Fraction(known.upper))
     if more >= 1:

@@ -235,13 +235,15 @@ class Composed:
     _relation: Relation | None
 
     def __init__(self, parts: Iterable[Event | tuple[Event, int]] = ()) -> None:
-        tally: Counter[Event] = Counter()
-        for part in parts:
-            event, n = part if isinstance(part, tuple) else (part, 1)
-            if count("count", n, least=0):
+        given = [part if isinstance(part, tuple) else (part, 1) for part in parts]
+        known = [(event, n) for event, n in given if count("count", n, least=0)]
+        if len(known) > 1:
+            tally: Counter[Event] = Counter()
+            for event, n in known:
                 tally[event] += n
-        self._joined, self._parts, self._relation = (), tuple(tally.items()), None
-        for event in tally:
+            known = list(tally.items())
+        self._joined, self._parts, self._relation = (), tuple(known), None
+        for event, _ in known:
             self._relation = common_relation(self._relation, event.relation)
 
     @property

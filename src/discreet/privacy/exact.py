@@ -92,7 +92,8 @@ def above(x: Fraction) -> float:
         f = float(x)
     except OverflowError:
         return math.inf if x > 0 else -sys.float_info.max
-    return f if f >= x else math.nextafter(f, math.inf)
+    n, d = f.as_integer_ratio()  # compared by hand, which is several times faster than as fractions
+    return f if n * x.denominator >= x.numerator * d else math.nextafter(f, math.inf)
 
 
 def below(x: Fraction) -> float:

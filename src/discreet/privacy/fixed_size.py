@@ -12,6 +12,7 @@ from discreet.errors import InvalidParameter
 from discreet.privacy.event import Event
 from discreet.privacy.exact import above, count
 from discreet.privacy.pair import Curve, Pair
+from discreet.privacy.shuffling import ShuffleEvent
 from discreet.privacy.unit import Relation
 
 _UNIT = 2.0**-52
@@ -46,6 +47,10 @@ class FixedSizeEvent(Event):
         if isinstance(self.event, FixedSizeEvent):
             raise InvalidParameter(
                 "a sample of a sample is one sample: give the sizes of the last and the first."
+            )
+        if isinstance(self.event, ShuffleEvent) and self.event.users > self.sample:
+            raise InvalidParameter(
+                f"a sample of {self.sample} units cannot hold the {self.event.users} users that are shuffled."
             )
         if self.event.relation not in (None, Relation.REPLACE):
             raise InvalidParameter(

@@ -121,6 +121,10 @@ class GroupEvent(Event):
                 f"a group of {self.k} is too large: k must be at most {MOST} for a {type(self.event).__name__}.",
                 hint="Gaussian, Laplace, pure and zCDP uses take groups of any size",
             )
+        if self.event.failure and self.event.pure is None:
+            raise InvalidParameter(
+                "a use with a δ apart and no ε says nothing of groups: how far its δ grows is not bounded."
+            )
 
     @property
     def pure(self) -> Fraction | None:
@@ -142,7 +146,7 @@ class GroupEvent(Event):
 
     @property
     def failure(self) -> Fraction:
-        """That of the textbook, rounded up; 0 where `pure` and `rho` are None and nothing is claimed outside it."""
+        """That of the textbook, rounded up; 0 where the event has none."""
         if self.event.pure is None:
             return Fraction(0)
         return min(_grown(self.event.failure, self.event.pure, self.k), Fraction(1))

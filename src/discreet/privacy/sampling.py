@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import InvalidParameter
-from discreet.privacy.event import Event
+from discreet.privacy.event import Event, common_relation
 from discreet.privacy.exact import above
 from discreet.privacy.pair import Curve, Pair
 from discreet.privacy.pairs.finite import FinitePair, Outcomes
@@ -35,10 +35,12 @@ class PoissonEvent(Event):
     rate: Fraction
 
     def __post_init__(self) -> None:
-        if not 0 < self.rate < 1:
+        rate: object = self.rate  # a float could not be stored exactly
+        if not isinstance(rate, Fraction) or not 0 < rate < 1:
             raise InvalidParameter(f"rate must be a Fraction between 0 and 1, not {self.rate}.")
         if isinstance(self.event, PoissonEvent):
             raise InvalidParameter("a sample of a sample is one sample: multiply the rates.")
+        common_relation(Relation.ADD_REMOVE, self.event.relation)
 
     @property
     def pure(self) -> Fraction | None:

@@ -34,8 +34,8 @@ class LargestPair(Pair):
 
     @property
     def exact(self) -> bool:
-        """Whether each of the pairs is."""
-        return all(pair.exact for pair in self.pairs)
+        """Whether there is but one pair, and it is: no use attains the largest of several."""
+        return len(set(self.pairs)) == 1 and self.pairs[0].exact
 
     @property
     def epsilon_max(self) -> float:

@@ -50,7 +50,7 @@ class StaircasePair(FinitePair):
         gamma, half = self.gamma or Fraction(1), Fraction(1, 2)  # without a first half a step is a whole step
         b, rest = math.exp(-self.epsilon), -math.expm1(-self.epsilon)
         whole = float(gamma) + b * float(1 - gamma)
-        if whole == 0:  # neither γ nor e^−ε is a float
+        if self.epsilon > 700 and gamma < half:  # e^−ε and γ may have few digits: a larger ε dominates
             return 1.0, 0.0
         if gamma >= half:
             return 0.5 / whole, float(gamma - half) * rest / whole

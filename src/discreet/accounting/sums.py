@@ -1,0 +1,50 @@
+"""The sums over events that have a meaning of their own: of ε, ρ, μ² and δ."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+
+from discreet.privacy.event import Event
+
+_FEW = 64  # terms that are summed exactly; the digits of more would pile up
+_GRAIN = 1 << 160  # of the sums of more terms, each rounded up
+
+
+@dataclass(frozen=True, slots=True)
+class Sums:
+    """The sums over events that have a meaning of their own; None where one of the events has none.
+
+    Those of more than 64 terms are rounded up, each term by less than 1e-48.
+    """
+
+    pure: Fraction | None
+    rho: Fraction | None
+    mu_squared: Fraction | None
+    failure: Fraction
+
+
+def sums(events: Iterable[tuple[Event, int]]) -> Sums:
+    """All four."""
+    parts = list(iter(events))  # not `list(events)`, which would make room for as many as there are uses
+    failure = total((e.failure, n) for e, n in parts)
+    assert failure is not None
+    return Sums(
+        total((e.pure, n) for e, n in parts),
+        total((e.rho, n) for e, n in parts),
+        total((e.mu_squared, n) for e, n in parts),
+        failure,
+    )
+
+
+def total(terms: Iterable[tuple[Fraction | None, int]]) -> Fraction | None:
+    """Σ n·x, or None when an x is."""
+    known = []
+    for x, n in terms:
+        if x is None:
+            return None
+        known.append(x * n)
+    if len(known) <= _FEW:
+        return sum(known, Fraction(0))
+    return Fraction(sum(-(-x.numerator * _GRAIN // x.denominator) for x in known), _GRAIN)
