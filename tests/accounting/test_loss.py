@@ -257,3 +257,14 @@ def test_disjoint_parts_cost_the_largest_of_them() -> None:
     with pytest.raises(InvalidParameter, match="largest of 2"):
         _ = both.events
     assert both.tradeoff(0.1) == min(large.tradeoff(0.1), other.tradeoff(0.1))
+
+
+def test_what_a_class_of_uses_loses_is_bracketed_by_one_of_its_members() -> None:
+    lower, upper = (accounting.zcdp(F(1, 8)) * 4).bounds(1e-6)
+    member = (accounting.gaussian(2) * 4).epsilon(1e-6)  # μ² = 1/4 is ρ = 1/8
+    assert member * (1 - 1e-6) < lower <= member < upper
+    lower, upper = (accounting.exponential(1) * 10).bounds(1e-6)
+    member = (accounting.pure(0.5) * 10).epsilon(1e-6)
+    assert member * (1 - 1e-6) < lower <= member < upper
+    assert accounting.zcdp(F(1, 8)).poisson(0.1).bounds(1e-6)[0] > 0
+    assert accounting.random_allocation(1, 10).bounds(1e-5)[0] == 0  # none is known

@@ -251,20 +251,29 @@ class PrivacyLoss:
     def bounds(self, delta: Real | None = None, *, epsilon: Real | None = None) -> tuple[float, float]:
         """Certified bounds of the least ε at δ, or of the least δ at ε, of the worst uses that events stand for.
 
-        The upper one is `epsilon(delta)`. The lower one is 0 where nothing better is proven.
+        The upper one is `epsilon(delta)`. The lower one is what some such uses lose, and 0 where none are known.
 
         Raises:
             InvalidParameter: both or neither of them given; or as `epsilon` and `delta`.
         """
         if (delta is None) == (epsilon is None):
             raise InvalidParameter("bounds needs a delta or an epsilon, and not both.")
-        if epsilon is not None:
-            answer = self._delta_answer(epsilon)
-        else:
+        from discreet.accounting.members import members
+
+        def answered(loss: PrivacyLoss) -> Answer:
+            if epsilon is not None:
+                return loss._delta_answer(epsilon)
             assert delta is not None
-            answer = self.answer(probability("delta", delta))
-        upper = _reported(answer.upper)
-        return min(answer.lower, math.nextafter(upper, 0.0)) if upper else 0.0, upper
+            return loss.answer(probability("delta", delta))
+
+        answer = answered(self)
+        lower, upper = answer.lower, _reported(answer.upper)
+        if not lower:
+            known = [found for choice in self._choices if (found := members(choice)) is not None]
+            lower = max(
+                (answered(PrivacyLoss(m)).lower for m in known if m not in self._choices), default=0.0
+            )
+        return min(lower, math.nextafter(upper, 0.0)) if upper else 0.0, upper
 
     def answer(self, delta: Fraction) -> Answer:
         """The answer at δ, with its lower bound, its engine and its theorem.

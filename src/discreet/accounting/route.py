@@ -34,6 +34,7 @@ GRID = Engine("tilted FFT on a grid", "Zhu, Dong, Wang 2022, Theorem 10")
 _FEW = 64  # distinct events for which closed forms cost nothing
 _TIGHT = 1e-6  # relatively: an engine that certifies this much is not asked again by another
 _MOST_OUTCOMES = 1_000_000
+_MANY_ATOMS = 64
 
 Sides: TypeAlias = tuple[Sequence[tuple[Pair, int]], ...]
 """The pairs of a composition with their counts; and once more reversed, unless that is the same."""
@@ -182,14 +183,24 @@ def _engines(events: Composed, question: _Question) -> Iterator[tuple[Engine, Ca
     """The engines that can answer, the best first, each as a call."""
     few = len(events.parts) <= _FEW
     sides = _sides(events) if few else ()
-    atoms = [_atoms(side) for side in sides]
-    if few and all(side and enumeration.outcomes(side) <= _MOST_OUTCOMES for side in atoms):
+    known = [[(pair.law(), n) for pair, n in side] for side in sides]
+    atoms = [[(law, n) for law, n in side if isinstance(law, AtomsLaw)] for side in known]
+    finite = few and all(len(a) == len(b) for a, b in zip(atoms, known, strict=True))
+    if finite and all(enumeration.outcomes(side) <= _MOST_OUTCOMES for side in atoms):
         yield OUTCOMES, lambda: _ask_sides(enumeration, atoms, question, sides)
-    both = laws(events)
-    if both is not None:
-        yield CONTOUR, lambda: _ask_laws(events, both, question)
-    every = sides or _sides(events)
-    yield GRID, lambda: _ask_sides(lattice, every, question, every)
+
+    def inverted() -> Bounds | None:
+        both = laws(events)
+        return None if both is None else _ask_laws(events, both, question)
+
+    def composed() -> Bounds | None:
+        every = sides or _sides(events)
+        return _ask_sides(lattice, every, question, every)
+
+    rest = [(CONTOUR, inverted), (GRID, composed)]
+    if any(law.loss.size > _MANY_ATOMS for side in atoms for law, _ in side):
+        rest.reverse()  # their losses are steps of a grid, and heights cost as much as they are many
+    yield from rest
 
 
 class _Grid(Protocol):
@@ -262,16 +273,6 @@ def _worse(found: Sequence[Bounds | None]) -> Bounds | None:
     if len(known) < len(found) or not known:
         return None
     return Bounds(max(b.lower for b in known), max(b.upper for b in known))
-
-
-def _atoms(side: Sequence[tuple[Pair, int]]) -> list[tuple[AtomsLaw, int]]:
-    """The laws of one side; empty when one of them has more than finitely many losses."""
-    known = [(pair.law(), n) for pair, n in side]
-    return (
-        [(law, n) for law, n in known if isinstance(law, AtomsLaw)]
-        if all(isinstance(law, AtomsLaw) for law, _ in known)
-        else []
-    )
 
 
 def _just_below(epsilon: float) -> float:

@@ -101,6 +101,11 @@ class PoissonPair(FinitePair):
         edge = np.where(rest > -error, np.maximum(rest, 0.0) + error, 0.0)  # beyond it no loss is as large
         return np.where(inside, np.maximum(sampled, plain), edge)
 
+    @property
+    def exact(self) -> bool:
+        """Whether that of the base is."""
+        return self.base.exact
+
     def reverse(self) -> Pair:
         return PoissonPair(self.base, self.rate, not self.removes)
 
