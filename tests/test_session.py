@@ -18,6 +18,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet import accounting
 from discreet.errors import (
     BackendFailed,
     BudgetExceeded,
@@ -313,6 +314,7 @@ def test_whatever_stops_a_question_after_the_charge_the_charge_stands_and_the_ne
 KILLED = """
 import os
 import discreet as dp
+from discreet import accounting
 import discreet.run
 
 session = dp.connect("data.csv", unit=dp.PrivacyUnit.row(), budget=dp.Budget(5), ledger="ledger")
@@ -552,3 +554,14 @@ def test_nor_where_a_person_has_many_rows_and_moves_no_number_by_more_than_the_c
         assert sum(any(move) for move in moves) <= 1  # max_groups
         for i, sensitivity in enumerate(plan.sensitivities):
             assert sum(abs(move[i]) for move in moves) <= sensitivity.l1
+
+
+def test_an_account_may_be_kept_within_the_curve_of_a_reference() -> None:
+    session = opened(filter="renyi-curve", curve=accounting.gaussian(noise_multiplier=1))
+    session.sql(COUNT, epsilon=0.1)
+    with pytest.raises(BudgetExceeded, match="renyi-curve"):
+        session.sql("SELECT COUNT(*) AS n FROM data WHERE cost > 1", epsilon=8)
+    with pytest.raises(InvalidParameter, match="curve"):
+        opened(filter="zcdp", curve=accounting.gaussian(noise_multiplier=1))
+    with pytest.raises(InvalidParameter, match="curve"):
+        opened(filter="renyi-curve")

@@ -45,6 +45,7 @@ def connect(
     names: Sequence[str] | None = None,
     relation: str | Relation | None = None,
     filter: str | None = None,  # noqa: A002  # the field's word, and the front door's
+    curve: PrivacyLoss | None = None,
 ) -> Session:
     """A session over private tables.
 
@@ -62,7 +63,8 @@ def connect(
         version: a public label of the data's version; a new label makes old answers new questions.
         names: column names for CSV files without a header.
         relation: "add-remove" or "replace"; fixed when the account is opened.
-        filter: "basic", "zcdp", "gdp" or "renyi"; fixed when the account is opened.
+        filter: "basic", "zcdp", "gdp", "renyi" or "renyi-curve"; fixed when the account is opened.
+        curve: for "renyi-curve", the loss of the work that all questions together may not exceed at any order.
 
     Raises:
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
@@ -87,7 +89,7 @@ def connect(
         backend.close()
         raise
     try:
-        account = book.open_account(whose, budget, relation=wanted, filter=filter)
+        account = book.open_account(whose, budget, relation=wanted, filter=filter, curve=curve)
         tables: list[TableSchema] = []
         for name, shape in shapes.items():
             kept = account.pin(name.casefold(), {**shape.to_json(), "unit": who.column})

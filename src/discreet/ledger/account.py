@@ -205,8 +205,10 @@ class Account:
         asks = _amounts(asked.epsilon, asked.delta, _up, always=bool(left.delta))
         has = _amounts(left.epsilon, left.delta, _down, always=bool(asked.delta))
         whole = decimal(self.budget.epsilon) + (f" and {decimal(self.budget.delta)}" if "δ" in has else "")
+        # The other filters count in units of their own, in which an ε that is left may be too much.
+        rule = "" if self.filter == "basic" else f", counted by the {self.filter} filter"
         return BudgetExceeded(
-            f"{self.population!r}: the question asks {asks}, and {has} is left of {whole}.",
+            f"{self.population!r}: the question asks {asks}, and {has} is left of {whole}{rule}.",
             asked=asks,
             left=has,
             hint="ask for less, or ask again what has been answered, which is free; a budget is for life",
