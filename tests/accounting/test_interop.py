@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import json
+import math
 import subprocess
 import sys
 from collections import namedtuple
@@ -26,6 +27,7 @@ from discreet.accounting.interop import (
     read_history,
     to_dp_accounting,
     to_dp_accounting_json,
+    to_opacus,
 )
 from discreet.errors import InvalidParameter, MissingExtra, SourceError
 from discreet.privacy.event import Composed
@@ -528,3 +530,12 @@ def test_nothing_else_has_to_be_installed_or_loaded() -> None:
     others = {"dp_accounting", "opacus", "prv_accountant", "torch", "scipy"}
     code = f"import sys, discreet.accounting.interop; assert not {others} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
+
+
+def test_a_history_comes_back_as_it_was_written() -> None:
+    run = [(1.1, 0.004, 10_000), (0.7, 1.0, 3), (2.5, 1e-5, 7)]
+    assert sorted(to_opacus(from_opacus(run))) == sorted(run)
+    with pytest.raises(InvalidParameter, match="Gaussian noise only"):
+        to_opacus(accounting.laplace(1))
+    irrational = accounting.gdp(math.sqrt(2)) * 2  # rounded to the side of more loss
+    assert from_opacus(to_opacus(irrational)).epsilon(1e-6) >= irrational.epsilon(1e-6)

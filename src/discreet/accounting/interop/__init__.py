@@ -16,4 +16,5 @@ from discreet.accounting.interop.dp_accounting_writer import to_dp_accounting as
 from discreet.accounting.interop.dp_accounting_writer import to_dp_accounting_json as to_dp_accounting_json
 from discreet.accounting.interop.history import read_history as read_history
 from discreet.accounting.interop.opacus import from_opacus as from_opacus
+from discreet.accounting.interop.opacus import to_opacus as to_opacus
 from discreet.accounting.interop.prv import from_prv as from_prv

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from discreet.accounting.interop.dp_accounting import contributions
+from discreet.accounting.interop.rounding import down, root, up
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, MissingExtra
 from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
@@ -109,11 +110,11 @@ def _use(event: Event, relation: Relation) -> _Written:
 
 
 def _approximate(e: ApproximateEvent, relation: Relation) -> _Written:
-    return _event("EpsilonDeltaDpEvent", epsilon=_up(e.epsilon), delta=_up(e.delta))
+    return _event("EpsilonDeltaDpEvent", epsilon=up(e.epsilon), delta=up(e.delta))
 
 
 def _zcdp(e: ZCDPEvent, relation: Relation) -> _Written:
-    return _event("ZCDpEvent", rho=_up(e.rho), xi=0.0)
+    return _event("ZCDpEvent", rho=up(e.rho), xi=0.0)
 
 
 def _laplace(e: LaplaceEvent, relation: Relation) -> _Written:
@@ -123,13 +124,13 @@ def _laplace(e: LaplaceEvent, relation: Relation) -> _Written:
 def _gaussian(e: GaussianEvent, relation: Relation) -> _Written:
     if not e.mu_squared:
         return _event("NoOpDpEvent")
-    return _noise("GaussianDpEvent", contributions(relation) * _root(1 / e.mu_squared))
+    return _noise("GaussianDpEvent", contributions(relation) * root(1 / e.mu_squared))
 
 
 def _discrete_laplace(e: DiscreteLaplaceEvent, relation: Relation) -> _Written:
     return _event(
         "DiscreteLaplaceDpEvent",
-        noise_parameter=_up(1 / e.scale),
+        noise_parameter=up(1 / e.scale),
         sensitivity=-(-e.shift // contributions(relation)),
     )
 
@@ -137,7 +138,7 @@ def _discrete_laplace(e: DiscreteLaplaceEvent, relation: Relation) -> _Written:
 def _discrete_gaussian(e: DiscreteGaussianEvent, relation: Relation) -> _Written:
     return _event(
         "DiscreteGaussianDpEvent",
-        sigma=_down(_root(e.sigma_squared)),
+        sigma=down(root(e.sigma_squared)),
         sensitivity=float(-(-e.shift // contributions(relation))),
         dimension=1,
     )
@@ -167,16 +168,16 @@ def _response(noise: Fraction, buckets: int, relation: Relation) -> _Written:
             "dp_accounting knows randomized response for replace neighbours only.",
             hint="write the loss with relation='replace', if it was derived for these neighbours",
         )
-    return _event("RandomizedResponseDpEvent", noise_parameter=_down(noise), num_buckets=buckets)
+    return _event("RandomizedResponseDpEvent", noise_parameter=down(noise), num_buckets=buckets)
 
 
 def _bounded_range(e: BoundedRangeEvent, relation: Relation) -> _Written:
-    return _event("ExponentialMechanismDpEvent", epsilon=_up(e.epsilon))
+    return _event("ExponentialMechanismDpEvent", epsilon=up(e.epsilon))
 
 
 def _poisson(e: PoissonEvent, relation: Relation) -> _Written:
     inner = _use(e.event, relation)
-    return _event("PoissonSampledDpEvent", sampling_probability=min(_up(e.rate), 1.0), event=inner)
+    return _event("PoissonSampledDpEvent", sampling_probability=min(up(e.rate), 1.0), event=inner)
 
 
 def _fixed_size(e: FixedSizeEvent, relation: Relation) -> _Written:
@@ -206,29 +207,4 @@ def _event(name: str, **values: object) -> _Written:
 
 
 def _noise(name: str, multiplier: Fraction) -> _Written:
-    return _event(name, noise_multiplier=_down(multiplier))
-
-
-def _root(x: Fraction) -> Fraction:
-    """√x, exactly where it is a fraction, and otherwise rounded down by less than 2^−100 of it."""
-    n, d = math.isqrt(x.numerator), math.isqrt(x.denominator)
-    if n * n == x.numerator and d * d == x.denominator:
-        return Fraction(n, d)
-    bits = max(0, 110 + (x.denominator.bit_length() - x.numerator.bit_length()) // 2)
-    return Fraction(math.isqrt((x.numerator << 2 * bits) // x.denominator), 1 << bits)
-
-
-def _up(x: Fraction) -> float:
-    """The least float whose shortest decimal, as which it will be read, is at least x."""
-    near = above(x)
-    for f in (math.nextafter(near, -math.inf), near, math.nextafter(near, math.inf)):
-        if math.isfinite(f) and Fraction(repr(f)) >= x:
-            return f
-    raise InvalidParameter("a parameter of this loss is too large for a float.")
-
-
-def _down(x: Fraction) -> float:
-    found = -_up(-x)
-    if found <= 0:
-        raise InvalidParameter("a parameter of this loss is too small for a float.")
-    return found
+    return _event(name, noise_multiplier=down(multiplier))

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from discreet.accounting import gaussian
+from discreet.accounting.interop.rounding import down, root, up
 from discreet.accounting.interop.total import times, total
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
+from discreet.privacy.event import GaussianEvent
 from discreet.privacy.exact import exact
+from discreet.privacy.sampling import PoissonEvent
 
 _MECHANISMS = ("rdp", "gdp", "prv")
 _KEYS = (
@@ -39,6 +43,30 @@ def from_opacus(history: object) -> PrivacyLoss:
     if not isinstance(entries, list | tuple):
         raise InvalidParameter(f"history must be a list, not {type(entries).__name__}.")
     return total(_steps(entry, f"history[{i}]") for i, entry in enumerate(entries))
+
+
+def to_opacus(loss: PrivacyLoss) -> list[tuple[float, float, int]]:
+    """A history that an Opacus accountant takes: `accountant.history = …`.
+
+    Numbers are rounded to the side of more loss; decimals come back as they were.
+
+    Raises:
+        InvalidParameter: a use that is not Gaussian noise, on a Poisson sample or on everything.
+
+    >>> to_opacus(from_opacus([(1.1, 0.004, 10_000)]))
+    [(1.1, 0.004, 10000)]
+    """
+    out = []
+    for event, n in loss.events:
+        inner, rate = (event.event, event.rate) if isinstance(event, PoissonEvent) else (event, Fraction(1))
+        if not isinstance(inner, GaussianEvent):
+            raise InvalidParameter(
+                f"an Opacus history has Gaussian noise only, and this loss has a {type(inner).__name__}.",
+                hint="write it as a dp_accounting event: to_dp_accounting_json(loss)",
+            )
+        if inner.mu_squared:
+            out.append((down(root(1 / inner.mu_squared)), min(up(rate), 1.0), n))
+    return out
 
 
 def _entries(history: object) -> object:
