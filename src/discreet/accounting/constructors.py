@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -20,7 +20,10 @@ from discreet.privacy.event import (
     LaplaceEvent,
     ZCDPEvent,
 )
-from discreet.privacy.exact import Real, count, exact, positive, probability
+from discreet.privacy.exact import Real, above, count, exact, positive, probability
+
+_LARGEST = Fraction(10) ** 100
+"""Of a parameter: its square, times any count of uses, is still a float."""
 
 if TYPE_CHECKING:
     from discreet.privacy.densities import Density
@@ -68,7 +71,7 @@ def laplace(scale: Real, sensitivity: Real = 1) -> PrivacyLoss:
     >>> laplace(scale=2)
     PrivacyLoss: ε = 0.5 (pure)
     """
-    return _one(LaplaceEvent(_at_least_zero("sensitivity", sensitivity) / positive("scale", scale)))
+    return _one(LaplaceEvent(_at_least_zero("sensitivity", sensitivity) / _positive("scale", scale)))
 
 
 def gaussian(noise_multiplier: Real) -> PrivacyLoss:
@@ -79,7 +82,7 @@ def gaussian(noise_multiplier: Real) -> PrivacyLoss:
     >>> gaussian(noise_multiplier=2)
     PrivacyLoss: μ = 0.5 (Gaussian)
     """
-    return _one(GaussianEvent(1 / positive("noise_multiplier", noise_multiplier) ** 2))
+    return _one(GaussianEvent(1 / _positive("noise_multiplier", noise_multiplier) ** 2))
 
 
 def discrete_laplace(scale: Real, shift: int = 1) -> PrivacyLoss:
@@ -88,7 +91,7 @@ def discrete_laplace(scale: Real, shift: int = 1) -> PrivacyLoss:
     >>> discrete_laplace(scale=4, shift=2).epsilon()
     0.5
     """
-    return _one(DiscreteLaplaceEvent(count("shift", shift, least=0), positive("scale", scale)))
+    return _one(DiscreteLaplaceEvent(count("shift", shift, least=0), _positive("scale", scale)))
 
 
 def discrete_gaussian(sigma: Real, shift: int = 1) -> PrivacyLoss:
@@ -97,14 +100,15 @@ def discrete_gaussian(sigma: Real, shift: int = 1) -> PrivacyLoss:
     >>> discrete_gaussian(sigma=10)
     PrivacyLoss: ρ = 0.005 (zCDP)
     """
-    return _one(DiscreteGaussianEvent(count("shift", shift, least=0), positive("sigma", sigma) ** 2))
+    return _one(DiscreteGaussianEvent(count("shift", shift, least=0), _positive("sigma", sigma) ** 2))
 
 
 def randomized_response(epsilon: Real, categories: int = 2) -> PrivacyLoss:
     """The loss of saying the truth with chance e^ε/(e^ε + k − 1), and each other category with 1/(e^ε + k − 1).
 
     Guarantee:
-        For one person's answer replaced by another.
+        For one person's answer replaced by any other; and for a person added or removed, where an absent person is
+        taken to answer one fixed category.
 
     >>> round((randomized_response(0.5, categories=4) * 20).epsilon(delta=1e-6), 2)
     8.07
@@ -132,7 +136,7 @@ def geometric(epsilon: Real, *, sensitivity: int = 1) -> PrivacyLoss:
     True
     """
     s = count("sensitivity", sensitivity)
-    return _one(DiscreteLaplaceEvent(s, s / positive("epsilon", epsilon)))
+    return _one(DiscreteLaplaceEvent(s, s / _positive("epsilon", epsilon)))
 
 
 def staircase(epsilon: Real, *, gamma: Real | None = None) -> PrivacyLoss:
@@ -148,9 +152,9 @@ def staircase(epsilon: Real, *, gamma: Real | None = None) -> PrivacyLoss:
     """
     from discreet.privacy.noise_events import StaircaseEvent
 
-    e = positive("epsilon", epsilon)
+    e = _positive("epsilon", epsilon)
     # The cost depends on γ: a sampler whose γ is another number than this float has to say so.
-    best = Fraction(1 / (1 + math.exp(min(float(e) / 2, 700.0))))
+    best = Fraction(1 / (1 + math.exp(min(above(e) / 2, 700.0))))
     return _one(StaircaseEvent(e, best if gamma is None else exact("gamma", gamma)))
 
 
@@ -175,7 +179,7 @@ def from_pmfs(p: Sequence[Real], q: Sequence[Real]) -> PrivacyLoss:
     >>> from_pmfs([0.75, 0.25], [0.25, 0.75])
     PrivacyLoss: ε = 1.09861 (pure)
     """
-    return _one(AtomsEvent(tuple(exact("p", x) for x in p), tuple(exact("q", x) for x in q)))
+    return _one(AtomsEvent(_numbers("p", p), _numbers("q", q)))
 
 
 def from_densities(
@@ -205,10 +209,7 @@ def renyi(orders: Sequence[Real], divergences: Sequence[Real]) -> PrivacyLoss:
     """
     from discreet.privacy.renyi_curve import RenyiEvent
 
-    event = RenyiEvent(
-        tuple(exact("orders", a) for a in orders), tuple(exact("divergences", d) for d in divergences)
-    )
-    return _one(event)
+    return _one(RenyiEvent(_numbers("orders", orders), _numbers("divergences", divergences)))
 
 
 def random_allocation(noise_multiplier: Real, steps: int) -> PrivacyLoss:
@@ -227,7 +228,7 @@ def random_allocation(noise_multiplier: Real, steps: int) -> PrivacyLoss:
     from discreet.privacy.allocation import AllocationEvent
 
     return _one(
-        AllocationEvent(1 / positive("noise_multiplier", noise_multiplier) ** 2, count("steps", steps))
+        AllocationEvent(1 / _positive("noise_multiplier", noise_multiplier) ** 2, count("steps", steps))
     )
 
 
@@ -235,8 +236,23 @@ def _one(event: Event) -> PrivacyLoss:
     return PrivacyLoss(Composed([event]), by_use=True)
 
 
+def _numbers(name: str, values: Sequence[Real]) -> tuple[Fraction, ...]:
+    if isinstance(values, str | bytes) or not isinstance(values, Iterable):
+        raise InvalidParameter(
+            f"{name} must be a list of numbers, not {type(values).__name__}.", hint=f"as in {name}=[0.5, 0.5]"
+        )
+    return tuple(exact(name, x) for x in values)
+
+
 def _at_least_zero(name: str, value: Real) -> Fraction:
     x = exact(name, value)
-    if x < 0:
-        raise InvalidParameter(f"{name} must be at least 0, not {value}.")
+    if not 0 <= x <= _LARGEST:
+        raise InvalidParameter(f"{name} must be at least 0 and at most 1e100, not {value}.")
+    return x
+
+
+def _positive(name: str, value: Real) -> Fraction:
+    x = positive(name, value)
+    if not 1 / _LARGEST <= x <= _LARGEST:
+        raise InvalidParameter(f"{name} must lie between 1e-100 and 1e100, not {value}.")
     return x

@@ -59,6 +59,8 @@ class PrivacyLoss:
     units: int = field(default=1, compare=False)
 
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
+        if not isinstance(other, PrivacyLoss):
+            return NotImplemented
         by_use, units = self.by_use and other.by_use, min(self.units, other.units)
         if isinstance(self.uses, Composed) and isinstance(other.uses, Composed):
             return PrivacyLoss(self.uses + other.uses, by_use, units)
@@ -188,7 +190,7 @@ class PrivacyLoss:
 
         if count("k", k) == 1:
             return self
-        if not self.by_use and any(len(c) > 1 and sums(c).mu_squared is None for c in self._choices):
+        if not self.by_use and any(_uses(c) > 1 and sums(c).mu_squared is None for c in self._choices):
             raise InvalidParameter(
                 "this loss may be of numbers that were released together, whose group privacy is not the sum "
                 "of theirs.",
@@ -204,8 +206,12 @@ class PrivacyLoss:
     @property
     def pure(self) -> Fraction | None:
         """The ε for which all of it is ε-DP, exactly; None when δ has to be above 0."""
-        known = self._sums
-        return None if any(s.failure for s in known) else _largest(s.pure for s in known)
+        return None if self.failure else self.pure_apart
+
+    @property
+    def pure_apart(self) -> Fraction | None:
+        """The ε for which all of it is ε-DP apart from `failure`; None when no ε does."""
+        return _largest(s.pure for s in self._sums)
 
     @property
     def rho(self) -> Fraction | None:
@@ -298,14 +304,15 @@ class PrivacyLoss:
         """
         d = probability("delta", delta)
         answer, (lower, upper) = self.answer(d), self.bounds(d)
+        at_least = f"the truth is at least {lower:.10g}" if lower else "no lower bound is known"
         neighbours = "those that the uses were derived for" if self.relation is None else self.relation.value
         return "\n".join(
             (
                 f"{self!r}",
-                f"Answer. ε ≤ {upper:.10g} at δ = {decimal(d)}; the truth is at least {lower:.10g}.",
-                f"Engine. {answer.engine.name[0].upper()}{answer.engine.name[1:]}.",
-                f"Theorem. {answer.engine.theorem}.",
-                f"Neighbours. {neighbours[0].upper()}{neighbours[1:]}.",
+                f"Answer: ε ≤ {upper:.10g} at δ = {decimal(d)}; {at_least}.",
+                f"Engine: {answer.engine.name}.",
+                f"Theorem: {answer.engine.theorem}.",
+                f"Neighbours: {neighbours}.",
             )
         )
 
@@ -337,6 +344,12 @@ class PrivacyLoss:
         """The most by which an attacker's true positives can exceed the false: δ at ε = 0, rounded up."""
         return self.delta(0)
 
+    def success(self, prior: Real = Fraction(1, 2)) -> float:
+        """The chance with which an attacker can say rightly whether a unit is in the data, held for `prior` before."""
+        from discreet.accounting.questions import success
+
+        return self._greatest(lambda loss: success(loss, prior))
+
     @overload
     def tradeoff(self, alpha: Real) -> float: ...
     @overload
@@ -357,14 +370,17 @@ class PrivacyLoss:
     def _in_words(self) -> str:
         apart = f", δ = {decimal(self.failure)}" if self.failure else ""
         several = f"the largest of {len(self._choices)}: " if len(self._choices) > 1 else ""
-        simple = _largest(s.pure for s in self._sums)
+        simple, whom = (
+            self.pure_apart,
+            "" if self.relation is None else f", for {self.relation.value} neighbours",
+        )
         if simple is not None:
-            return f"{several}ε = {decimal(simple)}{apart or ' (pure)'}"
+            return f"{several}ε = {decimal(simple)}{apart or ' (pure)'}{whom}"
         if self.mu_squared is not None:
             return f"{several}μ = {float(self.mu_squared) ** 0.5:.6g} (Gaussian)"
-        uses = max(len(choice) for choice in self._choices)
+        uses = max(_uses(choice) for choice in self._choices)
         if self.relation is not None:
-            return f"{several}{uses} use{'s' * (uses != 1)}, for {self.relation.value} neighbours{apart}"
+            return f"{several}{uses} use{'s' * (uses != 1)}{whom}{apart}"
         if self.rho is not None:
             return f"{several}ρ = {decimal(self.rho)} (zCDP{', apart from' + apart[1:] if apart else ''})"
         return f"{several}{uses} use{'s' * (uses != 1)}{apart}"
@@ -403,10 +419,10 @@ class PrivacyLoss:
         mu_squared = self.mu_squared
         if mu_squared is not None and self.relation is None:
             return GaussianEvent(mu_squared)  # several Gaussian uses are one
-        if len(events) == 1:
+        if _uses(events) == 1:
             return events.parts[0][0]
         raise InvalidParameter(
-            f"this loss has {len(events)} uses, and a sample is taken for one.",
+            f"this loss has {_uses(events)} uses, and a sample is taken for one.",
             hint=f"sample each use and then compose: {hint}",
         )
 
@@ -416,10 +432,12 @@ class PrivacyLoss:
                 f"this loss has no ε at delta={decimal(delta)}: {decimal(self.failure)} of δ is spent apart.",
                 hint=f"ask at a delta above {decimal(self.failure)}",
             )
-        return InvalidParameter(
-            f"this loss has no pure ε, and none at delta={decimal(delta)}.",
-            hint="Gaussian noise and zCDP need a delta above what is spent apart: ask epsilon(delta=1e-6)",
-        )
+        if not delta:
+            words = "this loss has no pure ε: it needs a delta above 0."
+        else:
+            apart = f" more than the {decimal(self.failure)} that is spent apart" if self.failure else ""
+            words = f"this loss has no pure ε, and none at delta={decimal(delta)}: it needs at least 1e-280{apart}."
+        return InvalidParameter(words, hint="ask at a larger delta, such as epsilon(delta=1e-6)")
 
 
 def parallel(*losses: PrivacyLoss) -> PrivacyLoss:
@@ -434,12 +452,23 @@ def parallel(*losses: PrivacyLoss) -> PrivacyLoss:
 
     References: McSherry 2009, Theorem 4, https://doi.org/10.1145/1559845.1559850; proof: docs/proofs/parallel.md
     """
+    for loss in losses:
+        if not isinstance(loss, PrivacyLoss):
+            raise InvalidParameter(
+                f"losses must be losses, one for each part of the data, not {type(loss).__name__}.",
+                hint="as in parallel(laplace(2), gaussian(4))",
+            )
     by_use, units = all(loss.by_use for loss in losses), min((loss.units for loss in losses), default=1)
     return PrivacyLoss(Alternatives.parallel(_alternatives(loss) for loss in losses), by_use, units)
 
 
 def _alternatives(loss: PrivacyLoss) -> Alternatives:
     return Alternatives([loss.uses]) if isinstance(loss.uses, Composed) else loss.uses
+
+
+def _uses(events: Composed) -> int:
+    """How many there are, which may be more than `len` can say."""
+    return sum(n for _, n in events.parts)
 
 
 def _largest(values: Iterable[Fraction | None]) -> Fraction | None:

@@ -157,9 +157,4 @@ def _farthest(loss: PrivacyLoss, small: Fraction) -> float:
 
 def _sum_of_pure(loss: PrivacyLoss) -> float:
     """The sum of the events' ε, whatever is spent apart; infinite when an event is not pure."""
-    total = Fraction(0)
-    for event, n in loss.events:
-        if event.pure is None:
-            return math.inf
-        total += event.pure * n
-    return above(total)
+    return math.inf if loss.pure_apart is None else above(loss.pure_apart)

@@ -80,6 +80,12 @@ def command(
             "account needs either --noise-multiplier or --epsilon, or a --history.",
             hint="--noise-multiplier 1 asks what a run cost, --epsilon 3 how much noise it needs",
         )
+    given = click.get_current_context().get_parameter_source
+    ignored = ("sample_rate", "steps") if history is not None else ("relation",)
+    for name in ignored:
+        if given(name) is click.core.ParameterSource.COMMANDLINE:
+            beside = "has no meaning beside" if history is not None else "has a meaning only beside"
+            raise InvalidParameter(f"--{name.replace('_', '-')} {beside} --history.")
     if plot is not None:
         from discreet import plots
 

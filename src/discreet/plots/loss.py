@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 
 from discreet.accounting import PrivacyLoss
-from discreet.accounting.tradeoff import tradeoff as errors
 from discreet.errors import InvalidParameter
 from discreet.plots.files import blank
 from discreet.privacy.exact import Real, probability
@@ -77,9 +76,13 @@ def tradeoff(loss: Losses) -> Figure:
 
 
 def _losses(loss: Losses) -> dict[str, PrivacyLoss]:
-    losses = {"": loss} if isinstance(loss, PrivacyLoss) else dict(loss)
-    if not losses:
-        raise InvalidParameter("a plot needs at least one loss.", hint="plots.privacy({'plan A': loss})")
+    given: object = {"": loss} if isinstance(loss, PrivacyLoss) else loss
+    losses = dict(given) if isinstance(given, Mapping) else {}
+    if not losses or not all(isinstance(x, PrivacyLoss) for x in losses.values()):
+        raise InvalidParameter(
+            "a plot needs at least one loss, or several by their labels.",
+            hint="plots.privacy({'plan A': loss})",
+        )
     return losses
 
 
@@ -127,7 +130,7 @@ def _mark(axes: Axes, losses: Mapping[str, PrivacyLoss], at: Fraction, wide: flo
     for i, epsilon in found:
         axes.plot([epsilon], [y], "o", color=_colour(i), markersize=6, zorder=4)
     if len(losses) > 1 or not found:
-        _say(axes, f"δ = {decimal(at)}", 0.0, y, (5, 4))
+        _say(axes, f"δ = {decimal(at)}", wide, y, (-5, 4), "right")
         return
     epsilon = found[0][1]
     # Right of the point and above, or left of it and below: the curve is in neither place.
@@ -163,7 +166,7 @@ def _draw_errors(axes: Axes, losses: Mapping[str, PrivacyLoss]) -> None:
         color=_GREY,
     )
     for i, (label, loss) in enumerate(losses.items()):
-        _line(axes, _LEVELS, errors(loss, _LEVELS), i, label)
+        _line(axes, _LEVELS, loss.tradeoff(_LEVELS), i, label)
     axes.set_xlim(0, 1)
     axes.set_ylim(0, 1)
     axes.set_aspect("equal")
@@ -183,8 +186,7 @@ def _has_epsilon(loss: PrivacyLoss, at: Fraction) -> bool:
 
 def _pure(loss: PrivacyLoss) -> float:
     """The sum of the events' ε, whatever is spent apart; infinite when an event is not pure."""
-    parts = [None if event.pure is None else float(event.pure) * n for event, n in loss.events]
-    return math.inf if None in parts else math.fsum(p for p in parts if p is not None)
+    return math.inf if loss.pure_apart is None else float(loss.pure_apart)
 
 
 def _line(axes: Axes, x: Curve, y: Curve, i: int, label: str) -> None:
