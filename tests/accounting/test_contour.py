@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 
 from discreet import accounting
+from discreet.accounting import lattice
 from discreet.accounting.contour import delta_bounds, epsilon_bounds
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import GaussianEvent
@@ -117,7 +118,7 @@ def test_moment_generating_functions_are_those_of_the_loss(law: Any, losses: Any
 def test_the_curve_of_one_sample_is_its_definition(rate: float, removes: bool) -> None:
     import mpmath as mp
 
-    pair = PoissonPair(GaussianEvent(F(1)).pair(), rate, removes)
+    pair = PoissonPair(GaussianEvent(F(1)).pair(), F(rate), removes)
     top = -math.log1p(-rate)
     for epsilon in (-0.5, -rate / 2, 0.0, top / 2, 0.9 * top, 2 * top, 1.0):
 
@@ -131,10 +132,55 @@ def test_the_curve_of_one_sample_is_its_definition(rate: float, removes: bool) -
         kink = math.log(level) + 0.5 if level > 0 else -40.0
         ends = (max(kink, -40.0), 40.0) if removes else (-40.0, min(kink, 40.0))
         with mp.workdps(30):
-            truth = mp.quad(excess, mp.linspace(*ends, 81)) if ends[0] < ends[1] else mp.mpf(0)
+            truth = mp.quad(excess, mp.linspace(*ends, 33)) if ends[0] < ends[1] else mp.mpf(0)
         got = float(pair.upper(np.array([epsilon]))[0])
         assert got >= float(truth) * (1 - 1e-12) - 1e-25
         assert got <= float(truth) * (1 + 1e-6) + 1e-14
+
+
+HARD = [
+    (3, "1e-3", 10, 1e-6),
+    (2, "1e-3", 100, 1e-6),
+    (1, "1e-4", 100, 1e-6),
+    (1, "1e-5", 1000, 1e-7),
+    (10, "1e-5", 10, 1e-7),
+]
+
+
+@pytest.mark.parametrize(("sigma", "rate", "steps", "delta"), HARD)
+def test_few_samples_are_bounded_closely_and_as_the_grid_bounds_them(
+    sigma: int, rate: str, steps: int, delta: float
+) -> None:
+    pair = PoissonEvent(GaussianEvent(F(1, sigma**2)), F(float(rate))).pair()
+    grid = lattice.epsilon_bounds([(pair, steps)], delta)
+    found = epsilon_bounds(SampledGaussianLaw(float(sigma), float(rate), steps, True), delta)
+    assert grid is not None
+    assert found is not None
+    assert grid.lower <= found.upper
+    assert found.lower <= grid.upper
+    assert found.upper - found.lower <= 1e-6 * found.upper + 1e-9
+    other = epsilon_bounds(SampledGaussianLaw(float(sigma), float(rate) * 1.01, steps, True), delta)
+    assert other is not None
+    assert other.lower > grid.upper  # a rate that is 1 % off is told apart
+
+
+def test_a_rate_next_to_one_meets_the_truth() -> None:
+    # By tests/accounting/truth.py, at 256 bits.
+    law = SampledGaussianLaw(0.3959674677904514, 0.9998976626134284, 29, False)
+    found = epsilon_bounds(law, 3.4711490120443456e-07)
+    assert found is not None
+    assert found.lower <= 154.5340963377331373 <= found.upper <= 154.53409634
+
+
+@pytest.mark.parametrize("sigma", [1e-3, 10.0, 1e4])
+@pytest.mark.parametrize("rate", [2.0**-1074, 1e-9, 1 - 2.0**-53])
+def test_extreme_parameters_are_answered_or_refused(sigma: float, rate: float) -> None:
+    for delta, steps in ((1e-280, 10**9), (0.999, 3), (1e-20, 1)):
+        for removes in (True, False):
+            found = epsilon_bounds(SampledGaussianLaw(sigma, rate, steps, removes), delta)
+            assert found is None or 0 <= found.lower <= found.upper < math.inf
+            at = delta_bounds(SampledGaussianLaw(sigma, rate, steps, removes), 0.1)
+            assert 0 <= at.lower <= at.upper <= 1
 
 
 def test_sampling_everything_changes_nothing_and_nothing_costs_nothing() -> None:

@@ -177,7 +177,7 @@ def test_samples_of_pure_uses(removes: bool) -> None:
     with mpmath.workdps(DIGITS):
         mixed = [((1 - real(q)) * b + real(q) * a, b) for a, b in response(F(1, 2), F(0)) if a]
         outcomes_of = mixed if removes else [(b, a) for a, b in mixed]
-    parts = [(law(PoissonPair(ApproximatePair(0.5, 0.0), float(q), removes)), n)]
+    parts = [(law(PoissonPair(ApproximatePair(0.5, 0.0), q, removes)), n)]
     for x in (-0.2, 0.0, 0.11, 0.3):
         bounds = delta_bounds(parts, x)
         true = tallied_curve([(outcomes_of, n)], x)

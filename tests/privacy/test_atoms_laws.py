@@ -120,7 +120,7 @@ def test_losses_are_rounded_up_and_masses_are_kept_to_a_few_units(
 def test_a_sample_mixes_the_masses(
     pair: FinitePair, outcomes: Callable[[], Law], removes: bool, rate: F
 ) -> None:
-    law = PoissonPair(pair, float(rate), removes).law()
+    law = PoissonPair(pair, rate, removes).law()
     if pair.epsilon_max == np.inf or (isinstance(pair, DiscreteLaplacePair) and pair.shift == 300):
         return  # of the tails of the discrete Gaussian only those below FLOOR differ: see the curve below
     assert law is not None
@@ -145,7 +145,7 @@ def true_curve(outcomes: Law, epsilon: float) -> F:
 def test_the_curve_of_the_law_is_the_curve_of_the_outcomes(
     pair: FinitePair, outcomes: Callable[[], Law], sampling: bool | None
 ) -> None:
-    whole = pair if sampling is None else PoissonPair(pair, 0.25, sampling)
+    whole = pair if sampling is None else PoissonPair(pair, F(1, 4), sampling)
     law = whole.law()
     if law is None:
         assert pair.law() is not None
@@ -167,10 +167,10 @@ def test_the_chance_of_an_infinite_loss_is_kept_where_the_masses_cannot_say_it()
     assert law is not None
     assert law.leak == 1e-40
     assert law.mass.sum() == 1
-    both = PoissonPair(ApproximatePair(0.1, 1e-40), 0.5, True).law()
+    both = PoissonPair(ApproximatePair(0.1, 1e-40), F(1, 2), True).law()
     assert both is not None
     assert both.leak == pytest.approx(5e-41, rel=1e-14)
-    back = PoissonPair(ApproximatePair(0.1, 1e-40), 0.5, False).law()
+    back = PoissonPair(ApproximatePair(0.1, 1e-40), F(1, 2), False).law()
     assert back is not None
     assert back.leak == 0
 
@@ -186,9 +186,9 @@ def test_the_chance_of_an_infinite_loss_is_kept_where_the_masses_cannot_say_it()
         DiscreteGaussianPair(1, F(1, 10**400)),
         ApproximatePair(900.0, 0.0),
         ApproximatePair(0.1, 1.0),
-        PoissonPair(GaussianPair(F(1)), 0.5, True),
-        PoissonPair(ApproximatePair(300.0, 0.0), 0.5, True),
-        PoissonPair(ApproximatePair(0.1, 0.0), 1.0, True),
+        PoissonPair(GaussianPair(F(1)), F(1, 2), True),
+        PoissonPair(ApproximatePair(300.0, 0.0), F(1, 2), True),
+        PoissonPair(ApproximatePair(0.1, 0.0), F(1), True),
     ],
 )
 def test_there_is_no_list_where_there_are_too_many_losses_or_no_floats(pair: Pair) -> None:

@@ -54,7 +54,7 @@ def epsilons(events: Composed, delta: Fraction) -> Iterator[tuple[Fraction, Engi
         yield renyi_epsilon(alpha, divergence, left), RENYI
     mu_squared = _known_mu_squared(events, known)
     if mu_squared is not None:
-        yield Fraction(gdp_epsilon(mu_squared, left)), GDP
+        yield from _finite(gdp_epsilon(mu_squared, left), GDP)
     pure, rest = _split(events)
     if pure and rest is not None:
         yield from ((pure + epsilon, engine) for epsilon, engine in _converted(rest, left))
@@ -82,9 +82,15 @@ def deltas(events: Composed, epsilon: Fraction) -> Iterator[tuple[float, Engine]
 
 def _converted(known: Sums, delta: Fraction) -> Iterator[tuple[Fraction, Engine]]:
     if known.mu_squared is not None:
-        yield Fraction(gdp_epsilon(known.mu_squared, delta)), GAUSSIAN
+        yield from _finite(gdp_epsilon(known.mu_squared, delta), GAUSSIAN)
     elif known.rho is not None:
-        yield Fraction(zcdp_epsilon(known.rho, delta)), ZCDP
+        yield from _finite(zcdp_epsilon(known.rho, delta), ZCDP)
+
+
+def _finite(epsilon: float, engine: Engine) -> Iterator[tuple[Fraction, Engine]]:
+    """What left the range of floats says nothing."""
+    if math.isfinite(epsilon):
+        yield Fraction(epsilon), engine
 
 
 def _lost(known: Sums, failure: Fraction, epsilon: Fraction) -> Iterator[tuple[float, Engine]]:
@@ -96,7 +102,8 @@ def _lost(known: Sums, failure: Fraction, epsilon: Fraction) -> Iterator[tuple[f
 
 def _known_mu_squared(events: Composed, known: Sums) -> Fraction | None:
     """A μ² of uses that are not all Gaussian; worth nothing for a single one, whose curve is known."""
-    if known.mu_squared is not None or known.failure or len(events) == 1 or len(events.parts) > _FEW:
+    single = sum(n for _, n in events.parts) == 1  # `len(events)` is no more than a machine's integer
+    if known.mu_squared is not None or known.failure or single or len(events.parts) > _FEW:
         return None
     return known_mu_squared(events)
 

@@ -23,7 +23,7 @@ from discreet.privacy.event import (
 from discreet.privacy.exact import Real, above, count, exact, positive, probability
 
 _LARGEST = Fraction(10) ** 100
-"""Of a parameter: its square, times any count of uses, is still a float."""
+"""Of an integer, or of one of a list: its square, times any count of uses, is still a float."""
 
 if TYPE_CHECKING:
     from discreet.privacy.densities import Density
@@ -71,7 +71,7 @@ def laplace(scale: Real, sensitivity: Real = 1) -> PrivacyLoss:
     >>> laplace(scale=2)
     PrivacyLoss: ε = 0.5 (pure)
     """
-    return _one(LaplaceEvent(_at_least_zero("sensitivity", sensitivity) / _positive("scale", scale)))
+    return _one(LaplaceEvent(_at_least_zero("sensitivity", sensitivity) / positive("scale", scale)))
 
 
 def gaussian(noise_multiplier: Real) -> PrivacyLoss:
@@ -82,7 +82,7 @@ def gaussian(noise_multiplier: Real) -> PrivacyLoss:
     >>> gaussian(noise_multiplier=2)
     PrivacyLoss: μ = 0.5 (Gaussian)
     """
-    return _one(GaussianEvent(1 / _positive("noise_multiplier", noise_multiplier) ** 2))
+    return _one(GaussianEvent(1 / positive("noise_multiplier", noise_multiplier) ** 2))
 
 
 def discrete_laplace(scale: Real, shift: int = 1) -> PrivacyLoss:
@@ -91,7 +91,7 @@ def discrete_laplace(scale: Real, shift: int = 1) -> PrivacyLoss:
     >>> discrete_laplace(scale=4, shift=2).epsilon()
     0.5
     """
-    return _one(DiscreteLaplaceEvent(count("shift", shift, least=0), _positive("scale", scale)))
+    return _one(DiscreteLaplaceEvent(_shift("shift", shift), positive("scale", scale)))
 
 
 def discrete_gaussian(sigma: Real, shift: int = 1) -> PrivacyLoss:
@@ -100,7 +100,7 @@ def discrete_gaussian(sigma: Real, shift: int = 1) -> PrivacyLoss:
     >>> discrete_gaussian(sigma=10)
     PrivacyLoss: ρ = 0.005 (zCDP)
     """
-    return _one(DiscreteGaussianEvent(count("shift", shift, least=0), _positive("sigma", sigma) ** 2))
+    return _one(DiscreteGaussianEvent(_shift("shift", shift), positive("sigma", sigma) ** 2))
 
 
 def randomized_response(epsilon: Real, categories: int = 2) -> PrivacyLoss:
@@ -135,8 +135,8 @@ def geometric(epsilon: Real, *, sensitivity: int = 1) -> PrivacyLoss:
     >>> geometric(0.5) == discrete_laplace(scale=2)
     True
     """
-    s = count("sensitivity", sensitivity)
-    return _one(DiscreteLaplaceEvent(s, s / _positive("epsilon", epsilon)))
+    s = _shift("sensitivity", sensitivity, least=1)
+    return _one(DiscreteLaplaceEvent(s, s / positive("epsilon", epsilon)))
 
 
 def staircase(epsilon: Real, *, gamma: Real | None = None) -> PrivacyLoss:
@@ -152,7 +152,7 @@ def staircase(epsilon: Real, *, gamma: Real | None = None) -> PrivacyLoss:
     """
     from discreet.privacy.noise_events import StaircaseEvent
 
-    e = _positive("epsilon", epsilon)
+    e = positive("epsilon", epsilon)
     # The cost depends on γ: a sampler whose γ is another number than this float has to say so.
     best = Fraction(1 / (1 + math.exp(min(above(e) / 2, 700.0))))
     return _one(StaircaseEvent(e, best if gamma is None else exact("gamma", gamma)))
@@ -228,7 +228,7 @@ def random_allocation(noise_multiplier: Real, steps: int) -> PrivacyLoss:
     from discreet.privacy.allocation import AllocationEvent
 
     return _one(
-        AllocationEvent(1 / _positive("noise_multiplier", noise_multiplier) ** 2, count("steps", steps))
+        AllocationEvent(1 / positive("noise_multiplier", noise_multiplier) ** 2, count("steps", steps))
     )
 
 
@@ -241,18 +241,21 @@ def _numbers(name: str, values: Sequence[Real]) -> tuple[Fraction, ...]:
         raise InvalidParameter(
             f"{name} must be a list of numbers, not {type(values).__name__}.", hint=f"as in {name}=[0.5, 0.5]"
         )
-    return tuple(exact(name, x) for x in values)
+    known = tuple(exact(name, x) for x in values)
+    if any(abs(x) > _LARGEST for x in known):
+        raise InvalidParameter(f"{name} must be at most 1e100, each of them.")
+    return known
+
+
+def _shift(name: str, value: int, least: int = 0) -> int:
+    n = count(name, value, least=least)
+    if n > _LARGEST:
+        raise InvalidParameter(f"{name} must be at most 1e100, not {n}.")
+    return n
 
 
 def _at_least_zero(name: str, value: Real) -> Fraction:
     x = exact(name, value)
-    if not 0 <= x <= _LARGEST:
-        raise InvalidParameter(f"{name} must be at least 0 and at most 1e100, not {value}.")
-    return x
-
-
-def _positive(name: str, value: Real) -> Fraction:
-    x = positive(name, value)
-    if not 1 / _LARGEST <= x <= _LARGEST:
-        raise InvalidParameter(f"{name} must lie between 1e-100 and 1e100, not {value}.")
+    if x < 0:
+        raise InvalidParameter(f"{name} must be at least 0, not {value}.")
     return x

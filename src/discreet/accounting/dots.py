@@ -28,6 +28,8 @@ SPLIT = math.sqrt(2 * math.pi) / 4 * (1 + 2.0**-50)
 _UNIT = 2.0**-52  # twice the rounding unit
 _EXACT = 1e-7  # a pair that is this close to its grid law, relatively, has its losses on the grid
 _PASSES = 16
+_SAMPLE = 65  # cells that show whether to look at all of them
+_BLOCK = 1 << 16
 _BIG = 2.0**200  # differences of the smallest δ are floats when they are so many times larger
 
 
@@ -171,24 +173,38 @@ def _on_the_grid(pair: Pair, x: Curve, dots: Curve, step: float, nudge: float) -
     δ is convex in e^ε: to the left of a cell's middle it is above the secant to the right, and conversely. Both
     secants and the dots-curve are straight on half a cell, so comparing at the ends of the halves is enough.
     """
+    some = np.unique(np.linspace(0, x.size - 2, _SAMPLE).astype(np.intp))
+    if _secants(pair, x[some], dots[some], dots[some + 1], step, nudge)[0] > 1 + _EXACT:
+        return math.inf  # a few cells say so already
+    most, first = 1.0, math.inf
+    for i in range(0, x.size - 1, _BLOCK):
+        end = min(i + _BLOCK, x.size - 1)
+        ratio, secant = _secants(pair, x[i:end], dots[i:end], dots[i + 1 : end + 1], step, nudge)
+        most, first = max(most, ratio), secant if i == 0 else first
+    # Below the first dot the curve is above 1 − e^ε, and above the first secant, which ends at e^ε = 0.
+    plain = float(dots[0]) / -math.expm1(float(x[0]) - nudge * 7 / 8)
+    most = max(most, min(plain, first))
+    return (most - 1) * (1 + 2.0**-20) + 2.0**-46
+
+
+def _secants(
+    pair: Pair, x: Curve, left_dots: Curve, right_dots: Curve, step: float, nudge: float
+) -> tuple[float, float]:
+    """The largest ratio of the dots-curve to the secants in the cells from x, and 1 over the first at e^ε = 0."""
     shift = nudge * 7 / 8  # the rounding of the grid is below an eighth
-    quarter, middle, three = (x[:-1] + step * part for part in (0.25, 0.5, 0.75))
-    first, low, last = (pair.delta(z) for z in (quarter, middle, three))
+    first, low, last = (pair.delta(x + step * part) for part in (0.25, 0.5, 0.75))
     low = low * (1 - ACCURACY)
     a, b = -math.expm1(-step / 4), math.expm1(step / 4)  # the distances to the quarters, over e^middle
     far, near = -math.expm1(-step / 2 - shift), math.expm1(step / 2 - shift)
     left = low + far / b * (low - last * (1 + ACCURACY))
     right = low - near / a * (first * (1 + ACCURACY) - low)
     part = math.expm1(step / 2 + shift) / math.expm1(step)  # where the middle is on the chord of the dots
-    between = dots[:-1] + part * (dots[1:] - dots[:-1])
+    between = left_dots + part * (right_dots - left_dots)
     lines = np.concatenate([left, low, right])
-    curve = np.concatenate([dots[:-1], between, dots[1:]])
+    curve = np.concatenate([left_dots, between, right_dots])
     if np.any(lines < 0):
-        return math.inf
+        return math.inf, math.inf
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(curve > 0, curve / lines, 1.0)
-    # Below the first dot the curve is above 1 − e^ε, and above the first secant, which ends at e^ε = 0.
-    plain = float(dots[0]) / -math.expm1(float(x[0]) - shift)
-    secant = 1 / max(float(low[0] + (low[0] - last[0] * (1 + ACCURACY)) / b), 1e-300)
-    most = max(float(np.max(ratio)), min(plain, secant), 1.0)
-    return (most - 1) * (1 + 2.0**-20) + 2.0**-46
+    at_zero = float(low[0] + (low[0] - last[0] * (1 + ACCURACY)) / b)
+    return float(np.max(ratio)), 1 / max(at_zero, 1e-300)

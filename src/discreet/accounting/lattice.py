@@ -29,10 +29,14 @@ from discreet.privacy.pair import ACCURACY, FLOOR, Pair
 
 Parts: TypeAlias = Sequence[tuple[Pair, int]]
 
-MOST_POINTS = 1 << 20
-"""The longest transform; with many different pairs a shorter one, so that all together cost about the same."""
+MOST_POINTS = 1 << 19
+"""The longest transform but for the hardest compositions; with many pairs, or slow curves, a shorter one."""
 
 _GAP = 1e-7  # of ε: what the grid may cost, if the points suffice
+_COARSEST = 0.25  # of all steps: where ε is so large that its share would be longer
+_LARGEST = 1e6  # the largest sum of losses: beyond it the points of a grid have too few digits
+_PATIENCE = 6  # times as much for slow curves
+_HARD = 3.2  # a composition whose step would be so many times too long takes twice the points
 _SHARE = 1e-11  # of δ: what the window and the ends of the grids may each cost
 _COARSE = 1200  # points of the laws on which the tilt and the window are found
 _LATTICE = 1 << 14  # the most steps of one pair's grid for trying the step that divides all losses
@@ -88,6 +92,8 @@ def delta_bounds(parts: Parts, epsilon: float) -> Bounds:
         value = float(parts[0][0].delta(at)[0])
         upper = float(parts[0][0].upper(at)[0])
         return Bounds(max(value * (1 - 2 * ACCURACY) - FLOOR, 0.0), upper)
+    if epsilon > FARTHEST:
+        return Bounds(0.0, delta_bounds(parts, FARTHEST / 2).upper)  # a smaller ε has the larger δ
     share, plan = math.log(_SHARE), None
     for _ in range(3):  # how far the grids must go follows from δ, which is found on the way
         plan = _plan(parts, share, lambda k: lambda c: k(c) + log_kernel(c) - c * epsilon, epsilon)
@@ -141,7 +147,8 @@ class _Plan:
 
 
 def _sums(plan: _Plan, epsilon: float, size: float) -> Sums | None:
-    most = max(min(MOST_POINTS, (MOST_POINTS << 2) // (len(plan.parts) + 3)), 1 << 14)
+    work = sum(pair.work for pair, _ in plan.parts)
+    most = max(min(MOST_POINTS, int(4 * MOST_POINTS / (work + 3))), 1 << 14)
     common = _common_step(plan)
     if common is not None and max(high - low for low, high in plan.ends) < common * _LATTICE:
         # Where all losses are multiples of one step nothing is split. A tilt that leaves one step alone is enough.
@@ -154,7 +161,10 @@ def _sums(plan: _Plan, epsilon: float, size: float) -> Sums | None:
     if window is None:
         return None
     # Splitting costs about SPLIT²/2·1.5 + 1/12 of a squared step in (c + 1)ε for every use.
-    step = math.sqrt(_GAP * size / (0.7 * sum(n for _, n in plan.parts) * (plan.c + 1)))
+    gap = _GAP * min(work, _PATIENCE)
+    step = min(math.sqrt(gap * size / (0.7 * sum(n for _, n in plan.parts) * (plan.c + 1))), _COARSEST)
+    if window.length > _HARD * step * most:
+        most *= 2
     step = max(step, window.length / (0.98 * most - 8))
     if common is not None and common > step:
         step = common / math.floor(common / step)
@@ -163,7 +173,7 @@ def _sums(plan: _Plan, epsilon: float, size: float) -> Sums | None:
 
 def _window(plan: _Plan, epsilon: float) -> Window | None:
     (up, top), (down, bottom) = plan.above(), plan.below()
-    if not (math.isfinite(top) and math.isfinite(bottom)) or top - min(bottom, epsilon) > FARTHEST:
+    if not max(abs(top), abs(bottom), epsilon) <= _LARGEST or top - min(bottom, epsilon) > FARTHEST:
         return None
     margin = 0.05 * (top - bottom) + 1e-9
     top, bottom = max(top, epsilon) + margin, min(bottom, epsilon) - margin
@@ -202,7 +212,7 @@ def _plan(
         return None
     # The largest loss of all may be reached with more than δ: then c grows without end, to no avail.
     largest = math.fsum(n * high for (_, n), (_, high) in zip(parts, ends, strict=True))
-    steepest = _STEEPEST / min(max(value if epsilon is None else epsilon, largest / 100), largest)
+    steepest = _STEEPEST / max(min(max(value if epsilon is None else epsilon, largest / 100), largest), 1e-9)
     return _Plan(parts, ends, laws, min(c, steepest), min(value, largest), draft.tail)
 
 

@@ -57,14 +57,14 @@ class Line:
         """What the curve with two of the added Gaussian uses is at most."""
         more = self.mu**2 / 2 * self.z * (self.z + 1)
         total = float((self.term * np.exp(more) * self._turns(epsilon)).real.sum())
-        grown = math.exp(self.mu**2 / 2 * self.c * (self.c + 1))
+        grown = _exp(self.mu**2 / 2 * self.c * (self.c + 1))
         return self._scale(epsilon) * total + grown * self._error(epsilon)
 
     def _turns(self, epsilon: float) -> Complex:
         return np.asarray(np.exp(-1j * epsilon * self.z.imag))
 
     def _scale(self, epsilon: float) -> float:
-        return self.step / math.pi * math.exp(self.log_scale - self.c * epsilon)
+        return self.step / math.pi * _exp(self.log_scale - self.c * epsilon)
 
     def _error(self, epsilon: float) -> float:
         size = np.abs(self.term)
@@ -72,7 +72,7 @@ class Line:
         turns = self.z.size + 8 + abs(self.log_scale) + abs(self.c * epsilon)
         rounding = 2.0**-50 * (whole * turns + float(size @ self.z.imag) * abs(epsilon))
         error = float(size @ np.expm1(np.minimum(self.error, 500.0))) + rounding
-        return self._scale(epsilon) * error * 1.01 + math.exp(min(self.tail - self.c * epsilon, 700.0))
+        return self._scale(epsilon) * error * 1.01 + _exp(self.tail - self.c * epsilon)
 
     def _aliases(self, epsilon: float) -> float:
         """A bound on the sum of e^(cjp) δ(ε + jp) over j ≠ 0."""
@@ -83,7 +83,7 @@ class Line:
                 ratio = -abs(self.c - t) * period
                 if ratio < -1:
                     best = min(best, log_all - t * epsilon + ratio - math.log(-math.expm1(ratio)))
-            total += math.exp(min(best, 700.0))
+            total += _exp(best)
         return total
 
 
@@ -102,24 +102,24 @@ class Mirrored:
     def value(self, epsilon: float) -> tuple[float, float]:
         value, error = self.line.value(-epsilon)
         constant, rounding = self._constant(epsilon)
-        grown = math.exp(epsilon)
+        grown = _exp(epsilon)
         return constant + grown * value, grown * error + rounding + _HALF * grown * abs(value)
 
     def slope(self, epsilon: float) -> float:
-        return math.exp(epsilon) * (self.line.value(-epsilon)[0] - self.line.slope(-epsilon) - self.q)
+        return _exp(epsilon) * (self.line.value(-epsilon)[0] - self.line.slope(-epsilon) - self.q)
 
     def lower(self, epsilon: float) -> float:
         constant, rounding = self._constant(epsilon)
-        below = math.exp(epsilon) * self.line.lower(-epsilon)
+        below = _exp(epsilon) * self.line.lower(-epsilon)
         return constant + below - rounding - _HALF * abs(below)
 
     def twice(self, epsilon: float) -> float:
         constant, rounding = self._constant(epsilon)
-        above = math.exp(epsilon) * self.line.twice(-epsilon)
+        above = _exp(epsilon) * self.line.twice(-epsilon)
         return constant + above + rounding + _HALF * abs(above)
 
     def _constant(self, epsilon: float) -> tuple[float, float]:
-        grown = self.q * math.expm1(epsilon)
+        grown = self.q * math.expm1(min(epsilon, 709.0))
         return (self.p - self.q) - grown, (self.off + _HALF) * (self.p + self.q + grown) - _HALF * (
             self.p + self.q if not self.off else 0.0
         )
@@ -202,3 +202,7 @@ def _height(law: Law, c: float, log_excess: float, step: float, most_nodes: int)
         else:
             last = middle
     return y
+
+
+def _exp(x: float) -> float:
+    return math.exp(x) if x < 709 else math.inf

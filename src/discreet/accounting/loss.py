@@ -235,7 +235,12 @@ class PrivacyLoss:
             InvalidParameter: no finite ε exists at that δ: Gaussian noise or zCDP at δ = 0, or a δ below
             `failure`.
         """
-        return _reported(self.guarantee(delta).epsilon)
+        epsilon = _reported(self.guarantee(delta).epsilon)
+        if math.isinf(epsilon):
+            raise InvalidParameter(
+                "this loss has no ε within the range of floats.", hint="ask guarantee(delta), which is exact"
+            )
+        return epsilon
 
     def guarantee(self, delta: Real = 0) -> Approximate:
         """The same as an exact promise. The ε of pure events at δ = 0 is their sum, not rounded.
@@ -287,6 +292,8 @@ class PrivacyLoss:
         Raises:
             InvalidParameter: no finite ε exists at that δ.
         """
+        if delta > 0:  # without one, sums are exact however large they are
+            self._within_range()
         from discreet.accounting.route import epsilon_answer
 
         found = [epsilon_answer(choice, delta) for choice in self._choices]
@@ -397,6 +404,7 @@ class PrivacyLoss:
         e = exact("epsilon", epsilon)
         if e < 0:
             raise InvalidParameter(f"epsilon must be at least 0, not {epsilon}.")
+        self._within_range()
         from discreet.accounting.route import delta_answer
 
         known = [delta_answer(choice, e) for choice in self._choices]
@@ -404,7 +412,17 @@ class PrivacyLoss:
         return replace(worst, lower=max(a.lower for a in known))
 
     def _greatest(self, question: Callable[[PrivacyLoss], float]) -> float:
+        self._within_range()
         return max(question(PrivacyLoss(choice)) for choice in self._choices)
+
+    def _within_range(self) -> None:
+        """Floats carry the squares of ε and μ; a loss for which they do not protects nobody."""
+        for known in self._sums:
+            for x, most in ((known.pure, 100), (known.rho, 200), (known.mu_squared, 200)):
+                if x is not None and x.numerator > 10**most * x.denominator:
+                    raise InvalidParameter(
+                        "this loss is so large that it leaves the range of floats.", hint="it protects nobody"
+                    )
 
     def _one_use(self, hint: str) -> Event | None:
         """The one event there is; None when there is none."""

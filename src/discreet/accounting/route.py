@@ -34,6 +34,7 @@ GRID = Engine("tilted FFT on a grid", "Zhu, Dong, Wang 2022, Theorem 10")
 _FEW = 64  # distinct events for which closed forms cost nothing
 _TIGHT = 1e-6  # relatively: an engine that certifies this much is not asked again by another
 _MOST_OUTCOMES = 1_000_000
+_FARTHEST = 10**12
 _MANY_ATOMS = 64
 
 Sides: TypeAlias = tuple[Sequence[tuple[Pair, int]], ...]
@@ -51,6 +52,7 @@ class Answer:
 
 def epsilon_answer(events: Composed, delta: Fraction) -> Answer | None:
     """The least ε found at δ, None when there is none."""
+    events = _ordered(events)
     numeric = _numeric_epsilon(events, delta) if delta >= SMALLEST_DELTA else None
     found = [] if numeric is None else [numeric]
     if numeric is None or len(events.parts) <= _FEW or not _is_tight(numeric):
@@ -66,6 +68,7 @@ def epsilon_answer(events: Composed, delta: Fraction) -> Answer | None:
 
 def delta_answer(events: Composed, epsilon: Fraction) -> Answer:
     """The least δ found at ε."""
+    events = _ordered(events)
     numeric = _numeric_delta(events, epsilon)
     found = [] if numeric is None else [numeric]
     if numeric is None or len(events.parts) <= _FEW or not _is_tight(numeric):
@@ -82,7 +85,7 @@ def _numeric_epsilon(events: Composed, delta: Fraction) -> Answer | None:
     if mu_squared is not None:
         upper = gdp_epsilon(mu_squared, delta)
         return Answer(_just_below(upper), Fraction(upper), GAUSSIAN)
-    if len(events) == 1:
+    if _is_single(events):
         return _one_epsilon(events, delta)
     return _asked(events, _Question(delta=delta))
 
@@ -99,11 +102,14 @@ def _numeric_delta(events: Composed, epsilon: Fraction) -> Answer | None:
         failed = _failed((e.failure, n) for e, n in events)
         known = _failed((e.failure, n) for e, n in events if isinstance(e, ApproximateEvent))
         return Answer(known.lower, min(Fraction(failed.upper), sums(events).failure), SUM)
-    if len(events) == 1:
+    if epsilon > _FARTHEST:  # a smaller ε has the larger δ, and no engine leaves the range of floats
+        near = _numeric_delta(events, Fraction(_FARTHEST))
+        return None if near is None else Answer(0.0, near.upper, near.engine)
+    if _is_single(events):
         pairs = [pair for side in _sides(events) for pair, _ in side]
         upper = float(_worst(pairs)(np.array(below(epsilon))))
-        lower = upper * (1 - 3 * ACCURACY) - 2 * FLOOR if all(pair.exact for pair in pairs) else 0.0
-        return Answer(max(lower, 0.0), Fraction(upper), CURVE)
+        off = _off(pairs)
+        return Answer(max(upper * (1 - 3 * off) - 2 * FLOOR, 0.0), Fraction(upper), CURVE)
     return _asked(events, _Question(epsilon=epsilon))
 
 
@@ -131,12 +137,18 @@ def _one_epsilon(events: Composed, delta: Fraction) -> Answer | None:
     upper = invert(curve, below(delta), high=high)
     if upper is None:
         return None
-    if not all(pair.exact for pair in pairs):
+    off = _off(pairs)
+    if off > 0.1:
         return Answer(0.0, Fraction(upper), CURVE)
-    # A curve is exact up to ACCURACY: where it exceeds a slightly larger δ the truth exceeds δ.
-    more = above(delta) * (1 + 4 * ACCURACY) + 2 * FLOOR
+    # Where a curve that is exact up to `off` exceeds a slightly larger δ the truth exceeds δ.
+    more = above(delta) * (1 + 4 * off) + 2 * FLOOR
     lower = invert(curve, more, high=high) or 0.0
     return Answer(max(lower * (1 - 1e-12), 0.0), Fraction(upper), CURVE)
+
+
+def _off(pairs: Sequence[Pair]) -> float:
+    """How far the pairs' curves may be above those of some use, relatively; at most 1."""
+    return min(max(pair.accuracy for pair in pairs), 1.0) if all(pair.exact for pair in pairs) else 1.0
 
 
 def _reached(curve: Callable[[Curve], Curve], delta: float) -> float:
@@ -187,7 +199,7 @@ def _engines(events: Composed, question: _Question) -> Iterator[tuple[Engine, Ca
     atoms = [[(law, n) for law, n in side if isinstance(law, AtomsLaw)] for side in known]
     finite = few and all(len(a) == len(b) for a, b in zip(atoms, known, strict=True))
     if finite and all(enumeration.outcomes(side) <= _MOST_OUTCOMES for side in atoms):
-        yield OUTCOMES, lambda: _ask_sides(enumeration, atoms, question, sides)
+        yield OUTCOMES, lambda: _ask_sides(enumeration, atoms, question, sides, by_law=True)
 
     def inverted() -> Bounds | None:
         both = laws(events)
@@ -212,14 +224,19 @@ class _Grid(Protocol):
 
 
 def _ask_sides(
-    engine: _Grid, sides: Sequence[Sequence[tuple[Any, int]]], question: _Question, pairs: Sides
+    engine: _Grid,
+    sides: Sequence[Sequence[tuple[Any, int]]],
+    question: _Question,
+    pairs: Sides,
+    *,
+    by_law: bool = False,
 ) -> Bounds | None:
     if question.delta is not None:
         found = [engine.epsilon_bounds(side, below(question.delta)) for side in sides]
     else:
         found = [engine.delta_bounds(side, below(question.epsilon)) for side in sides]
     worst = _worse(found)
-    exact = all(pair.exact for side in pairs for pair, _ in side)
+    exact = all(pair.exact and (by_law or pair.accuracy <= ACCURACY) for side in pairs for pair, _ in side)
     return worst if worst is None or exact else Bounds(0.0, worst.upper)
 
 
@@ -230,7 +247,7 @@ def _ask_laws(events: Composed, sides: tuple[Law, Law], question: _Question) -> 
     attained = all(_is_attained(e) for e, _ in events)
     known = _failed((e.failure, n) for e, n in events if isinstance(e, ApproximateEvent))
     every = _failed((e.failure, n) for e, n in events)
-    lost = min(len(events) * FLOOR, 1.0)  # laws may leave out so little mass
+    lost = min(sum(n for _, n in events) * FLOOR, 1.0)  # laws may leave out so little mass
     every = Bounds(every.lower, min(every.upper + lost, 1.0))
     if question.delta is None:
         found = _worse([contour.delta_bounds(law, below(question.epsilon)) for law in sides])
@@ -273,6 +290,24 @@ def _worse(found: Sequence[Bounds | None]) -> Bounds | None:
     if len(known) < len(found) or not known:
         return None
     return Bounds(max(b.lower for b in known), max(b.upper for b in known))
+
+
+def _ordered(events: Composed) -> Composed:
+    """The same in an order that does not depend on how they were added, and so neither does any rounding."""
+    if len(events.parts) < 2:
+        return events
+    parts = list(events.parts)
+    if len(parts) <= _FEW:
+        parts.sort(key=lambda part: repr(part[0]))
+    else:
+        parts.sort(key=lambda part: (type(part[0]).__name__, hash(part[0])))
+    return Composed(parts)
+
+
+def _is_single(events: Composed) -> bool:
+    return (
+        len(events.parts) == 1 and events.parts[0][1] == 1
+    )  # `len(events)` is no more than a machine's integer
 
 
 def _just_below(epsilon: float) -> float:

@@ -67,19 +67,3 @@ def _next(low: tuple[float, float], middle: tuple[float, float], high: tuple[flo
     if abs(to - b) < room:  # on the other side of the longer interval, so that it shrinks
         to = b + room if c - b > b - a else b - room
     return to if a + room < to < c - room else longer
-
-
-def chernoff_below(law: Law, epsilon: float, target: float, start: float) -> tuple[float, float]:
-    """A t, and the t·ε-free part of log δ(ε) ≤ log M(t) + κ(t) − tε, as low as the target where that is in reach."""
-    t, best = start, (start, math.inf)
-    worse = 0
-    for _ in range(30):
-        whole = log_mgf(law, t) + kernel(t)
-        if whole - t * epsilon < best[1] - best[0] * epsilon:
-            best, worse = (t, whole), 0
-        else:
-            worse += 1
-        if whole - t * epsilon <= target or worse == 2:
-            break
-        t *= 1.6
-    return best

@@ -23,6 +23,8 @@ _TRANSFORM = 8 * 2.0**-53  # the error of a transform for each halving, relative
 _UNIT = 2.0**-52  # twice the rounding unit
 _KNOTS = (2.0, 7.0)  # in standard deviations of the covering Gaussian use
 _FAR = 40.0
+_MOST = 1 << 22  # points, whatever was asked for
+_BLOCK = 1 << 16  # bins that are multiplied at once
 _DEEP = 280.0  # the curve is kept down to where it may be e^280 times δ
 
 
@@ -138,6 +140,8 @@ def transformed(
     step = laws[0].step
     uses, both = sum(counts), list(zip(laws, counts, strict=True))
     bottom, end = math.floor(window.bottom / step), math.ceil(window.top / step)
+    if not 0 <= end - bottom < _MOST:  # ends that rounding put anywhere
+        return None
     size = 1 << max((end - bottom).bit_length(), 6)
     end = bottom + size - 1
 
@@ -245,16 +249,34 @@ def _folded(w: Curve, first: int, size: int) -> Curve:
 
 
 def _power(tilted: list[Curve], counts: Sequence[int], size: int) -> tuple[Curve, float]:
-    """The cyclic convolution of all, each with its count, and a bound on the error of any entry."""
+    """The cyclic convolution of all, each with its count, and a bound on the error of any entry; empties `tilted`."""
     halvings = math.log2(size)
-    bins = size // 2 + 1
     transforms, errors = [], []
+    while tilted:  # each is let go when it was transformed: they are long
+        w = tilted.pop(0)
+        errors.append((_TRANSFORM * halvings * 1.01 + 16 * _UNIT) * float(w.sum()))
+        transforms.append(np.fft.rfft(w))
+        del w
+    whole, wrong, length = transforms[0], 0.0, 0.0
+    for i in range(0, whole.size, _BLOCK):
+        block = [transform[i : i + _BLOCK] for transform in transforms]
+        product, off = _product(block, errors, counts)
+        wrong += off
+        length += float(np.abs(product).sum())
+        whole[i : i + _BLOCK] = product  # of this block no more is read
+    del transforms
+    # Every bin but two stands for two, and the inverse adds its own rounding.
+    rounding = (_TRANSFORM * halvings * 1.01 + 16 * _UNIT) * length
+    return np.fft.irfft(whole, size), 2 * (wrong + rounding) / size * (1 + 2.0**-20)
+
+
+def _product(
+    transforms: Sequence[NDArray[np.complex128]], errors: Sequence[float], counts: Sequence[int]
+) -> tuple[NDArray[np.complex128], float]:
+    """The product of some bins, each transform to the power of its count, and the sum of all their errors."""
+    bins = transforms[0].size
     log_size: NDArray[np.float64] = np.zeros(bins)
-    for w, n in zip(tilted, counts, strict=True):
-        transform = np.fft.rfft(w)
-        error = (_TRANSFORM * halvings * 1.01 + 16 * _UNIT) * float(w.sum())
-        transforms.append(transform)
-        errors.append(error)
+    for transform, error, n in zip(transforms, errors, counts, strict=True):
         log_size += n * np.log(np.abs(transform) + error)
     keep = np.flatnonzero(log_size > -46.0)
     missed = np.exp(log_size)
@@ -273,12 +295,9 @@ def _power(tilted: list[Curve], counts: Sequence[int], size: int) -> tuple[Curve
     lost |= off > 1.0
     product = np.where(lost, 0.0, np.exp(np.where(lost, 0.0, log_product)))
     wrong = np.where(lost, np.exp(log_size[keep]), np.abs(product) * np.expm1(np.where(lost, 0.0, off)))
-    total = float(wrong.sum() + missed.sum())
     whole = np.zeros(bins, dtype=np.complex128)
     whole[keep] = product
-    # Every bin but two stands for two, and the inverse adds its own rounding.
-    rounding = (_TRANSFORM * halvings * 1.01 + 16 * _UNIT) * float(np.abs(product).sum())
-    return np.fft.irfft(whole, size), 2 * (total + rounding) / size * (1 + 2.0**-20)
+    return whole, float(wrong.sum() + missed.sum())
 
 
 def _infinite(laws: Sequence[GridLaw], counts: Sequence[int]) -> tuple[float, float]:

@@ -135,7 +135,7 @@ class _Curve:
             missed,
             bounds=(0.0, self.top),
             method="bounded",
-            options={"xatol": self.top * 1e-5, "maxiter": _ROUNDS},
+            options={"xatol": self.top * 1e-4, "maxiter": _ROUNDS},
         )
 
     def lines(self, levels: Curve) -> Curve:

@@ -79,6 +79,8 @@ def count(name: str, value: int, *, least: int = 1) -> int:
         n = None
     if n is None or isinstance(value, bool) or n < least:
         raise InvalidParameter(f"{name} must be an integer of at least {least}, not {value!r}.")
+    if n.bit_length() > 4 * _LONGEST:  # also keeps it printable in a message
+        raise InvalidParameter(f"{name} has more digits than any use needs ({_LONGEST} at most).")
     return n
 
 

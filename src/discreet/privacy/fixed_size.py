@@ -112,6 +112,10 @@ class FixedSizePair(Pair):
         return False
 
     @property
+    def work(self) -> float:
+        return self.base.work
+
+    @property
     def epsilon_max(self) -> float:
         return _amplified(max(self.base.epsilon_max, self.base.reverse().epsilon_max), self.rate)
 
@@ -119,7 +123,8 @@ class FixedSizePair(Pair):
         moved = np.log1p(np.expm1(np.minimum(epsilon, _LARGEST)) / self.rate)
         moved *= 1 - 16 * _UNIT  # rounded to the side where the curve is higher
         # Each of two units may be the replaced one, so the base has to hold in both orders.
-        return self.rate * np.maximum(self.base.delta(moved), self.base.reverse().delta(moved))
+        base, reverse = self.base.delta(moved), self.base.reverse()
+        return self.rate * (base if reverse == self.base else np.maximum(base, reverse.delta(moved)))
 
 
 def _amplified(epsilon: float, rate: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -97,6 +98,8 @@ class Budget:
 
 def decimal(x: Fraction) -> str:
     """A fraction as people write it: exact when twelve digits say it, else six significant digits."""
+    if x.numerator.bit_length() - x.denominator.bit_length() > 1000:  # no float
+        return f"{Decimal(x.numerator) / Decimal(x.denominator):.6g}"
     exact_text = f"{float(x):.12g}"
     return exact_text if Fraction(exact_text) == x else f"{float(x):.6g}"
 

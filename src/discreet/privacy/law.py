@@ -10,13 +10,16 @@ https://arxiv.org/abs/2106.08567; the formulas and their error bounds: docs/proo
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
 from discreet.privacy.nonuniform import Complex, Floats, line_sizes, line_sums
 
+_BLOCK = 1 << 15  # numbers that are worked on at once
 _UNIT = 2.0**-50  # eight rounding units: what a few elementary operations may lose, relatively
 
 __all__ = [
@@ -49,6 +52,10 @@ class Law(ABC):
         """An upper bound of log |M(c + iv)/M(c)| over all v ≥ y; never above 0."""
         return 0.0
 
+    def width(self) -> int:
+        """How many numbers `line` works on for each height, about."""
+        return 1
+
     def calm(self, level: float) -> tuple[tuple[Law, ...], Law] | None:
         """Parts of the law, and the rest, in which no use is likely to lose much more than `level`.
 
@@ -58,7 +65,7 @@ class Law(ABC):
         return None
 
     def mirror(self) -> Law | None:
-        """The law of −L under Q, whose M at z is M(−1 − z); None where it has no formula."""
+        """The law of −L under Q, whose M at z is M(−1 − z); None where it has no formula or falls no faster."""
         return None
 
     def masses(self) -> tuple[float, float, float]:
@@ -91,11 +98,12 @@ class TwoPointLaw(Law):
     count: Floats
 
     def log_mgf(self, z: Complex) -> tuple[Complex, Floats]:
-        rest = 1 / (1 + np.exp(self.epsilon))
-        turn = np.multiply.outer(z, self.epsilon)
-        value = (turn + np.log1p(rest * np.expm1(-2 * turn))) @ self.count
         # |M| may come near 0 where the two terms cancel: the error is relative to what is left of it.
-        return value, _UNIT * (_sizes(turn, rest) @ self.count)
+        rest = 1 / (1 + np.exp(self.epsilon))
+        return _fallen(z, self.epsilon, self.count, 0.0, rest, np.ones_like(z))
+
+    def width(self) -> int:
+        return self.epsilon.size
 
     def mirror(self) -> Law:
         return self
@@ -112,11 +120,10 @@ class LaplaceLaw(Law):
     count: Floats
 
     def log_mgf(self, z: Complex) -> tuple[Complex, Floats]:
-        turn = np.multiply.outer(z, self.ratio)
-        part = (z / (1 + 2 * z))[:, None] * np.expm1(-self.ratio - 2 * turn)
-        value = (turn + np.log1p(part)) @ self.count
-        near = np.abs(turn) + (1 + np.abs(turn)) * np.abs(part) / np.maximum(np.abs(1 + part), 1e-300)
-        return value, _UNIT * ((8 * near + 1) @ self.count)
+        return _fallen(z, self.ratio, self.count, 1.0, np.ones_like(self.ratio), z / (1 + 2 * z))
+
+    def width(self) -> int:
+        return self.ratio.size
 
     def decay(self, c: float, y: float) -> float:
         both = 1 + np.exp(-(1 + 2 * c) * self.ratio)
@@ -129,7 +136,10 @@ class LaplaceLaw(Law):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AtomsLaw(Law):
-    """Finitely many losses, each with its mass under P; what is missing to 1 is the chance of an infinite loss."""
+    """Finitely many losses, each with its mass under P; what is missing to 1 is the chance of an infinite loss.
+
+    Losses may be off by 2⁻⁴⁴ of their size and masses by 2⁻⁴⁸: the error of M allows for it.
+    """
 
     loss: Floats
     mass: Floats
@@ -139,7 +149,7 @@ class AtomsLaw(Law):
         top = turn.real.max(axis=-1, initial=-np.inf)
         grown = np.exp(turn - top[..., None]) * self.mass
         total = grown.sum(axis=-1)
-        off = (np.abs(grown) * (np.abs(turn) + np.abs(top)[..., None] + self.loss.size + 8)).sum(axis=-1)
+        off = (np.abs(grown) * (72 * np.abs(turn) + np.abs(top)[..., None] + self.loss.size + 8)).sum(axis=-1)
         with np.errstate(divide="ignore"):
             value = top + np.log(total)
         relative = _UNIT * off / np.maximum(np.abs(total), 1e-300)
@@ -152,12 +162,15 @@ class AtomsLaw(Law):
         size = line_sizes(grown, self.loss, heights)
         whole = float(grown.sum())
         total = whole + line_sums(grown, self.loss, step, count)
-        off = (self.loss.size + 24) * (whole + size) + 24 * heights * float(grown @ np.abs(self.loss))
-        off += 8 * (float(grown @ np.abs(c * self.loss)) + abs(top) * whole)
+        off = (self.loss.size + 24) * (whole + size) + 72 * heights * float(grown @ np.abs(self.loss))
+        off += 72 * (float(grown @ np.abs(c * self.loss)) + abs(top) * whole)
         with np.errstate(divide="ignore"):
             value = top + np.log(total)
         relative = _UNIT * off / np.maximum(np.abs(total), 1e-300)
         return np.asarray(value), np.asarray(np.where(relative < 0.5, 2 * relative, np.inf))
+
+    def width(self) -> int:
+        return self.loss.size
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,6 +191,56 @@ class TimesLaw(Law):
     def decay(self, c: float, y: float) -> float:
         return self.times * self.law.decay(c, y)
 
+    def width(self) -> int:
+        return self.law.width()
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Stack(Law):
+    """Many laws of equally many atoms, a row for each, and how often each is added up."""
+
+    loss: Floats
+    mass: Floats
+    times: Floats
+
+    def log_mgf(self, z: Complex) -> tuple[Complex, Floats]:
+        flat = np.ravel(z)
+        value, error = np.empty(flat.size, dtype=np.complex128), np.empty(flat.size)
+        rows = max(_BLOCK // self.loss.size, 1)
+        for i in range(0, flat.size, rows):
+            turn = np.multiply.outer(flat[i : i + rows], self.loss)
+            top = turn.real.max(axis=2)
+            grown = np.exp(turn - top[..., None]) * self.mass
+            total, sizes = grown.sum(axis=2), np.abs(grown)
+            units = 72 * np.abs(turn) + (np.abs(top) + self.loss.shape[1] + 24)[..., None]
+            relative = _UNIT * (sizes * units).sum(axis=2) / np.maximum(np.abs(total), 1e-300)
+            logs = top + np.log(np.where(total == 0, 1e-300, total))
+            value[i : i + rows] = (logs * self.times).sum(axis=1)
+            off = np.where(relative < 0.5, 2 * relative, np.inf) + 8 * _UNIT * np.abs(logs)
+            error[i : i + rows] = off @ self.times
+        return value.reshape(z.shape), error.reshape(z.shape)
+
+
+@lru_cache(maxsize=8)
+def _stacked(laws: tuple[Law, ...]) -> tuple[tuple[Law, ...], tuple[Law, ...]]:
+    """Laws with equally many atoms as stacks, where there are several; and all the others."""
+    by_size: dict[int, list[TimesLaw]] = {}
+    others: list[Law] = []
+    for law in laws:
+        if isinstance(law, TimesLaw) and isinstance(law.law, AtomsLaw) and law.law.loss.size <= _BLOCK // 64:
+            by_size.setdefault(law.law.loss.size, []).append(law)
+        else:
+            others.append(law)
+    stacks: list[Law] = []
+    for size, alike in by_size.items():
+        if len(alike) < 4 or not size:
+            others += alike
+            continue
+        atoms = [law.law for law in alike if isinstance(law.law, AtomsLaw)]
+        loss, mass = np.stack([a.loss for a in atoms]), np.stack([a.mass for a in atoms])
+        stacks.append(_Stack(loss, mass, np.array([float(law.times) for law in alike])))
+    return tuple(stacks), tuple(others)
+
 
 @dataclass(frozen=True, slots=True)
 class SumLaw(Law):
@@ -194,13 +257,17 @@ class SumLaw(Law):
 
     def line(self, c: float, step: float, count: int) -> tuple[Complex, Floats]:
         value, error = np.zeros(count, dtype=np.complex128), np.zeros(count)
-        for law in self.laws:
+        stacks, others = _stacked(self.laws)
+        for law in (*stacks, *others):
             v, e = law.line(c, step, count)
             value, error = value + v, error + e
         return value, error
 
     def decay(self, c: float, y: float) -> float:
         return float(sum(law.decay(c, y) for law in self.laws))
+
+    def width(self) -> int:
+        return max(sum(law.width() for law in self.laws), 1)
 
     def calm(self, level: float) -> tuple[tuple[Law, ...], Law] | None:
         """By the first law of which a use is large: the ones before are calm then, the ones after are whole."""
@@ -227,8 +294,26 @@ class SumLaw(Law):
         return p, q, off
 
 
-def _sizes(turn: Complex, rest: Floats) -> Floats:
-    part = rest * np.expm1(-2 * turn)
-    return np.asarray(
-        8 * (np.abs(turn) + (1 + np.abs(turn)) * np.abs(part) / np.maximum(np.abs(1 + part), 1e-300)) + 1
-    )
+def _fallen(
+    z: Complex, loss: Floats, count: Floats, more: float, share: Floats, factor: Complex
+) -> tuple[Complex, Floats]:
+    """Σ n·log(e^(z·l)(1 + f(z)·s·(E − 1))), E = e^(−(2z + more)·l), for losses l with shares s and counts n."""
+    flat, part, whole = np.ravel(z), np.ravel(factor), math.fsum(loss * count)
+    value, error = np.empty(flat.size, dtype=np.complex128), np.empty(flat.size)
+    rows = max(_BLOCK // max(loss.size, 1), 1)
+    for i in range(0, flat.size, rows):
+        at, f = flat[i : i + rows], part[i : i + rows]
+        turn = np.multiply.outer(-2 * at.imag, loss)
+        size = np.exp(np.multiply.outer(-(2 * at.real + more), loss))
+        one, two = share * (size * np.cos(turn) - 1), share * size * np.sin(turn)
+        real = 1 + f.real[:, None] * one - f.imag[:, None] * two
+        imaginary = f.real[:, None] * two + f.imag[:, None] * one
+        left = real * real + imaginary * imaginary
+        logs = (0.5 * np.log(np.maximum(left, 1e-300)) * count).sum(axis=1)
+        turns = (np.arctan2(imaginary, real) * count).sum(axis=1)
+        value[i : i + rows] = at * whole + logs + 1j * turns
+        # What is off before the logarithm is relative to the sizes of the terms, not to their sum.
+        terms = 1 + 2 * np.abs(f)[:, None] * share * (1 + np.abs(turn))
+        off = (8 * terms / np.sqrt(np.maximum(left, 1e-300)) + 1) @ count
+        error[i : i + rows] = _UNIT * (off + (3 * np.abs(at) + 1) * whole)
+    return value.reshape(z.shape), error.reshape(z.shape)

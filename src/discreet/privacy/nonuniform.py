@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 Complex: TypeAlias = NDArray[np.complex128]
 Floats: TypeAlias = NDArray[np.float64]
 
-_BLOCK = 1 << 18  # complex numbers of a block, to bound memory
+_BLOCK = 64  # points whose sum is one product: this bounds the rounding of the sum, and memory
 _GRID = 24  # heights at which the size of the sum is measured
 
 
@@ -23,12 +23,12 @@ def line_sums(weight: Floats, point: Floats, step: float, count: int) -> Complex
 
     With j = a·n + b and e^(i(s+t)) − 1 = (e^(is) − 1)(e^(it) − 1) + (e^(is) − 1) + (e^(it) − 1) all heights
     together are one product of two matrices; a small phase keeps its relative accuracy. `weight` is at least 0.
-    The result is off by at most (point.size + 16) units of `line_sizes`, and by what the phases y·p are off.
+    The result is off by at most `summed` units of `line_sizes`, and by what the phases y·p are off.
     """
     n = max(math.isqrt(count), 1)
     rows = -(-count // n)
     out = np.zeros((rows, n), dtype=np.complex128)
-    block = max(_BLOCK // max(rows, n), 64)
+    block = _BLOCK
     if count > 1:
         for i in range(0, point.size, block):
             part, w = point[i : i + block], weight[i : i + block]
@@ -39,6 +39,11 @@ def line_sums(weight: Floats, point: Floats, step: float, count: int) -> Complex
             out += grown.sum(axis=1)[:, None]
             out += (inner @ w)[None, :]
     return np.asarray(out.ravel()[:count])
+
+
+def summed(points: int) -> int:
+    """Units of `line_sizes` by which `line_sums` of so many points may be off."""
+    return min(_BLOCK, points) + -(-points // _BLOCK) + 16
 
 
 def line_sizes(weight: Floats, point: Floats, y: Floats) -> Floats:

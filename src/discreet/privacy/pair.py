@@ -61,6 +61,16 @@ class Pair(ABC):
         return True
 
     @property
+    def accuracy(self) -> float:
+        """How far `delta` may be above the curve, relatively; infinite where that is not bounded everywhere."""
+        return ACCURACY
+
+    @property
+    def work(self) -> float:
+        """About how many times as long as usual a point of `delta` takes: engines that need many then take fewer."""
+        return 1.0
+
+    @property
     @abstractmethod
     def epsilon_max(self) -> float:
         """The least ε with δ(ε) = δ(∞), rounded up; infinite when there is none."""

@@ -5,9 +5,8 @@ under the mixture, so M(z) = E_Q[e^((1+z)l)]; when one is added it is −l under
 Both integrands are analytic for |Im x| < πσ², which bounds the error of the rule and, by moving the path of
 integration, |M| far up a vertical line.
 
-A use may be marked, with a chance that rises smoothly from 0 to 1 around some x. Losses are many where no use
-is marked and M falls slowly because of them; of the uses that are marked the loss is spread out. The law can be
-divided accordingly. Proofs: docs/proofs/contour.md.
+A use may be marked, with a chance that rises smoothly from 0 to 1 around some x. The law can be divided into the
+part where some use is marked, which has lost much, and the part where none is. Proofs: docs/proofs/contour.md.
 """
 
 from __future__ import annotations
@@ -18,15 +17,18 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from discreet.privacy.law import Law
-from discreet.privacy.nonuniform import Complex, Floats, line_sizes, line_sums
+from discreet.privacy.nonuniform import Complex, Floats, line_sizes, line_sums, summed
 
 _UNIT = 2.0**-52
 _TAIL = 9.5  # deviations of the normal law that are summed; what is left out is bounded and added
 _FAR_TAIL = 14.0
-_MOST = 2e5  # points of the rule; a line that needs more is given up, as an infinite bound
+_MOST = 5e4  # points of the rule; a line that needs more is given up, as an infinite bound
 _MOST_PRODUCTS = 3e7  # of points and heights
 _GOOD = 40.0  # the rule is good to about e^-40 of M(c)
 _LARGEST = 700.0  # e to this is a float
+_LEAST, _MOST_SIGMA = 1e-3, 1e5  # a σ beyond is not answered
+_SMALLEST = 1e-290  # what is kept below loses digits
+_FARTHEST = 36.0  # deviations
 _QUADRATURE = -27.0  # log of what the quadrature of a height may be off, as a share of M(c)
 
 
@@ -47,6 +49,17 @@ class _Window:
             return np.ones_like(x)
         return _half_erfc((self.at - x if self.above else x - self.at) / (self.tau * math.sqrt(2)))
 
+    def slip(self, x: Floats) -> Floats:
+        """Units by which `kept` may be off, relatively."""
+        return np.zeros_like(x) if self.whole else 4 * ((x - self.at) / self.tau) ** 2
+
+    def vanished(self, x: Floats, exponent: Floats) -> float:
+        """An upper bound of Σ e^exponent·kept where `kept` is below the range of floats; the exponent may be large."""
+        if self.whole:
+            return 0.0
+        gone = self.kept(x) < _SMALLEST
+        return float(np.exp(np.minimum(exponent + self.log_kept(x), 709.0))[gone].sum())
+
     def log_kept(self, x: Floats) -> Floats:
         """An upper bound of the logarithm of `kept`: log(erfc(t)/2) ≤ −t² where the logarithm is out of range."""
         if self.whole:
@@ -54,7 +67,7 @@ class _Window:
         with np.errstate(divide="ignore"):
             inside = np.log(self.kept(x))
         far = np.maximum(self.at - x if self.above else x - self.at, 0.0) / (self.tau * math.sqrt(2))
-        return np.where(far > 5, -far * far, np.maximum(inside, -_LARGEST))
+        return np.where(far > 5, -far * far, inside)
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +104,7 @@ class SampledGaussianLaw(Law):
         own, least = self._heights(_WHOLE if self.marked else self._calm, c, y)
         if not self.marked:
             # Where marks are missing M(c) is the quadrature's, which is as good as that of the height.
-            return self.steps * min(np.logaddexp(own - least, _QUADRATURE) + 1e-11, 0.0)
+            return self.steps * min(float(np.logaddexp(own - least, _QUADRATURE)) + 1e-11, 0.0)
         value, error = self.line(c, 0.0, 1)
         if not value[0].real < math.inf:
             return 0.0
@@ -106,10 +119,12 @@ class SampledGaussianLaw(Law):
         if not self.removes or self.at < math.inf or not 0 < level < _LARGEST:
             return None
         at = self.sigma**2 * math.log1p(math.expm1(level) / self.rate) + 0.5
+        if not at < _FARTHEST * self.sigma:  # chances of marks are no floats
+            return None
         return (replace(self, at=at, marked=True),), replace(self, at=at)
 
-    def mirror(self) -> Law:
-        return replace(self, removes=not self.removes)
+    def mirror(self) -> Law | None:
+        return replace(self, removes=False) if self.removes else None  # the other way nothing would be gained
 
     def masses(self) -> tuple[float, float, float]:
         if self.at == math.inf:
@@ -130,47 +145,68 @@ class SampledGaussianLaw(Law):
 
     @property
     def _marked(self) -> _Window:
-        return _Window(self.at, 0.2 * min(self.sigma**2, self.sigma), True)
+        return _Window(self.at, 0.1 * min(self.sigma**2, self.sigma), True)
 
     def _mean(self, window: _Window, c: float, step: float, count: int) -> tuple[Complex, Floats]:
         """M − 1 of the kept part of one use, or M of what is kept above, and the error of it."""
         y = abs(step) * (count - 1)
-        if not c < 1e7:  # no use for such a c but to be refused
+        if not (
+            c < 1e7 and _LEAST <= self.sigma <= _MOST_SIGMA and self.rate > 1e-30
+        ):  # no use for such a c but to be refused
             return np.full(count, math.inf + 0j), np.full(count, math.inf)
         low, high = self._ends(c, window)
         spacing, rule = self._rule(window, c, y, low, high)
+        if not spacing > 0:
+            return np.full(count, math.inf + 0j), np.full(count, math.inf)
         size = (high - low) / spacing
         if not size < _MOST or size * count > _MOST_PRODUCTS:
             return np.full(count, math.inf + 0j), np.full(count, math.inf)
-        x: Floats = np.asarray(low + spacing * np.arange(math.ceil(size) + 1), dtype=np.float64)
-        loss = self._loss(x)
+        # Multiples of a spacing of few digits are exact.
+        x: Floats = np.asarray(
+            spacing * (math.floor(low / spacing) + np.arange(math.ceil(size) + 2)), np.float64
+        )
+        loss, slip = self._loss(x), self._slip(x)
         power = 1 + c if self.removes else -c
         kept = window.kept(x) * (spacing / (self.sigma * math.sqrt(2 * math.pi)))
         normal = -x * x / (2 * self.sigma**2)
         grows = power * loss
-        if float((grows + normal).max()) > _LARGEST:
+        if float((grows + normal + window.log_kept(x)).max()) > _LARGEST:
             return np.full(count, math.inf + 0j), np.full(count, math.inf)
-        tilted = np.exp(grows + normal) * kept
-        off = x.size + 24 - 24 * normal  # units by which a term may be off, relatively, apart from its growth
+        tilted = np.exp(np.minimum(grows + normal, _LARGEST)) * kept
+        off = (
+            8 - 2 * normal + window.slip(x)
+        )  # units by which a term may be off, relatively, apart from its growth
         if not window.above:
             lost = 0.5 * math.erfc(window.at / math.sqrt(2 * (self.sigma**2 + window.tau**2)))
             plain = np.exp(normal) * kept
             grown = np.where(grows > 1, tilted - plain, plain * np.expm1(np.minimum(grows, 1.0)))
-            base, base_off = float(grown.sum()) - lost, float(np.abs(grown) @ off) + 24 * lost
+            base, base_off = (
+                math.fsum(grown) - lost,
+                float(np.where(grows > 1, tilted + plain, np.abs(grown)) @ off),
+            )
+            base_off += (24 + 8 * window.at**2 / self.sigma**2) * lost if lost else 0.0
         else:
-            base, base_off = float(tilted.sum()), float(tilted @ off)
-        base_off += 24 * float(np.abs(grows) @ tilted)
+            base, base_off = math.fsum(tilted), float(tilted @ off)
+        slipped = abs(power) * slip + 2 * np.abs(grows)
+        base_off += float(slipped @ tilted) + 4 * abs(base)
+        base_off += window.vanished(x, grows + normal) * spacing / self.sigma / _UNIT
         sums = line_sums(tilted, loss if self.removes else -loss, step, count)
         heights: Floats = np.asarray(abs(step) * np.arange(count), dtype=np.float64)
-        sums_off = line_sizes(tilted * (off + 24 * np.abs(grows)), loss, heights)
-        error = _UNIT * (base_off + sums_off + 24 * heights * float(np.abs(loss) @ tilted))
+        sums_off = line_sizes(tilted * (off + slipped + summed(x.size)), loss, heights)
+        error = _UNIT * (base_off + sums_off + heights * float((slip + 4 * np.abs(loss)) @ tilted))
         return base + sums, error + rule + self._cut(window, c, low, high)
 
     def _loss(self, x: Floats) -> Floats:
         u = (2 * x - 1) / (2 * self.sigma**2)
-        small = np.log1p(self.rate * np.expm1(np.minimum(u, 1.0)))
-        large = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + np.maximum(u, 1.0))
-        return np.where(u <= 1, small, large)
+        part = self.rate * np.expm1(np.minimum(u, 1.0))
+        large = np.logaddexp(math.log1p(-self.rate), math.log(self.rate) + u)
+        return np.where((u <= 1) & (part > -0.5), np.log1p(np.maximum(part, -0.5)), large)
+
+    def _slip(self, x: Floats) -> Floats:
+        """Units by which `_loss` may be off."""
+        u = (2 * x - 1) / (2 * self.sigma**2)
+        few = 4 + 2 * abs(math.log(self.rate)) + 5 * np.abs(u)
+        return np.asarray(self._share(x) * few + 6 * np.abs(self._loss(x)) - 3 * math.log1p(-self.rate))
 
     def _ends(self, c: float, window: _Window) -> tuple[float, float]:
         """Where the integrand is cut: beyond, it falls at least as fast as the normal law beyond _TAIL."""
@@ -206,8 +242,18 @@ class SampledGaussianLaw(Law):
         return _TAIL if self.removes or window.whole else _FAR_TAIL
 
     def _reach(self, c: float, window: _Window) -> float:
-        """The τ beyond the upper end of the window at which the integrand is cut: _TAIL beyond its peak there."""
-        return self._far(window) + ((1 + c) * window.tau / self.sigma**2 if self.removes else 0.0)
+        """The τ beyond the window at which the integrand is cut: from there on it falls faster than e^(−_TAIL·t/τ)."""
+        far = self._far(window)
+        if not self.removes:
+            return far
+        steepest = (1 + c) * window.tau / self.sigma**2
+        d = far + steepest * np.append(0.0, np.geomspace(1e-3, 1.0, 60))
+        x = window.at + d * window.tau
+        g = (1 + c) * self._loss(x) - d * d / 2
+        start = (1 + c) * float(self._loss(np.array([window.at]))[0])
+        falls = (d[:-1] - steepest * self._share(x)[1:] >= far) & (g[:-1] < start - far * far / 2)
+        rises = np.flatnonzero(~falls)
+        return float(d[min(int(rises[-1]) + 1 if rises.size else 0, d.size - 1)])
 
     def _share(self, x: Floats) -> Floats:
         """σ² l', which rises from 0 to 1."""
@@ -257,7 +303,7 @@ class SampledGaussianLaw(Law):
         lost = np.maximum(grown[1:] - grown[0], 0.0)
         spacings = 2 * math.pi * self.sigma**2 * turns[1:] / (_GOOD + 3 + lost)
         best = int(np.argmax(spacings))
-        spacing = min(float(spacings[best]), self.sigma / 4, (high - low) / 8)
+        spacing = _few_digits(min(float(spacings[best]), self.sigma / 4, (high - low) / 8))
         rule = grown[best + 1] - 2 * math.pi * self.sigma**2 * turns[best + 1] / spacing
         return spacing, 32 * math.exp(min(float(rule), _LARGEST))
 
@@ -301,6 +347,11 @@ class SampledGaussianLaw(Law):
         return np.asarray(top + np.log(np.exp(exponent - top[:, None]).sum(axis=1) * spacing))
 
 
+def _few_digits(x: float) -> float:
+    mantissa, exponent = math.frexp(x)
+    return math.ldexp(math.floor(mantissa * 2**20), exponent - 20)
+
+
 _WHOLE = _Window(math.inf, 1.0, False)
 
 
@@ -319,10 +370,10 @@ def _power(steps: int, m: Complex, dm: Floats) -> tuple[Complex, Floats]:
     """Log (1 + m)^T and its error; where nothing is left of its digits, the most that it may be, off by itself."""
     value = steps * _log1p(m)
     size = np.abs(1 + m)
-    off = steps * np.log1p(dm / np.maximum(size, 1e-300)) + 8 * _UNIT * np.abs(value)
+    off = steps * np.log1p(dm / np.maximum(size, 1e-300)) + 16 * _UNIT * np.abs(value)
     lost = ~(off < 1)
     value = np.where(lost, steps * np.log(size + dm) * (1 + 0j), value)
-    return np.asarray(value), np.asarray(np.where(lost, math.log(3) + 8 * _UNIT * np.abs(value), off))
+    return np.asarray(value), np.asarray(np.where(lost, math.log(3) + 16 * _UNIT * np.abs(value), off))
 
 
 def _difference(

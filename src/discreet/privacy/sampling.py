@@ -10,9 +10,11 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Event, common_relation
-from discreet.privacy.exact import above
+from discreet.privacy.exact import above, below
 from discreet.privacy.pair import Curve, Pair
+from discreet.privacy.pairs.atoms import logarithm
 from discreet.privacy.pairs.finite import FinitePair, Outcomes
+from discreet.privacy.pairs.gaussian import GaussianPair
 from discreet.privacy.unit import Relation
 
 _UNIT = 2.0**-52
@@ -67,7 +69,7 @@ class PoissonEvent(Event):
         return Relation.ADD_REMOVE
 
     def pair(self) -> Pair:
-        return PoissonPair(self.event.pair(), above(self.rate), True)
+        return PoissonPair(self.event.pair(), self.rate, True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,15 +77,15 @@ class PoissonPair(FinitePair):
     """((1−q)Q + qP, Q) when a unit is removed; the two swapped when one is added."""
 
     base: Pair
-    rate: float
+    rate: Fraction
     removes: bool
 
     def delta(self, epsilon: Curve) -> Curve:
         """q·H(P‖Q) at log(1 + (e^ε − 1)/q), and its mirror (1 − e^ε(1−q))·H(Q‖P) at log(e^ε·q/(1 − e^ε(1−q)))."""
-        q = self.rate
-        grown = np.expm1(np.minimum(epsilon, 600.0))  # a smaller ε has a larger δ
+        q = above(self.rate)
         plain = -np.expm1(np.minimum(epsilon, 0.0))
         if self.removes:
+            grown = np.expm1(np.minimum(epsilon, 600.0))  # a smaller ε has a larger δ
             inside = grown / q > -1 + 1e-9
             moved = np.log1p(np.where(inside, grown / q, 0.0))
             # The rounding of the point moves it to the side where the curve is higher.
@@ -92,19 +94,27 @@ class PoissonPair(FinitePair):
             return np.where(
                 inside, np.maximum(sampled, plain), np.minimum(plain * (1 + 1e-9) + q * 1e-9, 1.0)
             )
-        rest = q - grown * (1 - q)
-        error = 8 * _UNIT * (q + np.abs(grown))
-        inside = rest > 4 * error
-        safe = np.where(inside, rest, 1.0)
-        moved = epsilon + math.log(q) - np.log(safe) - 2 * error / safe - 8 * _UNIT * (np.abs(epsilon) + 40)
-        sampled = (safe + error) * self.base.reverse().delta(moved)
-        edge = np.where(rest > -error, np.maximum(rest, 0.0) + error, 0.0)  # beyond it no loss is as large
-        return np.where(inside, np.maximum(sampled, plain), edge)
+        # ε + log(1 − q) with the logarithm in two floats: near its end the curve hangs on all of their digits.
+        floor, more = logarithm(1 - self.rate)
+        left = epsilon + floor + more
+        rest = -np.expm1(np.minimum(left, 0.0)) * (1 + 8 * _UNIT)
+        log_rest = np.log(np.where(rest > 0, rest, 1.0))
+        near = math.log(q)
+        moved = epsilon + near - log_rest - 2 * _UNIT * (np.abs(epsilon) + np.abs(log_rest) - near + 4)
+        sampled = rest * self.base.reverse().delta(moved)
+        return np.where(rest > 0, np.maximum(sampled, plain), 0.0)  # beyond it no loss is as large
 
     @property
     def exact(self) -> bool:
         """Whether that of the base is."""
         return self.base.exact
+
+    @property
+    def accuracy(self) -> float:
+        """The base is asked at a rounded point, which matters where its curve is steep."""
+        if not isinstance(self.base, GaussianPair):
+            return math.inf  # other curves may end
+        return max(self.base.accuracy, 1e-12 / math.sqrt(below(self.base.mu_squared)))
 
     def reverse(self) -> Pair:
         return PoissonPair(self.base, self.rate, not self.removes)
@@ -112,14 +122,15 @@ class PoissonPair(FinitePair):
     @property
     def epsilon_max(self) -> float:
         base = self.base if self.removes else self.base.reverse()
+        q = above(self.rate)
         if not self.removes and self.rate < 1:
-            return math.nextafter(-math.log1p(-self.rate) * (1 + 4 * _UNIT), math.inf)
+            return math.nextafter(-sum(logarithm(1 - self.rate)) * (1 + 4 * _UNIT), math.inf)
         largest = base.epsilon_max
-        return largest if largest > 600 else math.log1p(self.rate * math.expm1(largest)) * (1 + 16 * _UNIT)
+        return largest if largest > 600 else math.log1p(q * math.expm1(largest)) * (1 + 16 * _UNIT)
 
     def outcomes(self) -> Outcomes | None:
         """Those of `base` and, where only Q has mass, one more with the loss log(1 − q): docs/proofs/enumeration.md."""
-        q = self.rate
+        q = above(self.rate)
         base = self.base if self.removes else self.base.reverse()
         known = base.outcomes() if isinstance(base, FinitePair) else None
         if isinstance(base, PoissonPair):  # a sample of a sample, whose losses would be rounded too coarsely

@@ -22,7 +22,7 @@ _SLACK = 1e-10  # how far the binomial probabilities below may be off, relativel
 _LARGEST = 600.0
 _EXPONENT = 745.0  # tails with a chance below e^−this are below `FLOOR`
 _BLOCK = 1 << 20
-_DIRECT = 1000  # so many ε are computed one by one
+_DIRECT = 64  # so many ε are computed one by one
 
 
 @dataclass(frozen=True, slots=True)

@@ -112,7 +112,7 @@ def _law(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> _Law:
     for ratio, a, b in shared:
         more, less = more + a, less + b
         # Exact until here, where each is rounded once: two roundings are far below ACCURACY.
-        rows.append((*_logarithm(ratio), float(leak + more - ratio * less), float(ratio * less)))
+        rows.append((*logarithm(ratio), float(leak + more - ratio * less), float(ratio * less)))
     columns = np.array([*rows[:0:-1], rows[0]]).T.copy()
     columns.flags.writeable = False
     return _Law(*columns)
@@ -139,11 +139,11 @@ def _outcomes(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> Outcomes | No
 
 def _loss(ratio: Fraction) -> float:
     """log(ratio), rounded up."""
-    floor, rest = _logarithm(ratio)
+    floor, rest = logarithm(ratio)
     return math.nextafter(floor, math.inf) if rest > 0 else floor
 
 
-def _logarithm(ratio: Fraction) -> tuple[float, float]:
+def logarithm(ratio: Fraction) -> tuple[float, float]:
     """log(ratio), rounded up beyond its 45th digit, as the greatest float below it and the rest."""
     n, d = ratio.numerator, ratio.denominator
     if n == d:

@@ -105,7 +105,7 @@ def _mirrored(curve: Callable[[Curve], Curve], epsilon: Curve, mu: float, most: 
 def _gaussian(epsilon: Curve, mu: float) -> Curve:
     from scipy.special import ndtr
 
-    a = epsilon / mu - mu / 2
+    a = np.minimum(epsilon, mu * (1e8 + mu)) / mu - mu / 2  # beyond it the curve is far below FLOOR
     b = a + mu
     if mu < 0.25:
         return _density(a) * _mills_difference(a, mu)

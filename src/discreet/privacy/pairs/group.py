@@ -65,6 +65,10 @@ class GroupPair(Pair):
         return False
 
     @property
+    def work(self) -> float:
+        return max(1.0, self.k * self.base.work / 8)
+
+    @property
     def epsilon_max(self) -> float:
         largest = self.base.epsilon_max
         return above(self.k * Fraction(largest)) if math.isfinite(largest) else math.inf

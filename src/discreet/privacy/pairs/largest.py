@@ -38,5 +38,9 @@ class LargestPair(Pair):
         return len(set(self.pairs)) == 1 and self.pairs[0].exact
 
     @property
+    def work(self) -> float:
+        return sum(pair.work for pair in self.pairs)
+
+    @property
     def epsilon_max(self) -> float:
         return max(pair.epsilon_max for pair in self.pairs)

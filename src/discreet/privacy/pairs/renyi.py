@@ -12,6 +12,8 @@ from discreet.privacy.exact import above
 from discreet.privacy.pair import Curve, Pair
 
 _UNIT = 2.0**-52
+_FARTHEST = 1e15
+_LARGEST = 1e300
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,14 +46,20 @@ class RenyiPair(Pair):
         return False
 
     @property
+    def work(self) -> float:
+        return max(1.0, len(self.orders) / 16)
+
+    @property
     def epsilon_max(self) -> float:
         return 0.0 if 0 in self.divergences else math.inf
 
     def _log_delta(self, epsilon: Curve) -> Curve:
         least = np.full_like(epsilon, math.inf)
+        epsilon = np.minimum(epsilon, _FARTHEST)  # a smaller ε has the larger curve
         for order, divergence in zip(self.orders, self.divergences, strict=True):
             x, tau = above(order - 1), above(divergence)  # the order itself would lose the digits of α − 1
             log_alpha, rest = math.log1p(x), x * math.log1p(1 / x)
-            size = x * (tau + epsilon) + log_alpha + rest
-            least = np.minimum(least, x * (tau - epsilon) - rest - log_alpha + 8 * _UNIT * size)
+            if x * max(tau, _FARTHEST) < _LARGEST:  # else it leaves the range of floats, and says nothing
+                size = x * (tau + epsilon) + log_alpha + rest
+                least = np.minimum(least, x * (tau - epsilon) - rest - log_alpha + 8 * _UNIT * size)
         return least

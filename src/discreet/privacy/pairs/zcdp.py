@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -42,13 +43,26 @@ class ZCDPPair(Pair):
     def _log_delta(self, epsilon: Curve) -> Curve:
         if self.rho == 0:
             return np.full_like(epsilon, -math.inf)
-        # The logarithm is convex in α with derivative (2α−1)ρ − ε + log(1−1/α). Its root is found by
-        # bisection in s = log(α−1); any α gives a valid bound, so the root need not be exact.
-        low, high = np.full_like(epsilon, -45.0), np.full_like(epsilon, 90.0)
-        for _ in range(36):
-            s = (low + high) / 2
-            right = (2 * np.exp(s) + 1) * self.rho - epsilon - np.logaddexp(0.0, -s) > 0
-            low, high = np.where(right, low, s), np.where(right, s, high)
-        s = (low + high) / 2
-        log_alpha = np.logaddexp(0.0, s)
-        return np.exp(s) * ((1 + np.exp(s)) * self.rho - epsilon - np.logaddexp(0.0, -s)) - log_alpha
+        # The logarithm is convex in α with derivative (2α−1)ρ − ε + log(1−1/α), whose root in s = log(α−1) is
+        # read off a table and moved once by Newton. Any α gives a valid bound: the root need not be exact.
+        knots, at = _table(self.rho)
+        s = np.interp(epsilon, at, knots)
+        a = np.exp(s)
+        s += (epsilon - _root_at(a, self.rho)) / (2 * self.rho * a + 1 / (1 + a))
+        a = np.exp(np.clip(s, knots[0], knots[-1]))
+        return np.asarray(a * ((1 + a) * self.rho - epsilon - np.log1p(1 / a)) - np.log1p(a))
+
+
+@lru_cache(maxsize=32)
+def _table(rho: float) -> tuple[Curve, Curve]:
+    """Values of s = log(α−1), and the ε for which each is best."""
+    knots = np.linspace(-45.0, 90.0, 1 << 13)
+    at = np.maximum.accumulate(_root_at(np.exp(knots), rho))
+    for column in (knots, at):
+        column.flags.writeable = False
+    return knots, at
+
+
+def _root_at(a: Curve, rho: float) -> Curve:
+    """The ε for which α = 1 + a is best."""
+    return np.asarray((2 * a + 1) * rho - np.log1p(1 / a))
