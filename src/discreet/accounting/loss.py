@@ -23,6 +23,11 @@ if TYPE_CHECKING:  # the engines are loaded when a question is asked
     from discreet.privacy.pair import Curve
 
 
+_MOST_BITS = 333  # of an ε, and half of those of a ρ
+_MANY = 1 << 30
+_NOTHING = Fraction(0)
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class PrivacyLoss:
     """The loss of a multiset of events whose parameters were fixed before the first answer.
@@ -417,9 +422,11 @@ class PrivacyLoss:
 
     def _within_range(self) -> None:
         """Floats carry the squares of ε and μ; a loss for which they do not protects nobody."""
-        for known in self._sums:
-            for x, most in ((known.pure, 100), (known.rho, 200), (known.mu_squared, 200)):
-                if x is not None and x.numerator > 10**most * x.denominator:
+        for choice in self._choices:
+            for event, n in choice:
+                pure = event.pure
+                x, most = (pure, _MOST_BITS) if pure is not None else (event.rho or _NOTHING, 2 * _MOST_BITS)
+                if (x * n if n > _MANY else x).numerator.bit_length() - x.denominator.bit_length() > most:
                     raise InvalidParameter(
                         "this loss is so large that it leaves the range of floats.", hint="it protects nobody"
                     )

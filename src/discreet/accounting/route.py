@@ -293,21 +293,18 @@ def _worse(found: Sequence[Bounds | None]) -> Bounds | None:
 
 
 def _ordered(events: Composed) -> Composed:
-    """The same in an order that does not depend on how they were added, and so neither does any rounding."""
-    if len(events.parts) < 2:
+    """The same in an order that does not depend on how they were added, and so neither does any rounding.
+
+    Of many events the laws sort their own parameters.
+    """
+    if not 1 < len(events.parts) <= _FEW:
         return events
-    parts = list(events.parts)
-    if len(parts) <= _FEW:
-        parts.sort(key=lambda part: repr(part[0]))
-    else:
-        parts.sort(key=lambda part: (type(part[0]).__name__, hash(part[0])))
-    return Composed(parts)
+    return Composed([*sorted(events.parts, key=lambda part: repr(part[0]))])
 
 
 def _is_single(events: Composed) -> bool:
-    return (
-        len(events.parts) == 1 and events.parts[0][1] == 1
-    )  # `len(events)` is no more than a machine's integer
+    # Not by `len(events)`, which is no more than a machine's integer.
+    return len(events.parts) == 1 and events.parts[0][1] == 1
 
 
 def _just_below(epsilon: float) -> float:

@@ -9,7 +9,6 @@ only place that counts.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
@@ -238,10 +237,7 @@ class Composed:
         given = [part if isinstance(part, tuple) else (part, 1) for part in parts]
         known = [(event, n) for event, n in given if count("count", n, least=0)]
         if len(known) > 1:
-            tally: Counter[Event] = Counter()
-            for event, n in known:
-                tally[event] += n
-            known = list(tally.items())
+            known = _counted(known)
         self._joined, self._parts, self._relation = (), tuple(known), None
         for event, _ in known:
             self._relation = common_relation(self._relation, event.relation)
@@ -250,7 +246,7 @@ class Composed:
     def parts(self) -> tuple[tuple[Event, int], ...]:
         """Each distinct event with its count, in the order in which they first came."""
         if self._parts is None:
-            self._parts = tuple(self._tally().items())
+            self._parts = tuple(self._tally())
             self._joined = ()
         return self._parts
 
@@ -280,17 +276,23 @@ class Composed:
     def __repr__(self) -> str:
         return f"Composed({list(self.parts)!r})"
 
-    def _tally(self) -> Counter[Event]:
-        tally: Counter[Event] = Counter()
+    def _tally(self) -> list[tuple[Event, int]]:
+        found: list[tuple[Event, int]] = []
         waiting = [(self, 1)]
         while waiting:
             node, times = waiting.pop()
             if node._parts is None:
                 waiting += [(inner, times * n) for inner, n in reversed(node._joined)]
             else:
-                for event, n in node._parts:
-                    tally[event] += n * times
-        return tally
+                found += [(event, n * times) for event, n in node._parts]
+        return _counted(found)
+
+
+def _counted(parts: list[tuple[Event, int]]) -> list[tuple[Event, int]]:
+    tally: dict[Event, list[int]] = {}
+    for event, n in parts:  # one look-up for each: a hash of fractions takes its time
+        tally.setdefault(event, [0])[0] += n
+    return [(event, n) for event, (n,) in tally.items()]
 
 
 def common_relation(one: Relation | None, other: Relation | None) -> Relation | None:

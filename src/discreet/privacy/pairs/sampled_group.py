@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.privacy.exact import above, below
-from discreet.privacy.pair import Curve, Pair
+from discreet.privacy.pair import ACCURACY, Curve, Pair
 from discreet.privacy.pairs.gaussian import GaussianPair
 
 _UNIT = 2.0**-52
@@ -57,6 +57,11 @@ class SampledGroupPair(Pair):
         found = np.clip(curve, -np.expm1(np.minimum(e, 0.0)), 1.0).reshape(given.shape)
         found = np.where(given < -_FARTHEST, 1.0, found)
         return np.where(given >= self.epsilon_max, 0.0, found)
+
+    @property
+    def accuracy(self) -> float:
+        """Not bounded where units are added: near its end the curve hangs on digits that floats do not have."""
+        return ACCURACY if self.removes else math.inf
 
     def reverse(self) -> Pair:
         """The same for units that are added."""
