@@ -100,7 +100,10 @@ def discrete_gaussian(sigma: Real, shift: int = 1) -> PrivacyLoss:
     >>> discrete_gaussian(sigma=10)
     PrivacyLoss: ρ = 0.005 (zCDP)
     """
-    return _one(DiscreteGaussianEvent(_shift("shift", shift), positive("sigma", sigma) ** 2))
+    deviation = positive("sigma", sigma)
+    if not Fraction(1, 10**50) <= deviation <= 10**50:
+        raise InvalidParameter(f"sigma must lie between 1e-50 and 1e50, not {sigma}.")
+    return _one(DiscreteGaussianEvent(_shift("shift", shift), deviation**2))
 
 
 def randomized_response(epsilon: Real, categories: int = 2) -> PrivacyLoss:

@@ -10,12 +10,10 @@ from typing import TYPE_CHECKING, overload
 
 from discreet.accounting.sums import Sums, sums
 from discreet.errors import InvalidParameter
-from discreet.privacy.discrete_events import RandomizedResponseEvent
-from discreet.privacy.event import Composed, Event, GaussianEvent
+from discreet.privacy.event import Composed, Event
 from discreet.privacy.exact import Real, above, count, exact, probability
 from discreet.privacy.guarantee import Approximate, decimal
 from discreet.privacy.parallel import Alternatives
-from discreet.privacy.sampling import PoissonEvent
 from discreet.privacy.unit import Relation
 
 if TYPE_CHECKING:  # the engines are loaded when a question is asked
@@ -115,17 +113,12 @@ class PrivacyLoss:
         References: Zhu, Dong, Wang 2022, Theorem 11, https://arxiv.org/abs/2106.08567; proof:
         docs/proofs/sampling.md
         """
+        from discreet.accounting.operations import sampled
+
         q = exact("rate", rate)
         if not 0 <= q <= 1:
             raise InvalidParameter(f"rate must lie in [0, 1], not {rate}.")
-        event = self._one_use("loss.poisson(rate) * n")
-        if event is None or q == 1:
-            return self
-        if q == 0:
-            return replace(self, uses=Composed())
-        if isinstance(event, PoissonEvent):
-            return replace(self, uses=Composed([PoissonEvent(event.event, event.rate * q)]))
-        return replace(self, uses=Composed([PoissonEvent(event, q)]))
+        return self._of_one_use(lambda event: sampled(event, q), "loss.poisson(rate) * n")
 
     def fixed_size(self, sample: int, population: int) -> PrivacyLoss:
         """The loss of this one use on `sample` of `population` units, drawn without replacement.
@@ -139,15 +132,12 @@ class PrivacyLoss:
         References: Zhu, Dong, Wang 2022, Proposition 30, https://arxiv.org/abs/2106.08567; proof:
         docs/proofs/fixed-size.md
         """
-        from discreet.privacy.fixed_size import FixedSizeEvent
+        from discreet.accounting.operations import drawn
 
         n, of = count("sample", sample, least=0), count("population", population)
         if n > of:
             raise InvalidParameter(f"sample must be at most population = {of}, not {n}.")
-        event = self._one_use("loss.fixed_size(n, N) * k")
-        if event is None or n == of:
-            return self
-        return replace(self, uses=Composed([FixedSizeEvent(event, n, of)] if n else []))
+        return self._of_one_use(lambda event: drawn(event, n, of), "loss.fixed_size(n, N) * k")
 
     def shuffle(self, users: int) -> PrivacyLoss:
         """The loss of the shuffled reports of `users`, each made by this ε-DP local randomiser.
@@ -162,19 +152,10 @@ class PrivacyLoss:
         References: Feldman, McMillan, Talwar 2021, https://arxiv.org/abs/2012.12803; proof:
         docs/proofs/shuffling.md
         """
-        from discreet.privacy.shuffling import ShuffleEvent
+        from discreet.accounting.operations import shuffled
 
         n = count("users", users)
-        event = self._one_use("loss.shuffle(n) * k")
-        if event is None:
-            return self
-        if event.pure is None or event.failure or event.relation is not None:
-            raise InvalidParameter(
-                "shuffling is proven for local randomisers that are ε-DP by themselves, and this use is not.",
-                hint="start from pure(ε), laplace(...) or randomized_response(ε)",
-            )
-        binary = isinstance(event, RandomizedResponseEvent) and event.categories == 2
-        return replace(self, uses=Composed([ShuffleEvent(event.pure, n, binary)]))
+        return self._of_one_use(lambda event: shuffled(event, n), "loss.shuffle(n) * k")
 
     def group(self, k: int) -> PrivacyLoss:
         """The loss for neighbours that differ by up to k units.
@@ -431,25 +412,17 @@ class PrivacyLoss:
                         "this loss is so large that it leaves the range of floats.", hint="it protects nobody"
                     )
 
-    def _one_use(self, hint: str) -> Event | None:
-        """The one event there is; None when there is none."""
-        events = self.events
+    def _of_one_use(self, operation: Callable[[Event], Composed], hint: str) -> PrivacyLoss:
+        """Of the one event there is; nothing remains nothing."""
+        from discreet.accounting.operations import one_use
+
         if self.units > 1:
             raise InvalidParameter(
                 f"this loss is for groups of {self.units} units, and each unit enters a sample by itself.",
                 hint="sample or shuffle first, and then group",
             )
-        if not events.parts:
-            return None
-        mu_squared = self.mu_squared
-        if mu_squared is not None and self.relation is None:
-            return GaussianEvent(mu_squared)  # several Gaussian uses are one
-        if _uses(events) == 1:
-            return events.parts[0][0]
-        raise InvalidParameter(
-            f"this loss has {_uses(events)} uses, and a sample is taken for one.",
-            hint=f"sample each use and then compose: {hint}",
-        )
+        event = one_use(self.events, hint)
+        return self if event is None else replace(self, uses=operation(event))
 
     def _unreachable(self, delta: Fraction) -> InvalidParameter:
         if self.failure > delta:
