@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import copy
+import importlib
 import math
 import pickle
+import pkgutil
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction as F
@@ -268,3 +270,12 @@ def test_what_a_class_of_uses_loses_is_bracketed_by_one_of_its_members() -> None
     assert member * (1 - 1e-6) < lower <= member < upper
     assert accounting.zcdp(F(1, 8)).poisson(0.1).bounds(1e-6)[0] > 0
     assert accounting.random_allocation(1, 10).bounds(1e-5)[0] == 0  # none is known
+
+
+def test_no_module_of_the_package_takes_the_place_of_a_name_that_it_offers() -> None:
+    offered = [name for name in vars(accounting) if not name.startswith("_")]
+    callables = [name for name in offered if callable(getattr(accounting, name))]
+    for module in pkgutil.iter_modules(accounting.__path__):
+        importlib.import_module(f"discreet.accounting.{module.name}")
+    assert [name for name in callables if not callable(getattr(accounting, name))] == []
+    assert {"renyi", "zcdp", "gdp", "parallel", "calibrate"} <= set(callables)

@@ -15,7 +15,7 @@ import numpy as np
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, zcdp_delta, zcdp_epsilon
 from discreet.accounting.divergence import orders_of, renyi_upper
 from discreet.accounting.mu import known_mu_squared
-from discreet.accounting.renyi import renyi_delta, renyi_epsilon
+from discreet.accounting.rdp import renyi_delta, renyi_epsilon
 from discreet.accounting.sums import Sums, sums, total
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import above, below

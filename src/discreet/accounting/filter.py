@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from discreet.accounting.convert import gdp_epsilon, mu_squared_for, rho_for, zcdp_epsilon
 from discreet.accounting.loss import PrivacyLoss
-from discreet.accounting.renyi import order_for, renyi_for
+from discreet.accounting.rdp import order_for, renyi_for
 from discreet.accounting.renyi_filter import CurveFilter as CurveFilter
 from discreet.accounting.renyi_filter import RenyiFilter as RenyiFilter
 from discreet.accounting.renyi_filter import curve_of

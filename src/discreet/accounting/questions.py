@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from discreet.accounting.laws import laws
-from discreet.accounting.renyi import renyi_upper
+from discreet.accounting.rdp import renyi_upper
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Composed, Event, LaplaceEvent
 from discreet.privacy.exact import Real, above, below, exact

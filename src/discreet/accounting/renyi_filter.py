@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.accounting.loss import PrivacyLoss
-from discreet.accounting.renyi import renyi_epsilon, renyi_upper
+from discreet.accounting.rdp import renyi_epsilon, renyi_upper
 from discreet.accounting.spending import Charge, Filter, Tally
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import ApproximateEvent, Composed, Event
