@@ -310,10 +310,11 @@ def common_relation(one: Relation | None, other: Relation | None) -> Relation | 
 
 
 def _join(joined: tuple[tuple[Composed, int], ...]) -> Composed:
-    out = Composed()
+    out = Composed.__new__(Composed)
+    relation = None
     for part, _ in joined:
-        out._relation = common_relation(out._relation, part._relation)
-    out._joined, out._parts = joined, None
+        relation = common_relation(relation, part._relation)
+    out._joined, out._parts, out._relation = joined, None, relation
     return out
 
 
