@@ -279,3 +279,64 @@ def test_no_module_of_the_package_takes_the_place_of_a_name_that_it_offers() -> 
         importlib.import_module(f"discreet.accounting.{module.name}")
     assert [name for name in callables if not callable(getattr(accounting, name))] == []
     assert {"renyi", "zcdp", "gdp", "parallel", "calibrate"} <= set(callables)
+
+
+def test_two_given_laws_have_an_order_unless_they_are_mirror_images() -> None:
+    p, q = ["0.9", "0.09", "0.01"], ["0.5", "0.25", "0.25"]
+    with_unit, without = accounting.from_pmfs(p, q), accounting.from_pmfs(q, p)
+    assert with_unit.relation is without.relation is Relation.ADD_REMOVE
+    assert accounting.from_pmfs(["0.75", "0.25"], ["0.25", "0.75"]).relation is None
+    # q being the law with the unit, a sample of it costs far more: its rare outcome is the telling one.
+    assert with_unit.poisson(0.1).epsilon(1e-3) < 0.1
+    assert without.poisson(0.1).epsilon(1e-3) > 1.19
+    either = accounting.from_pmfs(p, q, relation="replace")
+    assert either == accounting.from_pmfs(p, q, relation=Relation.REPLACE)
+    assert either.relation is Relation.REPLACE
+    assert either.epsilon(1e-3) == max(with_unit.epsilon(1e-3), without.epsilon(1e-3))
+    with pytest.raises(InvalidParameter, match="neighbours"):
+        either.poisson(0.1)
+
+
+def test_replaced_units_may_have_two_laws_in_opposite_orders() -> None:
+    p, q = [F(701, 1000), F(27, 100), F(29, 1000)], [F(265, 1000), F(0), F(735, 1000)]
+    ratio = F(12.0855)  # e^2.492 is a little less: the true δ there is a little more
+    true = sum(max(p[i] * q[j] - ratio * q[i] * p[j], F(0)) for i in range(3) for j in range(3))
+    assert (accounting.from_pmfs(p, q, relation="replace") * 2).delta("2.492") > true > F(69, 100)
+    assert (accounting.from_pmfs(p, q) * 2).delta("2.492") < true  # which is for one order only
+
+
+def test_a_rate_next_to_one_is_taken_for_one() -> None:
+    tiny = F(1, 10**200)
+    rare = accounting.from_pmfs([F(1, 2), F(1, 2) - tiny, tiny], [F(45, 100), F(45, 100), F(1, 10)])
+    whole = (accounting.gaussian("0.1") * 2 + rare).epsilon("0.100001")
+    nearly = (accounting.gaussian("0.1").poisson(1 - F(1, 10**60)) * 2 + rare).epsilon("0.100001")
+    assert nearly == pytest.approx(whole, rel=1e-9)
+
+
+def test_so_many_uses_that_tiny_leaks_add_up_are_not_free() -> None:
+    leak = F(1, 10**301)
+    loss = accounting.from_pmfs([leak, F(1, 2) - leak, F(1, 2)], [0, F(1, 2), F(1, 2)]) * 10**300
+    assert loss.delta(0) >= 0.095
+    assert (loss + accounting.discrete_gaussian(3) + accounting.laplace(1)).delta(50) >= 0.095
+    with pytest.raises(InvalidParameter, match="spent apart"):
+        loss.epsilon(1e-3)
+    with pytest.raises(InvalidParameter, match="uses"):
+        (accounting.pure(0.1) * 10**310).epsilon(1e-6)
+
+
+@pytest.mark.parametrize(
+    ("loss", "delta"), [(accounting.staircase(4), F(1, 10**9)), (accounting.pure("0.094"), F(1, 10**13))]
+)
+def test_a_reported_float_is_not_below_the_answer_when_read_as_its_decimal(
+    loss: PrivacyLoss, delta: F
+) -> None:
+    assert F(repr(loss.epsilon(delta))) >= loss.guarantee(delta).epsilon
+
+
+def test_a_lower_bound_allows_for_the_rounding_of_parameters() -> None:
+    epsilon = F(5404319552844595, 2**54)  # the float nearest 3/10, which is below it by 1.1e-17
+    lower, upper = accounting.pure("0.3").bounds(epsilon=epsilon)
+    with mpmath.workdps(60):
+        gap = curves.real(F(3, 10) - epsilon)
+        truth = -mpmath.expm1(-gap) * mpmath.exp(mpmath.mpf("0.3")) / (1 + mpmath.exp(mpmath.mpf("0.3")))
+    assert lower <= truth <= upper

@@ -20,6 +20,7 @@ from discreet.errors import InvalidParameter
 from discreet.privacy.allocation import AllocationEvent
 from discreet.privacy.codec import TAGS, decode, encode
 from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
+from discreet.privacy.either_order import EitherOrderEvent
 from discreet.privacy.event import (
     ApproximateEvent,
     Composed,
@@ -203,6 +204,13 @@ EXAMPLES: dict[str, list[Example]] = {
             FixedSizeEvent(GaussianEvent(F(1, 4)), 20, 100),
             FixedSizeEvent(GaussianEvent(F(1, 4)), 22, 100),
             lambda x: sampled_curve(F(1, 4), F(1, 5), x),
+        ),
+    ],
+    "either-order": [
+        Example(
+            EitherOrderEvent(AtomsEvent((F(3, 5), F(2, 5)), (F(1, 2), F(1, 2)))),
+            EitherOrderEvent(AtomsEvent((F(13, 20), F(7, 20)), (F(1, 2), F(1, 2)))),
+            lambda x: finite_curves.either((F(3, 5), F(2, 5)), (F(1, 2), F(1, 2)), x),
         ),
     ],
     "shuffle": [Example(ShuffleEvent(F(2), 500), ShuffleEvent(F(2), 400), None)],

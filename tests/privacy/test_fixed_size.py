@@ -16,6 +16,7 @@ from scipy.stats import norm
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.discrete_events import AtomsEvent, RandomizedResponseEvent
+from discreet.privacy.either_order import EitherOrderEvent
 from discreet.privacy.event import ApproximateEvent, GaussianEvent, LaplaceEvent
 from discreet.privacy.fixed_size import FixedSizeEvent, FixedSizePair
 from discreet.privacy.sampling import PoissonEvent
@@ -148,7 +149,7 @@ def test_two_adaptive_uses_lie_below_the_product_of_the_pair(seed: int) -> None:
 
 def test_an_asymmetric_base_counts_in_both_orders() -> None:
     one_sided = AtomsEvent((F(1, 2), F(1, 2)), (F(1, 10), F(9, 10)))
-    pair, base = FixedSizeEvent(one_sided, 1, 2).pair(), one_sided.pair()
+    pair, base = FixedSizeEvent(EitherOrderEvent(one_sided), 1, 2).pair(), one_sided.pair()
     x = np.array([0.2])
     moved = np.log1p(np.expm1(x) * 2)
     assert base.delta(moved)[0] != pytest.approx(base.reverse().delta(moved)[0])

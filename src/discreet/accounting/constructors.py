@@ -21,10 +21,10 @@ from discreet.privacy.event import (
     ZCDPEvent,
 )
 from discreet.privacy.exact import Real, above, count, exact, positive, probability
+from discreet.privacy.unit import Relation
 
 _LARGEST = Fraction(10) ** 100
 """Of an integer, or of one of a list: its square, times any count of uses, is still a float."""
-
 if TYPE_CHECKING:
     from discreet.privacy.densities import Density
 
@@ -174,24 +174,33 @@ def permute_and_flip(epsilon: Real) -> PrivacyLoss:
     return _one(LaplaceEvent(_at_least_zero("epsilon", epsilon)))
 
 
-def from_pmfs(p: Sequence[Real], q: Sequence[Real]) -> PrivacyLoss:
-    """The loss of a use whose outputs have masses p on one data set and q on its neighbour, either way round.
+def from_pmfs(
+    p: Sequence[Real], q: Sequence[Real], *, relation: str | Relation = Relation.ADD_REMOVE
+) -> PrivacyLoss:
+    """The loss of a use whose outputs have masses p on a data set with a unit, and q on the one without it.
 
-    Each sums to 1 exactly: write thirds as '1/3'.
+    Each sums to 1 exactly: write thirds as '1/3'. With `relation="replace"` they are the laws of two units, of
+    which either may replace the other. Where q is p in another order nothing depends on that.
 
     >>> from_pmfs([0.75, 0.25], [0.25, 0.75])
     PrivacyLoss: ε = 1.09861 (pure)
     """
-    return _one(AtomsEvent(_numbers("p", p), _numbers("q", q)))
+    return _ordered(AtomsEvent(_numbers("p", p), _numbers("q", q)), relation)
 
 
 def from_densities(
-    p: Density, q: Density, *, points: int | Sequence[float] = 1024, largest: Real | None = None
+    p: Density,
+    q: Density,
+    *,
+    points: int | Sequence[float] = 1024,
+    largest: Real | None = None,
+    relation: str | Relation = Relation.ADD_REMOVE,
 ) -> PrivacyLoss:
-    """The loss of a use whose output has density p on one data set and q on its neighbour, either way round.
+    """The loss of a use whose output has density p on a data set with a unit, and q on the one without it.
 
     The densities are such as `scipy.stats.norm(0, 1)`, and their ratio is monotone. It is taken for a pair of
-    finite laws above them, nearer with more `points`; `largest` is the largest loss, where there is one.
+    finite laws above them, nearer with more `points`; `largest` is the largest loss, where there is one, and
+    `relation` as in `from_pmfs`.
 
     References: docs/proofs/densities.md
 
@@ -201,7 +210,14 @@ def from_densities(
     """
     from discreet.privacy import densities
 
-    return _one(densities.from_densities(p, q, points=points, largest=largest))
+    return _ordered(densities.from_densities(p, q, points=points, largest=largest), relation)
+
+
+def _ordered(event: AtomsEvent, relation: str | Relation) -> PrivacyLoss:
+    from discreet.privacy.either_order import EitherOrderEvent
+
+    either = Relation.parse(relation) is Relation.REPLACE and event.relation is not None
+    return _one(EitherOrderEvent(event) if either else event)
 
 
 def renyi(orders: Sequence[Real], divergences: Sequence[Real]) -> PrivacyLoss:

@@ -58,9 +58,13 @@ def epsilon_bounds(parts: Parts, delta: float) -> Bounds | None:
         pairs' curves are exact up to `ACCURACY`. Both are for one direction: the caller reverses the pairs.
     References: docs/proofs/lattice-composition.md, "The result".
     """
+    unseen = _unseen(parts)
+    if unseen > delta * 2.0**-54:
+        return None
     parts = _merged(parts)
     if not parts:
         return Bounds(0.0, 0.0)
+    delta = math.nextafter(delta, 0.0)  # which leaves room for it
     if len(parts) == 1 and parts[0][1] == 1:
         return _single(parts[0][0], delta)
     log_delta = math.log(delta)
@@ -84,9 +88,10 @@ def delta_bounds(parts: Parts, epsilon: float) -> Bounds:
         exact up to `ACCURACY`.
     References: docs/proofs/lattice-composition.md, "The result".
     """
+    unseen = _unseen(parts)
     parts = _merged(parts)
     if not parts:
-        return Bounds(0.0, 0.0)
+        return Bounds(0.0, unseen)
     if len(parts) == 1 and parts[0][1] == 1:
         at = np.array([epsilon])
         value = float(parts[0][0].delta(at)[0])
@@ -107,7 +112,7 @@ def delta_bounds(parts: Parts, epsilon: float) -> Bounds:
     sums = _sums(plan, epsilon, max(epsilon, 1e-3))
     if sums is None:
         return Bounds(0.0, 1.0)
-    return Bounds(max(sums.below(epsilon), 0.0), min(sums.above(epsilon), 1.0))
+    return Bounds(max(sums.below(epsilon), 0.0), min(sums.above(epsilon) + unseen, 1.0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -236,13 +241,18 @@ def _common_step(plan: _Plan) -> float | None:
 
 
 def _merged(parts: Parts) -> list[tuple[Pair, int]]:
-    """Equal pairs counted together, without those that reveal nothing."""
+    """Equal pairs counted together, without those that reveal less than `FLOOR` tells: see `_unseen`."""
     counts: dict[Pair, int] = {}
     zero = np.zeros(1)
     for pair, n in parts:
         if n and (pair.upper(zero)[0] > 2 * FLOOR or pair.reverse().upper(zero)[0] > 2 * FLOOR):
             counts[pair] = counts.get(pair, 0) + n
     return list(counts.items())
+
+
+def _unseen(parts: Parts) -> float:
+    """What uses may reveal together of which each reveals too little for a curve to show, and the rounding of it."""
+    return min(4 * FLOOR * float(min(sum(n for _, n in parts), 10**300)), 1.0)
 
 
 def _single(pair: Pair, delta: float) -> Bounds | None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from fractions import Fraction
+from typing import TypeGuard
 
 import numpy as np
 
@@ -17,7 +19,7 @@ from discreet.privacy.event import (
     GaussianEvent,
     LaplaceEvent,
 )
-from discreet.privacy.exact import above
+from discreet.privacy.exact import above, below
 from discreet.privacy.law import Floats, GaussianLaw, LaplaceLaw, Law, SumLaw, TimesLaw, TwoPointLaw
 from discreet.privacy.sampled_gaussian import SampledGaussianLaw
 from discreet.privacy.sampling import PoissonEvent
@@ -42,6 +44,8 @@ def laws(events: Composed) -> tuple[Law, Law] | None:
             two.append((event.pure, n))
         elif isinstance(event, RandomizedResponseEvent) and event.categories == 2:
             two.append((event.epsilon, n))
+        elif samples_nearly_all(event):  # floats cannot say how many it leaves out; taking all dominates
+            gaussian.append((event.event.mu_squared, n))
         elif _samples_gaussian(event):
             sampled.append((event, n))
         else:
@@ -61,15 +65,20 @@ def laws(events: Composed) -> tuple[Law, Law] | None:
     return SumLaw((*common, *remove)), SumLaw((*common, *add))
 
 
-def _samples_gaussian(event: Event) -> bool:
+def samples_nearly_all(event: Event) -> TypeGuard[PoissonEvent]:
+    """Whether it is Gaussian noise on a sample whose rate is 1 but for less than floats can say."""
+    return _samples_gaussian(event) and 1 - event.rate < Fraction(1, 2**50)
+
+
+def _samples_gaussian(event: Event) -> TypeGuard[PoissonEvent]:
     return isinstance(event, PoissonEvent) and isinstance(event.event, GaussianEvent)
 
 
 def _sampled(event: Event, n: int, removes: bool) -> SampledGaussianLaw:
     assert isinstance(event, PoissonEvent)
     assert isinstance(event.event, GaussianEvent)
-    sigma = float(1 / event.event.mu_squared) ** 0.5 * (1 - 2.0**-51)
-    return SampledGaussianLaw(sigma, min(above(event.rate), 1 - 2.0**-53), n, removes)
+    sigma = math.sqrt(below(1 / event.event.mu_squared)) * (1 - 2.0**-51)
+    return SampledGaussianLaw(sigma, above(event.rate), n, removes)
 
 
 def _arrays(parts: Iterable[tuple[Fraction, int]]) -> tuple[Floats, Floats]:

@@ -23,6 +23,7 @@ if TYPE_CHECKING:  # the engines are loaded when a question is asked
 
 _MOST_BITS = 333  # of an ε, and half of those of a ρ
 _MANY = 1 << 30
+_MOST_USES = 10**300
 _NOTHING = Fraction(0)
 
 
@@ -406,6 +407,8 @@ class PrivacyLoss:
         for choice in self._choices:
             for event, n in choice:
                 pure = event.pure
+                if n > _MOST_USES:
+                    raise InvalidParameter("this loss has more than 10^300 uses.", hint="it protects nobody")
                 x, most = (pure, _MOST_BITS) if pure is not None else (event.rho or _NOTHING, 2 * _MOST_BITS)
                 if (x * n if n > _MANY else x).numerator.bit_length() - x.denominator.bit_length() > most:
                     raise InvalidParameter(
@@ -481,5 +484,11 @@ def _largest(values: Iterable[Fraction | None]) -> Fraction | None:
 def _reported(x: Fraction) -> float:
     """The least float at or above x, when a float is read as its shortest decimal as everywhere here."""
     f = above(x)
+    if not math.isfinite(f):
+        return f
     down = math.nextafter(f, 0.0)
-    return down if math.isfinite(f) and Fraction(repr(down)) >= x else f
+    if Fraction(repr(down)) >= x:
+        return down
+    while Fraction(repr(f)) < x:  # the shortest decimal of a float may lie below it
+        f = math.nextafter(f, math.inf)
+    return f

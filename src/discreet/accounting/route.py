@@ -25,6 +25,7 @@ from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEv
 from discreet.privacy.exact import above, below
 from discreet.privacy.law import AtomsLaw, Law
 from discreet.privacy.pair import ACCURACY, FLOOR, Curve, Pair
+from discreet.privacy.sampling import PoissonEvent
 
 CURVE = Engine("the curve of one use", "Zhu, Dong, Wang 2022, Definition 7")
 OUTCOMES = Engine("enumeration of the outcomes", "Zhu, Dong, Wang 2022, Theorem 10")
@@ -109,7 +110,10 @@ def _numeric_delta(events: Composed, epsilon: Fraction) -> Answer | None:
         pairs = [pair for side in _sides(events) for pair, _ in side]
         upper = float(_worst(pairs)(np.array(below(epsilon))))
         off = _off(pairs)
-        return Answer(max(upper * (1 - 3 * off) - 2 * FLOOR, 0.0), Fraction(upper), CURVE)
+        # The parameters of pairs are rounded up, by which δ may be larger than the truth at a slightly larger ε.
+        further = np.array(above(epsilon) * (1 + 2.0**-49) + 2.0**-1000)
+        lower = float(_worst(pairs)(further)) * (1 - 3 * off) - 2 * FLOOR
+        return Answer(max(min(lower, upper), 0.0), Fraction(upper), CURVE)
     return _asked(events, _Question(epsilon=epsilon))
 
 
@@ -198,6 +202,7 @@ def _engines(events: Composed, question: _Question) -> Iterator[tuple[Engine, Ca
     known = [[(pair.law(), n) for pair, n in side] for side in sides]
     atoms = [[(law, n) for law, n in side if isinstance(law, AtomsLaw)] for side in known]
     finite = few and all(len(a) == len(b) for a, b in zip(atoms, known, strict=True))
+    finite = finite and all(n <= _MOST_OUTCOMES for _, n in events)  # of one outcome there may be any number
     if finite and all(enumeration.outcomes(side) <= _MOST_OUTCOMES for side in atoms):
         yield OUTCOMES, lambda: _ask_sides(enumeration, atoms, question, sides, by_law=True)
 
@@ -272,7 +277,9 @@ def _ask_laws(events: Composed, sides: tuple[Law, Law], question: _Question) -> 
 
 
 def _is_attained(event: Event) -> bool:
-    """Whether some use has the law that `laws` composes for the event."""
+    """Whether some use has the law that `laws` composes for the event, to the last digits that lower bounds have."""
+    if isinstance(event, PoissonEvent) and isinstance(event.event, GaussianEvent):
+        return (Fraction(above(event.rate)) - event.rate) * 10**15 <= 1 - event.rate
     return isinstance(event, (ApproximateEvent, GaussianEvent, LaplaceEvent)) or event.pair().exact
 
 

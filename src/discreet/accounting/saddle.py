@@ -19,7 +19,7 @@ def log_mgf(law: Law, c: float) -> float:
     """The logarithm of M(c), rounded up; infinite where it leaves the range of floats."""
     with np.errstate(all="ignore"):
         value, error = law.line(c, 0.0, 1)
-    out = float(value[0].real + error[0])
+        out = float(value[0].real + error[0])
     return math.inf if math.isnan(out) else out
 
 

@@ -16,6 +16,7 @@ from typing import Any
 from discreet.errors import InvalidParameter
 from discreet.privacy.allocation import AllocationEvent
 from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
+from discreet.privacy.either_order import EitherOrderEvent
 from discreet.privacy.event import (
     ApproximateEvent,
     Composed,
@@ -55,6 +56,7 @@ TAGS: Mapping[str, type[Event]] = MappingProxyType(
         "fixed-size": FixedSizeEvent,
         "shuffle": ShuffleEvent,
         "allocation": AllocationEvent,
+        "either-order": EitherOrderEvent,
     }
 )
 """Every stored tag, for ever."""

@@ -55,7 +55,7 @@ class Density(Protocol):
 def from_densities(
     p: Density, q: Density, *, points: int | Sequence[float] | Floats = 1024, largest: Real | None = None
 ) -> AtomsEvent:
-    """The event of a use whose output has one density on a data set and the other on its neighbour, either way round.
+    """The event of a use whose output has density p on a data set with a unit, and q without it.
 
     Guarantee:
         Its pair dominates (p, q), and reversed (q, p), when the caller is right that log(p/q) is monotone on
@@ -63,8 +63,8 @@ def from_densities(
         exceeds `largest` in size. The former is checked at the points, and cannot be checked between them.
 
     Args:
-        p: the law on one data set.
-        q: the law on its neighbour.
+        p: the law with the unit.
+        q: the law without it.
         points: where to read them, or how many quantiles of each to take.
         largest: a bound on |log(p/q)|, if there is one. Without it the losses beyond the last points count as
             infinite, with their probability.

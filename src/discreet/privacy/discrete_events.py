@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Event
@@ -11,6 +12,7 @@ from discreet.privacy.exact import above, count
 from discreet.privacy.pair import Pair
 from discreet.privacy.pairs.atoms import AtomsPair, RandomizedResponsePair, largest_loss
 from discreet.privacy.pairs.bounded_range import BoundedRangePair
+from discreet.privacy.unit import Relation
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +47,11 @@ class RandomizedResponseEvent(Event):
 
 @dataclass(frozen=True, slots=True)
 class AtomsEvent(Event):
-    """A use that two mass functions on the same finitely many outcomes dominate, in both directions.
+    """A use that two mass functions on the same finitely many outcomes dominate: p with a unit, q without it.
 
     Guarantee:
-        `pair` is (p, q) itself, and its reverse (q, p). `pure` is the largest finite |log(p/q)| rounded up.
+        For add-remove neighbours, unless p and q are mirror images, which have no order. `pair` is (p, q) itself,
+        and its reverse (q, p). `pure` is the largest finite |log(p/q)| rounded up.
         `failure` is the larger mass of the outcomes that only one of the laws can have, which no ε covers:
         the use is (`pure`, `failure`)-DP.
 
@@ -78,6 +81,10 @@ class AtomsEvent(Event):
     @property
     def failure(self) -> Fraction:
         return max(_only(self.p, self.q), _only(self.q, self.p))
+
+    @property
+    def relation(self) -> Relation | None:
+        return None if _mirrored(self.p, self.q) else Relation.ADD_REMOVE
 
     def pair(self) -> Pair:
         return AtomsPair(self.p, self.q)
@@ -112,6 +119,12 @@ class BoundedRangeEvent(Event):
 
     def pair(self) -> Pair:
         return BoundedRangePair(above(self.epsilon))
+
+
+@lru_cache(maxsize=256)
+def _mirrored(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> bool:
+    """Whether to exchange p and q only changes the order of the outcomes."""
+    return sorted(zip(p, q, strict=True)) == sorted(zip(q, p, strict=True))
 
 
 def _only(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> Fraction:

@@ -86,10 +86,12 @@ class PoissonPair(FinitePair):
         plain = -np.expm1(np.minimum(epsilon, 0.0))
         if self.removes:
             grown = np.expm1(np.minimum(epsilon, 600.0))  # a smaller ε has a larger δ
-            inside = grown / q > -1 + 1e-9
-            moved = np.log1p(np.where(inside, grown / q, 0.0))
+            with np.errstate(over="ignore"):  # a smaller point has a larger δ
+                ratio = np.minimum(grown / q, 1e300)
+            inside = ratio > -1 + 1e-9
+            moved = np.log1p(np.where(inside, ratio, 0.0))
             # The rounding of the point moves it to the side where the curve is higher.
-            moved = moved - 8 * _UNIT * (np.abs(moved) + 1 / (1 + np.where(inside, grown / q, 0.0)))
+            moved = moved - 8 * _UNIT * (np.abs(moved) + 1 / (1 + np.where(inside, ratio, 0.0)))
             sampled = q * self.base.delta(moved)
             return np.where(
                 inside, np.maximum(sampled, plain), np.minimum(plain * (1 + 1e-9) + q * 1e-9, 1.0)
