@@ -340,3 +340,9 @@ def test_a_lower_bound_allows_for_the_rounding_of_parameters() -> None:
         gap = curves.real(F(3, 10) - epsilon)
         truth = -mpmath.expm1(-gap) * mpmath.exp(mpmath.mpf("0.3")) / (1 + mpmath.exp(mpmath.mpf("0.3")))
     assert lower <= truth <= upper
+
+
+def test_a_sample_of_everybody_is_no_sample() -> None:
+    twice = accounting.gaussian(3) * 2
+    assert twice.poisson(1) == twice.fixed_size(5, 5) == twice
+    assert twice.poisson(0) == twice.fixed_size(0, 5) == accounting.pure(0) * 0

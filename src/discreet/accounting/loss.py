@@ -119,7 +119,8 @@ class PrivacyLoss:
         q = exact("rate", rate)
         if not 0 <= q <= 1:
             raise InvalidParameter(f"rate must lie in [0, 1], not {rate}.")
-        return self._of_one_use(lambda event: sampled(event, q), "loss.poisson(rate) * n")
+        part = self._of_one_use(lambda event: sampled(event, q), "loss.poisson(rate) * n")
+        return self if q == 1 else part
 
     def fixed_size(self, sample: int, population: int) -> PrivacyLoss:
         """The loss of this one use on `sample` of `population` units, drawn without replacement.
@@ -138,7 +139,8 @@ class PrivacyLoss:
         n, of = count("sample", sample, least=0), count("population", population)
         if n > of:
             raise InvalidParameter(f"sample must be at most population = {of}, not {n}.")
-        return self._of_one_use(lambda event: drawn(event, n, of), "loss.fixed_size(n, N) * k")
+        part = self._of_one_use(lambda event: drawn(event, n, of), "loss.fixed_size(n, N) * k")
+        return self if n == of else part
 
     def shuffle(self, users: int) -> PrivacyLoss:
         """The loss of the shuffled reports of `users`, each made by this ε-DP local randomiser.
