@@ -279,7 +279,8 @@ def _ask_laws(events: Composed, sides: tuple[Law, Law], question: _Question) -> 
 def _is_attained(event: Event) -> bool:
     """Whether some use has the law that `laws` composes for the event, to the last digits that lower bounds have."""
     if isinstance(event, PoissonEvent) and isinstance(event.event, GaussianEvent):
-        return (Fraction(above(event.rate)) - event.rate) * 10**15 <= 1 - event.rate
+        # The largest loss of a use is −log(1 − q); lower bounds leave out a hundred times more.
+        return (Fraction(above(event.rate)) - event.rate) * 10**13 <= 1 - event.rate
     return isinstance(event, (ApproximateEvent, GaussianEvent, LaplaceEvent)) or event.pair().exact
 
 
