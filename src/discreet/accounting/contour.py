@@ -31,7 +31,7 @@ MOST_NODES = 1 << 15
 
 _MOST_NUMBERS = 1 << 23  # that are worked on for one line
 _FEW_NODES = 1 << 13  # a law that needs more is mirrored or divided first
-_LEVELS = (0.5, 0.25, 0.1, 0.04)  # of ε: where the law may be divided
+_LEVELS = (0.5, 0.35, 0.25, 0.15, 0.06)  # of ε: where the law may be divided
 _MIRRORED = math.log(1e-15)  # a smaller δ would be lost in the rounding of the masses
 _FINE = 4e-7  # of δ: an error that needs no better way
 _COSTS = (3e-7, 1e-4)  # of ε: what the added Gaussian use may cost
