@@ -346,3 +346,20 @@ def test_a_sample_of_everybody_is_no_sample() -> None:
     twice = accounting.gaussian(3) * 2
     assert twice.poisson(1) == twice.fixed_size(5, 5) == twice
     assert twice.poisson(0) == twice.fixed_size(0, 5) == accounting.pure(0) * 0
+
+
+def test_divergences_of_one_order_add_up() -> None:
+    first, short = accounting.renyi([2, 4, 16], [0.02, 0.04, 0.16]), accounting.renyi([2, 4], [0.01, 0.02])
+    delta, total = 1e-6, {2: 0.02 * 3 + 0.01 * 2, 4: 0.04 * 3 + 0.02 * 2}
+    by_hand = min(
+        d + (math.log(1 / delta) + (a - 1) * math.log(1 - 1 / a) - math.log(a)) / (a - 1)
+        for a, d in total.items()
+    )
+    assert (first * 3 + short * 2).epsilon(delta) <= by_hand * (1 + 1e-12)
+
+
+def test_a_delta_of_laws_that_floats_cannot_say_has_no_lower_bound_from_them() -> None:
+    nearly = accounting.gaussian("0.9").poisson(1 - F(1, 10**17)) + accounting.gaussian(3).poisson(0.5)
+    lower, upper = nearly.bounds(epsilon=5)
+    truth = (accounting.gaussian("0.9") + accounting.gaussian(3).poisson(0.5)).delta(5)  # but for 1e-17 of it
+    assert lower <= truth * (1 + 1e-6) and upper >= truth * (1 - 1e-6)

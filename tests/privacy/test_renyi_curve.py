@@ -13,7 +13,7 @@ from mpmath import mpf
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.pair import ACCURACY, FLOOR
-from discreet.privacy.renyi_curve import RenyiEvent, renyi_sum
+from discreet.privacy.renyi_curve import RenyiEvent
 from tests.privacy import curves
 from tests.privacy.curves import exactly, real
 
@@ -83,19 +83,6 @@ def test_orders_between_are_bounded_by_the_chord_and_never_below_the_truth() -> 
     assert between < event.divergences[ORDERS.index(F(4))]
     with pytest.raises(InvalidParameter, match="alpha"):
         event.divergence(F(1))
-
-
-def test_uses_add_up_at_each_order_that_all_of_them_bound() -> None:
-    total = renyi_sum([(gaussian(F(1)), 3), (gaussian(F(1, 4)), 4)])
-    assert total == gaussian(F(4))
-    short = RenyiEvent((F(2), F(3)), (F(1), F(1)))
-    mixed = renyi_sum([(gaussian(F(1)), 1), (short, 2)])
-    assert mixed.orders == (F(5, 4), F(3, 2), F(2), F(3))
-    # Below 2 by monotonicity, or the chord from 0 at order 1; at 3 it is the event's own.
-    assert mixed.divergences == (F(5, 8) + 2, F(3, 4) + 2, F(1) + 2, F(3, 2) + 2)
-    for bad in ([], [(short, 0)], [(short, -1)]):
-        with pytest.raises(InvalidParameter):
-            renyi_sum(bad)
 
 
 def test_finitely_many_orders_bound_no_epsilon_unless_nothing_is_told() -> None:

@@ -256,24 +256,15 @@ class PrivacyLoss:
         Raises:
             InvalidParameter: both or neither of them given; or as `epsilon` and `delta`.
         """
-        if (delta is None) == (epsilon is None):
+        if epsilon is not None and delta is None:
+            answer = self._bracketed(lambda loss: loss._delta_answer(epsilon))
+        elif delta is not None and epsilon is None:
+            d = probability("delta", delta)
+            answer = self._bracketed(lambda loss: loss.answer(d))
+        else:
             raise InvalidParameter("bounds needs a delta or an epsilon, and not both.")
-        from discreet.accounting.members import members
-
-        def answered(loss: PrivacyLoss) -> Answer:
-            if epsilon is not None:
-                return loss._delta_answer(epsilon)
-            assert delta is not None
-            return loss.answer(probability("delta", delta))
-
-        answer = answered(self)
-        lower, upper = answer.lower, _reported(answer.upper)
-        if not lower:
-            known = [found for choice in self._choices if (found := members(choice)) is not None]
-            lower = max(
-                (answered(PrivacyLoss(m)).lower for m in known if m not in self._choices), default=0.0
-            )
-        return min(lower, math.nextafter(upper, 0.0)) if upper else 0.0, upper
+        upper = _reported(answer.upper)
+        return min(answer.lower, math.nextafter(upper, 0.0)) if upper else 0.0, upper
 
     def answer(self, delta: Fraction) -> Answer:
         """The answer at δ, with its lower bound, its engine and its theorem.
@@ -299,13 +290,13 @@ class PrivacyLoss:
             InvalidParameter: as `epsilon`.
         """
         d = probability("delta", delta)
-        answer, (lower, upper) = self.answer(d), self.bounds(d)
-        at_least = f"the truth is at least {lower:.10g}" if lower else "no lower bound is known"
+        answer = self._bracketed(lambda loss: loss.answer(d))
+        at_least = f"the truth is at least {answer.lower:.10g}" if answer.lower else "no lower bound is known"
         neighbours = "those that the uses were derived for" if self.relation is None else self.relation.value
         return "\n".join(
             (
                 f"{self!r}",
-                f"Answer: ε ≤ {upper:.10g} at δ = {decimal(d)}; {at_least}.",
+                f"Answer: ε ≤ {_reported(answer.upper):.10g} at δ = {decimal(d)}; {at_least}.",
                 f"Engine: {answer.engine.name}.",
                 f"Theorem: {answer.engine.theorem}.",
                 f"Neighbours: {neighbours}.",
@@ -338,7 +329,9 @@ class PrivacyLoss:
 
     def advantage(self) -> float:
         """The most by which an attacker's true positives can exceed the false: δ at ε = 0, rounded up."""
-        return self.delta(0)
+        from discreet.accounting.questions import advantage
+
+        return self._greatest(advantage)
 
     def success(self, prior: Real = Fraction(1, 2)) -> float:
         """The chance with which an attacker can say rightly whether a unit is in the data, held for `prior` before."""
@@ -388,6 +381,17 @@ class PrivacyLoss:
     @property
     def _sums(self) -> tuple[Sums, ...]:
         return tuple(sums(choice) for choice in self._choices)
+
+    def _bracketed(self, ask: Callable[[PrivacyLoss], Answer]) -> Answer:
+        """The answer, where its engine knows no lower bound with what members of the events' classes lose."""
+        from discreet.accounting.members import members
+
+        answer = ask(self)
+        if answer.lower:
+            return answer
+        known = [found for choice in self._choices if (found := members(choice)) is not None]
+        lower = max((ask(PrivacyLoss(m)).lower for m in known if m not in self._choices), default=0.0)
+        return replace(answer, lower=lower)
 
     def _delta_answer(self, epsilon: Real) -> Answer:
         e = exact("epsilon", epsilon)

@@ -56,7 +56,7 @@ def epsilon_answer(events: Composed, delta: Fraction) -> Answer | None:
     events = _ordered(events)
     numeric = _numeric_epsilon(events, delta) if delta >= SMALLEST_DELTA else None
     found = [] if numeric is None else [numeric]
-    if numeric is None or len(events.parts) <= _FEW or not _is_tight(numeric):
+    if numeric is None or (not _is_closed(numeric) and (len(events.parts) <= _FEW or not _is_tight(numeric))):
         lower = 0.0 if numeric is None else numeric.lower
         found += [Answer(lower, upper, engine) for upper, engine in epsilons(events, delta)]
     best = min(found, key=lambda a: a.upper, default=None)
@@ -72,7 +72,7 @@ def delta_answer(events: Composed, epsilon: Fraction) -> Answer:
     events = _ordered(events)
     numeric = _numeric_delta(events, epsilon)
     found = [] if numeric is None else [numeric]
-    if numeric is None or len(events.parts) <= _FEW or not _is_tight(numeric):
+    if numeric is None or (not _is_closed(numeric) and (len(events.parts) <= _FEW or not _is_tight(numeric))):
         lower = 0.0 if numeric is None else numeric.lower
         found += [Answer(lower, Fraction(upper), engine) for upper, engine in deltas(events, epsilon)]
     best = min(found, key=lambda a: a.upper)
@@ -124,6 +124,11 @@ def _both(known: Answer | None, bounds: Bounds, engine: Engine) -> Answer:
     if bounds.upper < known.upper:
         return Answer(lower, Fraction(bounds.upper), engine)
     return Answer(lower, known.upper, known.engine)
+
+
+def _is_closed(answer: Answer) -> bool:
+    """Whether it is a closed form already, than which the others are no better."""
+    return answer.engine in (GAUSSIAN, SUM)
 
 
 def _is_tight(answer: Answer) -> bool:
@@ -258,9 +263,8 @@ def _ask_laws(events: Composed, sides: tuple[Law, Law], question: _Question) -> 
         found = _worse([contour.delta_bounds(law, below(question.epsilon)) for law in sides])
         assert found is not None
         upper = every.upper + (1 - known.lower) * found.upper * (1 + 1e-15)
-        return Bounds(
-            known.lower + (1 - known.upper) * found.lower * (1 - 1e-15), min(upper * (1 + 1e-15), 1.0)
-        )
+        lower = known.lower + (1 - known.upper) * found.lower * (1 - 1e-15) if attained else 0.0
+        return Bounds(lower, min(upper * (1 + 1e-15), 1.0))
     left = (question.delta - Fraction(every.upper)) / (1 - Fraction(known.lower))
     if left < SMALLEST_DELTA:
         return None

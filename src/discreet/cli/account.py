@@ -107,9 +107,9 @@ def command(
             "sample_rate": float(sample_rate),
             "steps": steps,
         }
-    upper = loss.epsilon(delta)
+    answer = loss.answer(delta)
     rows = [(d, *_bounds(loss, d)) for d in sorted({delta, *_OTHERS}, reverse=True) if d > 0]
-    engine = loss.answer(delta).engine
+    engine, upper = answer.engine, {d: high for d, _, high in rows}.get(delta) or loss.epsilon(delta)
     neighbours = "add-remove" if loss.relation is None and history is None else _neighbours(loss, relation)
     if plot is not None:
         _draw(loss, delta, plot)

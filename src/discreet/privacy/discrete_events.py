@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from discreet.errors import InvalidParameter
-from discreet.privacy.event import Event
+from discreet.privacy.event import Event, at_least_zero
 from discreet.privacy.exact import above, count
 from discreet.privacy.pair import Pair
 from discreet.privacy.pairs.atoms import AtomsPair, RandomizedResponsePair, largest_loss
@@ -30,7 +30,7 @@ class RandomizedResponseEvent(Event):
     categories: int
 
     def __post_init__(self) -> None:
-        _at_least_zero("epsilon", self.epsilon)
+        at_least_zero("epsilon", self.epsilon)
         count("categories", self.categories, least=2)
 
     @property
@@ -107,7 +107,7 @@ class BoundedRangeEvent(Event):
     epsilon: Fraction
 
     def __post_init__(self) -> None:
-        _at_least_zero("epsilon", self.epsilon)
+        at_least_zero("epsilon", self.epsilon)
 
     @property
     def pure(self) -> Fraction:
@@ -132,19 +132,12 @@ def _only(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> Fraction:
     return sum((a for a, b in zip(p, q, strict=True) if not b), Fraction(0))
 
 
-def _at_least_zero(name: str, x: object) -> None:
-    if not isinstance(x, Fraction):  # a float could not be stored exactly
-        raise InvalidParameter(f"{name} of an event must be a Fraction, not {type(x).__name__}.")
-    if x < 0:
-        raise InvalidParameter(f"{name} must be at least 0, not {x}.")
-
-
 def _masses(name: str, masses: object) -> None:
     if not isinstance(masses, tuple):  # a list could change after it was checked
         raise InvalidParameter(f"{name} of an event must be a tuple, not {type(masses).__name__}.")
     if not masses:
         raise InvalidParameter(f"{name} must have at least one outcome.")
     for i, mass in enumerate(masses):
-        _at_least_zero(f"{name}[{i}]", mass)
+        at_least_zero(f"{name}[{i}]", mass)
     if sum(masses) != 1:
         raise InvalidParameter(f"the masses of {name} must sum to exactly 1, not {sum(masses)}.")

@@ -66,7 +66,7 @@ class ApproximateEvent(Event):
     delta: Fraction = Fraction(0)
 
     def __post_init__(self) -> None:
-        _at_least_zero("epsilon", self.epsilon)
+        at_least_zero("epsilon", self.epsilon)
         _fraction("delta", self.delta)
         if not 0 <= self.delta < 1:
             raise InvalidParameter(f"delta must lie in [0, 1), not {self.delta}.")
@@ -99,7 +99,7 @@ class ZCDPEvent(Event):
     rho: Fraction
 
     def __post_init__(self) -> None:
-        _at_least_zero("rho", self.rho)
+        at_least_zero("rho", self.rho)
 
     @property
     def pure(self) -> None:
@@ -118,7 +118,7 @@ class LaplaceEvent(Event):
     ratio: Fraction
 
     def __post_init__(self) -> None:
-        _at_least_zero("ratio", self.ratio)
+        at_least_zero("ratio", self.ratio)
 
     @property
     def pure(self) -> Fraction:
@@ -170,7 +170,7 @@ class GaussianEvent(Event):
     mu_squared: Fraction
 
     def __post_init__(self) -> None:
-        _at_least_zero("mu_squared", self.mu_squared)
+        at_least_zero("mu_squared", self.mu_squared)
 
     @property
     def pure(self) -> Fraction | None:
@@ -318,18 +318,18 @@ def _join(joined: tuple[tuple[Composed, int], ...]) -> Composed:
     return out
 
 
-def _at_least_zero(name: str, x: Fraction) -> None:
-    _fraction(name, x)
-    if x < 0:
+def at_least_zero(name: str, x: object) -> None:
+    """Refuses what is no Fraction of at least 0, for a field of an event."""
+    if _fraction(name, x) < 0:
         raise InvalidParameter(f"{name} must be at least 0, not {x}.")
 
 
-def _positive(name: str, x: Fraction) -> None:
-    _fraction(name, x)
-    if x <= 0:
+def _positive(name: str, x: object) -> None:
+    if _fraction(name, x) <= 0:
         raise InvalidParameter(f"{name} must be above 0, not {x}.")
 
 
-def _fraction(name: str, x: object) -> None:
+def _fraction(name: str, x: object) -> Fraction:
     if not isinstance(x, Fraction):  # a float would be NaN one day, and could not be stored exactly
         raise InvalidParameter(f"{name} of an event must be a Fraction, not {type(x).__name__}.")
+    return x

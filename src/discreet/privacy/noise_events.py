@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.errors import InvalidParameter
-from discreet.privacy.event import Event
+from discreet.privacy.event import Event, at_least_zero
 from discreet.privacy.exact import above
 from discreet.privacy.pair import Pair
 from discreet.privacy.pairs.staircase import StaircasePair
@@ -30,12 +30,11 @@ class StaircaseEvent(Event):
     gamma: Fraction
 
     def __post_init__(self) -> None:
-        for name, x in (("epsilon", self.epsilon), ("gamma", self.gamma)):
-            if not isinstance(x, Fraction):  # a float could not be stored exactly
-                raise InvalidParameter(f"{name} of an event must be a Fraction, not {type(x).__name__}.")
-        if self.epsilon <= 0:
+        at_least_zero("epsilon", self.epsilon)
+        at_least_zero("gamma", self.gamma)
+        if self.epsilon == 0:
             raise InvalidParameter(f"epsilon must be above 0, not {self.epsilon}.")
-        if not 0 <= self.gamma <= 1:
+        if self.gamma > 1:
             raise InvalidParameter(f"gamma must lie in [0, 1], not {self.gamma}.")
 
     @property

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Event
-from discreet.privacy.exact import count
 from discreet.privacy.pair import Pair
 
 MOST = 10**6
@@ -86,31 +84,3 @@ class RenyiEvent(Event):
         from discreet.privacy.pairs.renyi import RenyiPair
 
         return RenyiPair(self.orders, self.divergences)
-
-
-def renyi_sum(uses: Iterable[tuple[RenyiEvent, int]]) -> RenyiEvent:
-    """Several uses as one: at each order that any of them names and all of them bound, the sum.
-
-    Guarantee:
-        For uses whose curves were fixed before the first answer, however each was chosen by the answers.
-
-    Raises:
-        InvalidParameter: no use.
-
-    References: Mironov 2017, Proposition 1, https://arxiv.org/abs/1702.07476
-    """
-    uses = [(event, n) for event, n in uses if count("count", n, least=0)]
-    if not uses:
-        raise InvalidParameter("there must be at least one use to add up.")
-    last = min(max(event.orders) for event, _ in uses)
-    orders = sorted({a for event, _ in uses for a in event.orders if a <= last})
-    return RenyiEvent(tuple(orders), tuple(_total(uses, a) for a in orders))
-
-
-def _total(uses: list[tuple[RenyiEvent, int]], alpha: Fraction) -> Fraction:
-    total = Fraction(0)
-    for event, n in uses:
-        bound = event.divergence(alpha)
-        assert bound is not None  # alpha is at most each event's largest order
-        total += n * bound
-    return total

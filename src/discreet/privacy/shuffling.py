@@ -10,7 +10,7 @@ from functools import lru_cache
 import numpy as np
 
 from discreet.errors import InvalidParameter
-from discreet.privacy.event import Event
+from discreet.privacy.event import Event, at_least_zero
 from discreet.privacy.exact import above, below, count
 from discreet.privacy.pair import Curve, Pair
 from discreet.privacy.unit import Relation
@@ -47,12 +47,7 @@ class ShuffleEvent(Event):
     binary: bool = False
 
     def __post_init__(self) -> None:
-        if not isinstance(self.epsilon, Fraction):
-            raise InvalidParameter(
-                f"epsilon of an event must be a Fraction, not {type(self.epsilon).__name__}."
-            )
-        if self.epsilon < 0:
-            raise InvalidParameter(f"epsilon must be at least 0, not {self.epsilon}.")
+        at_least_zero("epsilon", self.epsilon)
         count("users", self.users)
         if not isinstance(self.binary, bool):
             raise InvalidParameter(f"binary must be True or False, not {self.binary!r}.")
