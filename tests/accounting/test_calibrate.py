@@ -75,7 +75,7 @@ def test_a_good_start_saves_evaluations() -> None:
 def test_a_family_that_cannot_meet_the_promise_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="no parameter"):
         calibrate(lambda x: accounting.pure(2) + accounting.laplace(x), epsilon=1)
-    with pytest.raises(InvalidParameter, match="no parameter"):
+    with pytest.raises(InvalidParameter, match=r"every parameter that was tried, .* meets the promise"):
         calibrate(lambda x: accounting.pure(F(1, 2)), epsilon=1)
     with pytest.raises(InvalidParameter, match="no pure ε"):
         calibrate(accounting.gaussian, epsilon=1)
@@ -173,7 +173,7 @@ def test_an_integer_parameter_ends_where_it_is_told() -> None:
 
     assert calibrate(family, epsilon=1, increasing=True, integer=True, most=60, start=4) == 60
     assert max(asked) == 60
-    with pytest.raises(InvalidParameter, match="no parameter"):
+    with pytest.raises(InvalidParameter, match="every parameter that was tried"):
         calibrate(lambda t: accounting.pure(F(1, 2)), epsilon=1, increasing=True, integer=True)
     with pytest.raises(InvalidParameter, match="most"):
         calibrate(family, epsilon=1, increasing=True, integer=True, most=0.5)
@@ -234,3 +234,57 @@ def test_one_promise_or_several_are_given_and_not_both() -> None:
         calibrate(accounting.gaussian, epsilon=1, targets=[(1, 1e-5)])
     with pytest.raises(InvalidParameter, match="at least one"):
         calibrate(accounting.gaussian, targets=[])
+
+
+@pytest.mark.parametrize(
+    ("family", "options"),
+    [
+        (accounting.pure, {}),
+        (lambda q: accounting.gaussian(1).poisson(F(q) / 100) * 100, {"delta": 1e-5, "most": 99}),
+        (lambda n: accounting.gaussian(10) * n, {"delta": 1e-5, "integer": True}),
+        (lambda n: accounting.gaussian(1) * n, {"delta": 1e-5, "integer": True}),
+    ],
+)
+def test_a_loss_that_grows_where_it_was_to_fall_is_said_to_grow(
+    family: Callable[[F], PrivacyLoss], options: dict[str, object]
+) -> None:
+    with pytest.raises(InvalidParameter, match=r"grows with its parameter.*\n.*increasing=True"):
+        calibrate(family, epsilon=1, **options)  # type: ignore[call-overload]  # options of both kinds
+
+
+def test_a_loss_that_falls_where_it_was_to_grow_is_said_to_fall() -> None:
+    with pytest.raises(
+        InvalidParameter, match=r"falls as its parameter grows.*\n.*leave increasing=True out"
+    ):
+        calibrate(accounting.gaussian, epsilon=1, delta=1e-5, increasing=True)
+    with pytest.raises(InvalidParameter, match="falls as its parameter grows"):
+        calibrate(accounting.laplace, epsilon=1, increasing=True)
+
+
+def test_a_family_of_whole_numbers_is_said_to_be_one() -> None:
+    families: list[Callable[[F], PrivacyLoss]] = [
+        lambda n: accounting.gaussian(10) * n,  # type: ignore[operator]  # what a caller may slip
+        lambda n: accounting.gaussian(2).fixed_size(n, 100),  # type: ignore[arg-type]
+        lambda n: accounting.pure(1).shuffle(n),  # type: ignore[arg-type]
+    ]
+    for family in families:
+        with pytest.raises(InvalidParameter, match=r"is a whole number.*\n.*integer=True"):
+            calibrate(family, epsilon=1, delta=1e-5, increasing=True)
+
+
+def test_a_search_beyond_the_end_of_a_family_says_where_it_had_come_to() -> None:
+    with pytest.raises(InvalidParameter, match=r"rate must lie in \[0, 1\].*\n.*give most="):
+        calibrate(lambda q: accounting.gaussian(1).poisson(q) * 100, epsilon=1, delta=1e-5)
+    with pytest.raises(InvalidParameter, match=r"rate must lie in \[0, 1\], not 3\.$"):  # the caller's own
+        calibrate(lambda q: accounting.gaussian(1).poisson(q), epsilon=1, delta=1e-5, start=3)
+
+
+def test_what_is_no_family_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="must return a loss, not float"):
+        calibrate(lambda x: 1.0, epsilon=1)  # type: ignore[arg-type, return-value]  # what a caller may slip
+
+
+def test_a_least_count_of_one_is_an_answer_where_the_loss_falls() -> None:
+    assert calibrate(lambda n: accounting.pure(F(1, n)), epsilon=2, integer=True) == 1
+    assert calibrate(lambda n: accounting.pure(1), epsilon=2, integer=True) == 1
+    assert calibrate(lambda n: accounting.pure(1) * n, epsilon=2, integer=True, most=1) == 1

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Callable
 from fractions import Fraction as F
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -14,7 +16,8 @@ from hypothesis import strategies as st
 from discreet.accounting import tilted
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.dots import connect_the_dots
-from discreet.accounting.lattice import delta_bounds, epsilon_bounds
+from discreet.accounting.lattice import delta_bounds, epsilon_bounds, upper_curve
+from discreet.privacy.grouping import SampledGroupEvent
 from discreet.privacy.pair import Curve, Pair
 from discreet.privacy.pairs.approximate import ApproximatePair
 from discreet.privacy.pairs.bounded_range import BoundedRangePair
@@ -170,3 +173,45 @@ def test_a_curve_with_losses_too_small_by_a_thousandth_falls_outside_the_bounds(
     wrong = epsilon_bounds([(Lower(0.1), 50)], 1e-6)
     assert wrong is not None
     assert wrong.upper < found.lower
+
+
+CURVES: list[tuple[Pair, int, Callable[[float], F]]] = [
+    (GaussianPair(F(1, 4)), 10, lambda epsilon: curves.gaussian(F(5, 2), epsilon)),
+    (GaussianPair(F(9)), 20, lambda epsilon: curves.gaussian(F(180), epsilon)),
+    (ApproximatePair(0.1, 0.0), 500, lambda epsilon: curves.composed_response(F(0.1), 500, epsilon)),
+]
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-6, 1e-14])
+@pytest.mark.parametrize(("pair", "n", "truth"), CURVES, ids=["gaussian", "many tilts", "response"])
+def test_a_few_tilts_bound_the_whole_curve(
+    pair: Pair, n: int, truth: Callable[[float], F], delta: float
+) -> None:
+    curve = upper_curve([(pair, n)], delta)
+    assert curve is not None
+    assert len(curve.sums) <= 5
+    assert truth(curve.top) <= F(delta)
+    for part in (0.0, 0.01, 0.2, 0.37, 0.7, 1.0):
+        known, found = truth(part * curve.top), curve.delta(part * curve.top)
+        assert known <= F(found)  # and so would not be those of losses too small by a thousandth
+        assert found <= float(known) * 1.001 + delta / 5
+
+
+def test_a_curve_of_losses_too_small_by_a_thousandth_is_caught() -> None:
+    curve = upper_curve([(GaussianPair(F(1, 4) * F(998, 1000)), 10)], 1e-6)
+    assert curve is not None
+    assert any(curves.gaussian(F(5, 2), x) > F(curve.delta(x)) for x in (0.0, 1.0, 3.0))
+
+
+def test_the_curve_of_nothing_is_nothing() -> None:
+    curve = upper_curve([], 1e-6)
+    assert curve is not None
+    assert (curve.top, curve.delta(0.0)) == (0.0, 0.0)
+    assert upper_curve([(ApproximatePair(5000.0, 0.0), 2)], 1e-6) is None
+
+
+def test_there_is_no_gap_where_the_largest_loss_of_all_is_near() -> None:
+    pair = SampledGroupEvent(F(1), F(1, 100), 3).pair().reverse()  # no loss is above 3·log(1/0.99)
+    found = [delta_bounds([(pair, 100)], epsilon).upper for epsilon in np.arange(2.0, 3.0, 0.1)]
+    assert all(b <= max(a, 1e-30) for a, b in pairwise(found))
+    assert found[-1] < 1e-30

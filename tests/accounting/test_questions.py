@@ -5,14 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable
+from decimal import Decimal
 from fractions import Fraction
+from typing import Any
 
 import numpy as np
 import pytest
 from mpmath import mp, mpf
 
 from discreet import accounting
-from discreet.accounting import PrivacyLoss
+from discreet.accounting import PrivacyLoss, lattice, tilted
 from discreet.accounting.mu import gdp
 from discreet.accounting.questions import advantage, hockey_stick, rdp, success, zcdp
 from discreet.accounting.tradeoff import tradeoff
@@ -101,6 +103,15 @@ def test_a_divergence_of_infinite_order_is_the_pure_epsilon() -> None:
     assert rdp(accounting.laplace(scale=2) * 3, 10**6) <= 1.5
     with pytest.raises(InvalidParameter, match="not pure"):
         rdp(accounting.gaussian(1), math.inf)
+
+
+@pytest.mark.parametrize(
+    "alpha", ["inf", " Inf", "infinity", Decimal("Infinity"), np.float32("inf"), np.float64("inf")]
+)
+def test_an_infinite_order_may_be_written_in_words(alpha: str) -> None:
+    assert rdp(accounting.laplace(scale=2) * 3, alpha) == 1.5
+    with pytest.raises(InvalidParameter, match="not pure"):
+        accounting.gaussian(1).rdp(alpha)
 
 
 @pytest.mark.parametrize("alpha", [1, 0.5, "nan", float("nan"), -math.inf])
@@ -341,6 +352,40 @@ def test_the_trade_off_of_a_composition_is_near_that_of_its_gaussian_twin() -> N
     uses = accounting.discrete_gaussian(40, shift=20) * 16  # μ = 2; rounding hardly shows at σ = 40
     for alpha in (0.001, 0.1, 0.5):
         assert tradeoff(uses, alpha) == pytest.approx(tradeoff(accounting.gdp(2), alpha), rel=1e-3)
+
+
+def test_the_trade_off_of_many_levels_takes_a_few_runs_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    runs = []
+
+    def transformed(*args: Any) -> tilted.Sums | None:
+        runs.append(args)
+        return tilted.transformed(*args)
+
+    monkeypatch.setattr(lattice, "transformed", transformed)
+    uses = accounting.discrete_gaussian(40, shift=20) * 16  # μ = 2 as above
+    levels = np.array([1e-9, 1e-4, *np.linspace(0.01, 0.99, 99), 1 - 1e-4])
+    found, twin = tradeoff(uses, levels), tradeoff(accounting.gdp(2), levels)
+    assert len(runs) <= 4
+    assert np.all(found <= twin * (1 + 1e-3))
+    assert np.all(found >= twin * (1 - 1e-3) - 1e-6)
+    for alpha in (0.03, 0.5):
+        assert tradeoff(uses, alpha) == pytest.approx(tradeoff(uses, np.array([alpha] * 9))[0], abs=1e-4)
+
+
+def test_the_trade_off_from_one_curve_is_that_of_the_lines_asked_one_by_one() -> None:
+    uses = (
+        accounting.zcdp("0.01") * 5
+        + accounting.discrete_gaussian(4) * 3
+        + accounting.approximate("0.1", "1e-4")
+    )
+    levels = np.linspace(0, 1, 41)
+    found = tradeoff(uses, levels)
+    assert found[0] == pytest.approx(1 - 1e-4, abs=1e-12)
+    for epsilon in (0.0, 0.5, 1.0, 2.0):
+        delta, grown = uses.delta(epsilon), math.exp(epsilon)
+        lines = np.maximum(1 - delta - grown * levels, (1 - delta - levels) / grown)
+        assert np.all(found >= lines - 2e-4)
+    assert np.all(found <= 1 - levels)
 
 
 def test_the_trade_off_of_randomised_responses_is_the_neyman_pearson_lemma() -> None:

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import json
+import signal
 import subprocess
 import sys
 from collections.abc import Callable
@@ -185,3 +186,34 @@ def test_a_terminal_without_greek_letters_shows_question_marks() -> None:
         env={"PYTHONIOENCODING": "latin-1", "PYTHONPATH": ":".join(filter(None, sys.path))},
     )
     assert b"cost: ?" in done.stdout
+
+
+@pytest.mark.parametrize(
+    "args",
+    [
+        ["--help"],
+        ["account", "--help"],
+        ["account", "--noise-multiplier", "2", "--delta", "1e-5"],
+        ["account", "--noise-multiplier", "2", "--delta", "1e-5", "--json"],
+        ["doctor"],
+    ],
+)
+def test_a_reader_that_leaves_a_pipe_is_no_error(args: list[str]) -> None:
+    command = [sys.executable, "-c", "from discreet.cli import main; main()", *args]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.close()  # as `head` does, only sooner
+        assert process.stderr is not None
+        said = process.stderr.read()
+    assert said == b""
+    assert process.returncode == program.HUNG_UP == 128 + signal.SIGPIPE
+
+
+def test_a_reader_of_errors_that_leaves_changes_nothing_else() -> None:
+    command = [sys.executable, "-c", "from discreet.cli import main; main()", "account"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stderr is not None
+        process.stderr.close()
+        assert process.stdout is not None
+        assert process.stdout.read() == b""
+    assert process.returncode == program.HUNG_UP

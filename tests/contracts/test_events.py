@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction as F
@@ -392,6 +393,40 @@ def test_an_event_out_of_range_is_refused() -> None:
     for make in makers:
         with pytest.raises(InvalidParameter):
             make()
+
+
+def test_equal_events_have_equal_hashes_and_others_hardly_ever() -> None:
+    def made(k: int) -> list[Event]:
+        x, y = F(k, 70), F(2 * k, 140)
+        assert x == y
+        return [
+            *(ApproximateEvent(x), ApproximateEvent(x, F(1, k + 1)), LaplaceEvent(y), GaussianEvent(y)),
+            *(DiscreteLaplaceEvent(k, x), RandomizedResponseEvent(y, k + 2), ZCDPEvent(x)),
+        ]
+
+    every = [event for k in range(1, 200) for event in made(k)]
+    again = [pickle.loads(pickle.dumps(event)) for event in every]
+    assert every == again
+    assert [hash(event) for event in every] == [hash(event) for event in again]
+    assert len(set(every)) == len(every)
+    assert len({hash(event) for event in every}) > 0.4 * len(every)  # classes may share theirs
+
+
+def test_a_tree_of_sums_is_counted_in_the_order_in_which_events_first_came() -> None:
+    a, b, c = GaussianEvent(F(1, 4)), ApproximateEvent(F(1, 2)), LaplaceEvent(F(1, 3))
+    one, two, three = Composed.of(a), Composed.of(b), Composed([c, (a, 2)])
+    assert one == Composed([a])
+    assert one.parts == ((a, 1),)
+    assert (((one + two) * 2 + three) * 3).parts == ((a, 12), (b, 6), (c, 3))
+    assert (two + (one + three * 5) * 1).parts == ((b, 1), (a, 11), (c, 5))
+    assert ((one + two) * 0).parts == ()
+    assert one * 1 == one
+    assert sum(n for _, n in (one * 10**20).parts) == 10**20
+    deep = one
+    for k in range(5000):
+        deep = deep + Composed.of(LaplaceEvent(F(1, k + 1)))
+    assert [event for event, _ in deep] == [a, *(LaplaceEvent(F(1, k + 1)) for k in range(5000))]
+    assert pickle.loads(pickle.dumps(three + one)) == three + one
 
 
 def test_composed_is_one_multiset_in_any_order() -> None:

@@ -37,6 +37,17 @@ def test_a_number_means_what_was_written(given_value: Any, meant: F) -> None:
     assert exact("x", given_value) == meant
 
 
+@given(st.floats(allow_nan=False, allow_infinity=False))
+def test_a_float_means_its_shortest_decimal(x: float) -> None:
+    assert exact("x", x) == exact("x", np.float64(x)) == F(repr(x))
+
+
+@given(st.integers(-(10**30), 10**30))
+def test_an_integer_means_itself(n: int) -> None:
+    assert exact("x", n) == n
+    assert type(exact("x", n)) is F
+
+
 BAD: list[Any] = [
     math.nan, math.inf, -math.inf, np.float64("nan"), np.float32("inf"), True, False, np.True_, np.False_,
     None, "", "nan", "inf", "-Infinity", "1e999999999", "1e-999999999", "1e99999999999999999999", "9" * 500,

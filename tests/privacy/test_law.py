@@ -8,7 +8,7 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.privacy.law import AtomsLaw, GaussianLaw, SumLaw, TimesLaw
+from discreet.privacy.law import AtomsLaw, GaussianLaw, Law, SumLaw, TimesLaw
 from discreet.privacy.sampled_gaussian import SampledGaussianLaw
 
 
@@ -23,86 +23,126 @@ def test_a_line_holds_the_numbers_of_each_of_its_points() -> None:
         assert float(error.max()) < 1e-10
 
 
-def _mean(sigma: float, rate: float, z: complex, high: float | None, tau: float) -> mp.mpc:
-    """E_Q[w^(1+z)] with each x kept with the chance Φ((high − x)/τ)."""
+def _kept(sigma: float, rate: float, x: mp.mpf, level: float) -> mp.mpf:
+    """The chance of no mark at that level: Φ((a − λ)/τ), 1/τ = 1/0.07a + 1/0.4, λ = log(1 + q/(1−q)·e^u)."""
+    share = mp.mpf(rate) / (1 - mp.mpf(rate))
+    loss = mp.log1p(share * mp.exp((2 * x - 1) / (2 * mp.mpf(sigma) ** 2)))
+    return mp.ncdf((level - loss) * (1 / (mp.mpf("0.07") * level) + 1 / mp.mpf("0.4")))
+
+
+def _mean(sigma: float, rate: float, z: complex, level: float | None) -> mp.mpc:
+    """E_Q[w^(1+z)] with each use kept where it has no mark at the level."""
 
     def integrand(x: mp.mpf) -> mp.mpc:
         w = 1 - mp.mpf(rate) + rate * mp.exp((2 * x - 1) / (2 * mp.mpf(sigma) ** 2))
-        kept = 1 if high is None else mp.ncdf((high - x) / tau)
-        return mp.npdf(x, 0, sigma) * w ** (1 + z) * kept
+        return mp.npdf(x, 0, sigma) * w ** (1 + z) * (1 if level is None else _kept(sigma, rate, x, level))
 
-    ends = (-12 * sigma, 1 + z.real + 12 * sigma)
-    n = int((ends[1] - ends[0]) / (tau if high is not None else sigma) * 5)
+    ends = (-11 * sigma, min(max(1 + z.real, 1), 20) + 11 * sigma)
+    n = int((ends[1] - ends[0]) / min(sigma, sigma**2) * 20)
     h = mp.mpf(ends[1] - ends[0]) / n
     return h * mp.fsum(integrand(ends[0] + i * h) for i in range(n + 1))
 
 
-@pytest.mark.parametrize(("sigma", "rate"), [(0.5, 1e-3), (1.0, 0.1), (3.0, 0.02)])
+def _agrees(law: Law, z: complex, truth: mp.mpc, wrong: float = 1.0) -> bool:
+    value, error = law.log_mgf(np.array([z]))
+    assert float(error[0]) < 1e-8
+    gap = abs(complex(mp.exp(complex(value[0])) / (truth * wrong)) - 1)
+    return gap <= math.expm1(float(error[0])) + 1e-12
+
+
+@pytest.mark.parametrize(("sigma", "rate"), [(0.6, 1e-3), (3.0, 0.02)])
 def test_the_parts_of_a_divided_law_are_their_integrals(sigma: float, rate: float) -> None:
-    steps = 3
+    steps, levels = 3, (0.05, 0.2)
     law = SampledGaussianLaw(sigma, rate, steps, True)
-    divided = law.calm(0.1)
-    assert divided is not None
-    (part,), rest = divided
-    assert isinstance(rest, SampledGaussianLaw)
+    calm, (band,), (top,) = law.under(levels[0]), law.over(*levels), law.over(levels[1], math.inf)
     for z in (0.7 + 0j, 2 + 5j):
-        with mp.workdps(40):
-            whole = _mean(sigma, rate, z, None, 1.0) ** steps
-            calm = _mean(sigma, rate, z, rest.at, 0.1 * min(sigma**2, sigma)) ** steps
-            parted = whole - calm
-        for one, truth in ((law, whole), (rest, calm), (part, parted)):
-            value, error = one.log_mgf(np.array([z]))
-            assert abs(complex(mp.exp(complex(value[0])) / truth) - 1) <= math.expm1(float(error[0])) + 1e-12
-            assert float(error[0]) < 1e-8
+        with mp.workdps(25):
+            whole = _mean(sigma, rate, z, None) ** steps
+            low, high = (_mean(sigma, rate, z, level) ** steps for level in levels)
+            parts = ((law, whole), (calm, low), (band, high - low), (top, whole - high))
+        for one, truth in parts:
+            assert _agrees(one, z, truth)
+            assert not _agrees(one, z, truth, 1 + 1e-7)
 
 
-@pytest.mark.parametrize("c", [1.0, 30.0, 120.0])
+@pytest.mark.parametrize(("sigma", "rate"), [(0.8, 1e-3), (3.0, 0.02)])
+def test_a_mirrored_law_is_that_of_the_negative_loss_under_the_other_side(sigma: float, rate: float) -> None:
+    levels = (0.05, 0.2)
+    law = SampledGaussianLaw(sigma, rate, 3, True)
+    calm, (band,), (top,) = law.under(levels[0]), law.over(*levels), law.over(levels[1], math.inf)
+    z = 2 + 5j
+    with mp.workdps(25):
+        whole = _mean(sigma, rate, -1 - z, None) ** 3
+        low, high = (_mean(sigma, rate, -1 - z, level) ** 3 for level in levels)
+    for one, truth in ((law, whole), (calm, low), (band, high - low), (top, whole - high)):
+        mirror = one.mirror()
+        assert mirror is not None
+        assert _agrees(mirror, z, truth)
+    with mp.workdps(25):
+        for at, side in ((0, 0), (-1, 1)):
+            low, high = (_mean(sigma, rate, at, level) ** 3 for level in levels)
+            for one, truth in ((calm, low), (band, high - low), (top, 1 - high)):
+                masses = one.masses()
+                assert abs(masses[side] / truth - 1) <= masses[2] < 1e-10
+
+
+def test_the_parts_of_a_sum_add_up_to_it() -> None:
+    laws = (
+        SampledGaussianLaw(0.8, 1e-3, 5, True),
+        GaussianLaw(1e-3),
+        SampledGaussianLaw(2.0, 1e-2, 40, True),
+    )
+    whole, levels = SumLaw(laws), (0.02, 0.1)
+    parts = (whole.under(levels[0]), *whole.over(*levels), *whole.over(levels[1], math.inf))
+    assert len(parts) == 5
+    for c, step in ((1.5, 2.0), (4.0, 11.0)):
+        value, _ = whole.line(c, step, 6)
+        found = sum(np.exp(part.line(c, step, 6)[0]) for part in parts)
+        assert np.all(np.abs(found / np.exp(value) - 1) < 1e-11)
+        assert np.any(np.abs(found - np.exp(parts[-1].line(c, step, 6)[0]) - np.exp(value)) > 1e-9)
+    assert GaussianLaw(1.0).over(0.1, math.inf) == ()
+    assert GaussianLaw(1.0).under(0.1) == GaussianLaw(1.0)
+
+
+@pytest.mark.parametrize("c", [1.0, 30.0, 120.0, 1000.0])
 def test_no_height_is_above_the_bound_of_the_decay(c: float) -> None:
     law = SumLaw((SampledGaussianLaw(1.0, 1e-4, 100, True), GaussianLaw(1e-9)))
     for level in (0.01, 0.05):
-        divided = law.calm(level)
-        assert divided is not None
-        for one in (*divided[0], divided[1]):
-            value, error = one.line(c, 3.0, 60)
-            if not value[0].real < math.inf:
-                continue
-            for k in (1, 5, 20, 59):
-                known = np.where(error[k:] < 0.1, value[k:].real, -math.inf)
-                highest = float(known.max() - value[0].real)
-                assert highest <= one.decay(c, 3.0 * k) + 1e-8
+        parts = (law.under(level), *law.over(level / 4, level), *law.over(level, 9 * level))
+        for part in (*parts, *law.over(level, math.inf)):
+            for one in (part, part.mirror()):
+                assert one is not None
+                value, error = one.line(c, 20.0, 60)
+                if not value[0].real < math.inf:
+                    continue
+                for k in (1, 5, 20, 59):
+                    known = np.where(error[k:] < 0.1, value[k:].real, -math.inf)
+                    highest = float(known.max() - value[0].real)
+                    assert highest <= one.decay(c, 20.0 * k) + 1e-8
 
 
-@pytest.mark.parametrize(("sigma", "rate"), [(0.5, 1e-3), (1.0, 0.1), (3.0, 0.02)])
-def test_a_mirrored_law_is_that_of_the_negative_loss_under_the_other_side(sigma: float, rate: float) -> None:
-    law = SampledGaussianLaw(sigma, rate, 3, True)
-    divided = law.calm(0.1)
-    assert divided is not None
-    tau = 0.1 * min(sigma**2, sigma)
-    (part,), rest = divided
-    assert isinstance(rest, SampledGaussianLaw)
-    for z in (2 + 5j,):
-        with mp.workdps(40):
-            whole = _mean(sigma, rate, -1 - z, None, 1.0) ** 3
-            calm = _mean(sigma, rate, -1 - z, rest.at, tau) ** 3
-        for one, truth in ((law, whole), (part, whole - calm)):
-            mirror = one.mirror()
-            assert mirror is not None
-            value, error = mirror.log_mgf(np.array([z]))
-            assert abs(complex(mp.exp(complex(value[0])) / truth) - 1) <= math.expm1(float(error[0])) + 1e-12
-    with mp.workdps(40):
-        for at, side in ((0, 0), (-1, 1)):
-            none = _mean(sigma, rate, at, rest.at, tau) ** 3
-            for one, truth in ((part, 1 - none), (rest, none)):
-                masses = one.masses()
-                assert abs(masses[side] / truth - 1) <= masses[2] < 1e-11
+@pytest.mark.parametrize("removes", [True, False])
+@pytest.mark.parametrize("sigma", [0.4, 1.0, 6.0])
+def test_a_rough_answer_is_near_the_exact_one(sigma: float, removes: bool) -> None:
+    law = SampledGaussianLaw(sigma, 1e-3, 7, removes)
+    c = np.geomspace(0.1, 30, 9)
+    laws = [law]
+    if removes:
+        laws += [law.under(0.05), *law.over(0.05, 0.2), *law.over(0.2, math.inf)]  # type: ignore[list-item]
+    for one in laws:
+        exact = np.array([float(one.line(x, 0.0, 1)[0][0].real) for x in c.tolist()])
+        known = np.abs(exact) < 40  # what is beyond is not asked for
+        assert np.all(np.abs(one.rough(c) - exact)[known] < 0.2 + 0.03 * np.abs(exact[known]))
 
 
 def test_what_lies_beyond_the_floats_of_the_mark_is_not_forgotten() -> None:
-    # The mark at 5.88 leaves e^-15500 of a peak at 26.7 that e^(c·l) raises by more than that.
-    divided = SampledGaussianLaw(1.18, 1.22e-5, 259, True).calm(0.25 * 0.00227)
-    assert divided is not None
-    value, error = divided[1].line(4.79 / 0.00227, 0.0, 1)
-    assert float(value[0].real + error[0]) >= 259 * 10.5
+    # The mark leaves nearly nothing of a peak that e^(c·l) raises by more than that.
+    level = 0.25 * 0.00227
+    for c in (4.79 / 0.00227, 300 / 0.00227):
+        value, error = SampledGaussianLaw(1.18, 1.22e-5, 259, True).under(level).line(c, 0.0, 1)
+        with mp.workdps(30):
+            truth = 259 * mp.log(_mean(1.18, 1.22e-5, complex(c), level).real)
+        assert float(value[0].real + error[0]) >= truth * (1 - 1e-12)
 
 
 def test_many_laws_of_atoms_together_are_their_sum() -> None:

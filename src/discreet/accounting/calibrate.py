@@ -98,7 +98,15 @@ def calibrate(
     while True:
         excess = partial(measured.excess, binding)
         search = Search(excess, increasing, first, end, slope=0.5 if integer and increasing else 1.0)
-        first = search_integer(search, _MOST_COUNT) if integer else search_real(search, tolerance)
+        try:
+            found = search_integer(search, _MOST_COUNT) if integer else search_real(search, tolerance)
+        except InvalidParameter as error:  # the family's own, or its loss's
+            raise measured.explained(binding, increasing) or measured.beyond(error) from None
+        if found is None:
+            raise measured.explained(binding, increasing) or measured.nowhere(binding, increasing)
+        if integer and not increasing and found == 1 and measured.grows_from_one(binding, end):
+            raise _wrong_way(True)
+        first = found
         if all(measured.excess(i, first) <= 0 for i in range(len(measured.promises))):
             return int(first) if integer else first
         done.add(binding)
@@ -133,12 +141,14 @@ class _Family:
     integer: bool
     losses: dict[Fraction, PrivacyLoss] = field(default_factory=dict)
     known: dict[tuple[int, Fraction], float] = field(default_factory=dict)
+    last: Fraction = Fraction(0)
 
     def excess(self, promise: int, x: Fraction) -> float:
         """By how much a promise is missed at x; at most 0 exactly when it is met."""
         if (promise, x) not in self.known:
+            self.last = x
             if x not in self.losses:
-                self.losses[x] = self.family(int(x) if self.integer else x)
+                self.losses[x] = self._loss(x)
             self.known[promise, x] = _excess(self.losses[x], self.promises[promise])
         return self.known[promise, x]
 
@@ -146,6 +156,85 @@ class _Family:
         """The promise that is missed most at x, or met most barely."""
         x = Fraction(max(round(x), 1)) if self.integer else x
         return max(range(len(self.promises)), key=lambda i: self.excess(i, x))
+
+    def _loss(self, x: Fraction) -> PrivacyLoss:
+        try:
+            loss: object = self.family(int(x) if self.integer else x)
+        except (InvalidParameter, TypeError):
+            n = max(round(x), 1)
+            if not self.integer and self._takes(n) and not self._takes(Fraction(n)):
+                raise InvalidParameter(
+                    f"the parameter of this family is a whole number, and {float(x):.6g} was tried as a fraction.",
+                    hint="give integer=True",
+                ) from None
+            raise
+        if not isinstance(loss, PrivacyLoss):
+            raise InvalidParameter(
+                f"family must return a loss, not {type(loss).__name__}.",
+                hint="as in calibrate(lambda sigma: gaussian(sigma) * 10, …)",
+            )
+        return loss
+
+    def _takes(self, x: int | Fraction) -> bool:
+        try:
+            return isinstance(self.family(x), PrivacyLoss)
+        except (InvalidParameter, TypeError):
+            return False
+
+    def beyond(self, error: InvalidParameter) -> InvalidParameter:
+        """What the family says at a parameter to which the search has led, and the way back."""
+        if not self.known:  # it was the first one
+            return error
+        return InvalidParameter(
+            error.message,
+            hint=f"the search had come to the parameter {float(self.last):.6g}: give most= where the parameter "
+            "ends, and increasing=True when the loss grows with it",
+        )
+
+    def explained(self, promise: int, increasing: bool) -> InvalidParameter | None:
+        """That the loss moves the other way than was said, if that is what was seen."""
+        seen = sorted((x, excess) for (i, x), excess in self.known.items() if i == promise)
+        if len(seen) < 2 or seen[0][1] == seen[-1][1]:
+            return None
+        grows = seen[0][1] < seen[-1][1]
+        return None if grows == increasing else _wrong_way(grows)
+
+    def nowhere(self, promise: int, increasing: bool) -> InvalidParameter:
+        """That nothing, or everything, meets the promise."""
+        seen = {x: excess for (i, x), excess in self.known.items() if i == promise}
+        least, most = float(min(seen)), float(max(seen))
+        if all(excess <= 0 for excess in seen.values()):
+            return InvalidParameter(
+                f"every parameter that was tried, from {least:.6g} to {most:.6g}, meets the promise: there is no "
+                f"{'largest' if increasing else 'least'} one.",
+                hint="give most= where the parameter ends" if increasing else "ask for a smaller epsilon",
+            )
+        return InvalidParameter(
+            f"no parameter that was tried, from {least:.6g} to {most:.6g}, meets the promise.",
+            hint="part of the loss may not depend on the parameter, or most= ends too early; "
+            "a larger epsilon or delta can be met",
+        )
+
+    def grows_from_one(self, promise: int, most: Fraction | None) -> bool:
+        """Whether the loss of two is larger than that of one, so that the least count is no answer."""
+        if most is not None and most < 2:
+            return False
+        try:
+            return self.excess(promise, Fraction(2)) > self.excess(promise, Fraction(1))
+        except InvalidParameter:
+            return False
+
+
+def _wrong_way(grows: bool) -> InvalidParameter:
+    if grows:
+        return InvalidParameter(
+            "the loss of this family grows with its parameter, and the least parameter was looked for.",
+            hint="give increasing=True, and most= where the parameter ends (1 for a sample rate)",
+        )
+    return InvalidParameter(
+        "the loss of this family falls as its parameter grows, and the largest parameter was looked for.",
+        hint="leave increasing=True out",
+    )
 
 
 def _excess(loss: PrivacyLoss, promise: Approximate) -> float:

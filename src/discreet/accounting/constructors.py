@@ -71,7 +71,7 @@ def laplace(scale: Real, sensitivity: Real = 1) -> PrivacyLoss:
     >>> laplace(scale=2)
     PrivacyLoss: ε = 0.5 (pure)
     """
-    return _one(LaplaceEvent(_at_least_zero("sensitivity", sensitivity) / positive("scale", scale)))
+    return _one(LaplaceEvent(_ratio(_at_least_zero("sensitivity", sensitivity), positive("scale", scale))))
 
 
 def gaussian(noise_multiplier: Real) -> PrivacyLoss:
@@ -82,7 +82,8 @@ def gaussian(noise_multiplier: Real) -> PrivacyLoss:
     >>> gaussian(noise_multiplier=2)
     PrivacyLoss: μ = 0.5 (Gaussian)
     """
-    return _one(GaussianEvent(1 / positive("noise_multiplier", noise_multiplier) ** 2))
+    sigma = positive("noise_multiplier", noise_multiplier)
+    return _one(GaussianEvent(Fraction(sigma.denominator**2, sigma.numerator**2)))
 
 
 def discrete_laplace(scale: Real, shift: int = 1) -> PrivacyLoss:
@@ -139,7 +140,8 @@ def geometric(epsilon: Real, *, sensitivity: int = 1) -> PrivacyLoss:
     True
     """
     s = _shift("sensitivity", sensitivity, least=1)
-    return _one(DiscreteLaplaceEvent(s, s / positive("epsilon", epsilon)))
+    e = positive("epsilon", epsilon)
+    return _one(DiscreteLaplaceEvent(s, Fraction(s * e.denominator, e.numerator)))
 
 
 def staircase(epsilon: Real, *, gamma: Real | None = None) -> PrivacyLoss:
@@ -252,7 +254,7 @@ def random_allocation(noise_multiplier: Real, steps: int) -> PrivacyLoss:
 
 
 def _one(event: Event) -> PrivacyLoss:
-    return PrivacyLoss(Composed([event]), by_use=True)
+    return PrivacyLoss(Composed.of(event), True)
 
 
 def _numbers(name: str, values: Sequence[Real]) -> tuple[Fraction, ...]:
@@ -275,6 +277,11 @@ def _shift(name: str, value: int, least: int = 0) -> int:
 
 def _at_least_zero(name: str, value: Real) -> Fraction:
     x = exact(name, value)
-    if x < 0:
+    if x.numerator < 0:
         raise InvalidParameter(f"{name} must be at least 0, not {value}.")
     return x
+
+
+def _ratio(x: Fraction, y: Fraction) -> Fraction:
+    """x/y, a little faster."""
+    return Fraction(x.numerator * y.denominator, x.denominator * y.numerator)

@@ -6,9 +6,10 @@ below δ(ε), and Chernoff bounds say by how much it may exceed it. What is cut 
 the rounding are bounded and added.
 
 Where a few uses may lose very much, M(c) says more of them than of δ(ε). Then the sum is taken for −L under Q
-(`Mirrored`), in which they weigh little; and where δ is too small for that, the law is first divided (`Law.calm`)
-into a part in which some use loses much and the rest. Where |M| does not fall fast enough, the loss of a Gaussian
-use with a tiny μ is composed on top: that can only raise δ(ε), and it makes the integrand fall.
+(`Mirrored`), in which they weigh little; and where that is not enough, the law is divided by the largest loss of a
+use (`Law.under`, `Law.over`): each band has a line of its own, whose height is that of its losses. Where |M| does
+not fall fast enough even so, the loss of a Gaussian use with a tiny μ is composed on top: that can only raise δ(ε),
+and it makes the integrand fall.
 
 For parameters that are fixed before the first answer, and only for those: it is not a filter.
 
@@ -21,9 +22,11 @@ import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.line import Traced, trace, trace_mirrored
-from discreet.accounting.saddle import kernel, least, log_mgf
+from discreet.accounting.line import SHARE, Traced, certain, dropped, trace, trace_mirrored
+from discreet.accounting.saddle import best, kernel, kernels, least, log_mgf
 from discreet.privacy.law import Law
 
 MOST_NODES = 1 << 15
@@ -31,7 +34,10 @@ MOST_NODES = 1 << 15
 
 _MOST_NUMBERS = 1 << 23  # that are worked on for one line
 _FEW_NODES = 1 << 13  # a law that needs more is mirrored or divided first
-_LEVELS = (0.5, 0.35, 0.25, 0.15, 0.06)  # of ε: where the law may be divided
+_SOME_NODES = 1 << 11  # the rest of a divided law is divided again if it needs more
+_RATIO = 4.0  # of the levels at which a law is divided
+_BANDS = 9
+_HIGHER, _NEAR_DELTA = 8, 5.0
 _MIRRORED = math.log(1e-15)  # a smaller δ would be lost in the rounding of the masses
 _FINE = 4e-7  # of δ: an error that needs no better way
 _COSTS = (3e-7, 1e-4)  # of ε: what the added Gaussian use may cost
@@ -69,11 +75,12 @@ def worst_epsilon(laws: Sequence[Law], delta: float) -> Bounds | None:
 
 def delta_bounds(law: Law, epsilon: float) -> Bounds:
     """Bounds of δ(ε), by Chernoff alone (and 0) where the integrand falls too slowly."""
-    c, log_delta = _saddle(law, epsilon, 8.0)
+    c = _saddle(law, epsilon)
+    log_delta = log_mgf(law, c) + kernel(c) - c * epsilon
     if log_delta < math.log(1e-290):
         return Bounds(0.0, 1e-290)
     chernoff = math.exp(min(log_delta + 1e-9, 0.0))
-    curve = _curve(law, c, epsilon, min(log_delta, 0.0) - 5, c, True)
+    curve = _curve(law, c, epsilon, min(log_delta, 0.0) - 5, c, True, True)
     if curve is None:
         return Bounds(0.0, chernoff)
     upper = max(min(curve.upper(epsilon), chernoff), 0.0)
@@ -108,8 +115,8 @@ class _Curve:
             value -= _TIME_VALUE * math.exp(self.mu**2 / 4) * more
         return max(value, 0.0)
 
-    def solve(self, delta: float, start: float) -> float | None:
-        """An ε ≥ 0 at which the upper bound was seen to be at most delta, within 1e-12 of the least if it can be."""
+    def solve(self, delta: float, start: float, most: float) -> float | None:
+        """An ε ≤ most at which the upper bound was seen to be at most delta, within 1e-12 of the least if it can be."""
         low, high, epsilon = 0.0, math.inf, start
         for i in range(60):
             value, error = self.value(epsilon)
@@ -118,22 +125,26 @@ class _Curve:
                 high = min(high, epsilon)
                 if epsilon == 0.0:
                     return 0.0
-            elif i == 0:
-                return None
+            elif epsilon >= most or (high == math.inf and not error <= delta):
+                return high if high < math.inf else None
             else:
                 low = max(low, epsilon)
-            if high - low <= 1e-12 * high:
+            if high - low <= 1e-12 * high < math.inf:
                 break
+            most_now = high if high < math.inf else min(most, 1.5 * epsilon)
             if value > 4 * error and slope < 0:
                 newton = epsilon + math.log((value + error) / delta) * value / -slope
+                if high == math.inf:  # from below it would never be passed
+                    newton += 0.03 * (newton - epsilon) + 3e-13 * epsilon
                 if high - newton < 1e-12 * high:  # it has settled: look just above, or be content
                     if epsilon == high:
                         break
                     newton = min(newton + 5e-13 * high, high)
-                newton = max(newton, 0.0 if i < 3 else low)
+                newton = min(max(newton, 0.0 if i < 3 else low), most_now)
             else:
-                newton = (low + high) / 2
-            epsilon = newton if low < newton < high or newton == low == 0.0 else (low + high) / 2
+                newton = (low + most_now) / 2 if high < math.inf else most_now
+            inside = low < newton < high or newton == low == 0.0
+            epsilon = newton if inside else (low + most_now) / 2
         return high if high < math.inf else None
 
     def below(self, delta: float, upper: float) -> float:
@@ -154,116 +165,169 @@ class _Curve:
 def _solved(law: Law, delta: float, c: float, first: float) -> Bounds:
     """From the Chernoff bound `first` on, or from a guess where that is far too large; then from close by."""
     log_delta = math.log(delta)
-    best, lower, steepness = first, 0.0, c
-    line = trace(law, c, 0.8 * first, log_delta, _FEW_NODES)
-    curve, guess, near = _alone(line, 0.0, 0.0), 0.8 * first, False
+    upper, lower, steepness, guess, near = first, 0.0, c, 0.8 * first, False
+    divides = _divisible(law, guess) is not None
+    curve = _alone(trace(law, c, guess, log_delta, _SOME_NODES if divides else _FEW_NODES), 0.0, 0.0)
     for i in range(_TRIES):
         if i or curve is None:
-            guess = _guess(law, delta, 0.8 * first) if i == 0 else guess
-            curve = _curve(law, c, guess, log_delta, steepness, near)
-        upper = None if curve is None else curve.solve(delta, min(best, _REACH * guess if i else best))
-        if curve is None or upper is None:
+            guess = _guess(law, delta, guess) if i == 0 else guess
+            whole = not divides or (near and curve is not None and len(curve.lines) == 1)
+            curve = _curve(law, c, guess, log_delta, steepness, near, whole)
+            start = guess
+        else:
+            start = first
+        found = None if curve is None else curve.solve(delta, start, 1.01 * upper)
+        if curve is None or found is None:
             if near:
                 break
             guess /= _REACH
             continue
-        best = min(best, upper)
-        lower = max(lower, curve.below(delta, best))
-        if best - lower <= _TIGHT * best + 1e-12 or near:
+        upper = min(upper, found)
+        lower = max(lower, curve.below(delta, upper))
+        if upper - lower <= _TIGHT * upper + 1e-12 or (near and guess >= 0.8 * upper):
             break
-        c = steepness = max(-curve.slope(best) / delta, 1 / best)
-        guess, near = 0.95 * best, True
-    return Bounds(min(lower, best), best)
+        c = steepness = max(-curve.slope(upper) / delta, 1 / upper)
+        if divides and upper < 0.5 * guess:
+            guess, curve = min(_guess(law, delta, upper), 0.97 * upper), None
+        else:
+            guess, near = 0.97 * upper, True
+    return Bounds(min(lower, upper), upper)
 
 
 def _guess(law: Law, delta: float, most: float) -> float:
-    """About where ε is: the Chernoff bound of what is mirrored, and a level that some use exceeds with about δ."""
-    mirror = law.mirror()
-    if mirror is None:
+    """About where ε is: what uses that alone lose more than it add to δ, and what all the others do."""
+    log_delta, low, high = math.log(delta), most * 1e-9, _divisible(law, most)
+    if high is None:
         return most
-    low, high = 0.0, most
-    for _ in range(12):
-        level = (low + high) / 2
-        found = law.calm(level)
-        if found is None:
-            return most
-        if math.fsum(part.masses()[0] for part in found[0]) > delta:
-            low = level
+    for _ in range(14):
+        epsilon = math.sqrt(low * high)
+        if _about(law, epsilon) > log_delta:
+            low = epsilon
         else:
-            high = level
-    return min(max(_chernoff(mirror, math.log(delta))[1], 0.0) + low, most)
+            high = epsilon
+    return high
+
+
+def _divisible(law: Law, most: float) -> float | None:
+    """A level up to `most` at which the law can be divided, among the highest; None if there is none."""
+    levels = (most * 2.0**-i for i in range(40))
+    return next((level for level in levels if law.over(level, math.inf)), None)
+
+
+def _about(law: Law, epsilon: float) -> float:
+    """About log δ(ε), within a factor of ten or so."""
+    calm = law.under(epsilon)
+    c = _saddle(calm, epsilon)
+    inside = float(calm.rough(np.array([c]))[0]) - c * epsilon - math.log1p(c) - math.log1p(2 * c * epsilon)
+    above = _log_mass(law, epsilon)
+    fall = (above - _log_mass(law, 1.2 * epsilon)) / math.log(1.2) if above > -math.inf else 1.0
+    return float(np.logaddexp(inside, above - math.log1p(max(fall - 1, 0.0) / epsilon)))
 
 
 def _curve(
-    law: Law, c: float, epsilon: float, log_delta: float, steepness: float, near: bool
+    law: Law, c: float, epsilon: float, log_delta: float, steepness: float, near: bool, whole: bool
 ) -> _Curve | None:
     """The curve near ε, by the first way that is good to _FINE of δ, or else by the best."""
-    best, least_error = None, math.inf
-    whole, divided = (
-        [(0.0, ()), (_COSTS[-1], ())],
-        [(0.0, _LEVELS), *((cost, _LEVELS[:1]) for cost in _COSTS)],
-    )
-    for cost, levels in divided if near else whole + divided:
-        for curve in _curves(law, c, epsilon, log_delta, steepness, cost, levels):
+    closest, least_error = None, math.inf
+    for cost in (0.0, *_COSTS) if near else (0.0, _COSTS[-1]):
+        for curve in _curves(law, c, epsilon, log_delta, steepness, cost, whole):
             if curve is None:
                 continue
             error = curve.value(epsilon)[1] / math.exp(log_delta) + cost * steepness * epsilon
             if error < least_error:
-                best, least_error = curve, error
+                closest, least_error = curve, error
             if error <= _FINE:
-                return best
-        if best is not None and least_error < (_COSTS[0] if near else _ROUGH):
+                return closest
+        if closest is not None and least_error < (_COSTS[0] if near else _ROUGH):
             break
-    return best
+    return closest
 
 
 def _curves(
-    law: Law,
-    c: float,
-    epsilon: float,
-    log_delta: float,
-    steepness: float,
-    cost: float,
-    levels: tuple[float, ...],
+    law: Law, c: float, epsilon: float, log_delta: float, steepness: float, cost: float, whole: bool
 ) -> Iterator[_Curve | None]:
     """As it is, mirrored, divided; each with a Gaussian use added that may cost that share of ε."""
     mu, most = math.sqrt(2 * cost * epsilon / (steepness + 1)), MOST_NODES if cost else _FEW_NODES
     most = min(most, max(_MOST_NUMBERS // law.width(), 64))
+    if not whole:
+        yield _divided(law, epsilon, log_delta, most, mu, cost)
     yield _alone(trace(law, c, epsilon, log_delta, most, mu), mu, cost)
+    if whole:
+        yield _divided(law, epsilon, log_delta, most, mu, cost)
     if log_delta > _MIRRORED:
         yield _alone(trace_mirrored(law, epsilon, log_delta, most, mu), mu, cost)
-    for share in levels:
-        yield _divided(law, share * epsilon, c, epsilon, log_delta, most, mu, cost)
 
 
 def _alone(line: Traced | None, mu: float, cost: float) -> _Curve | None:
     return None if line is None else _Curve((line,), mu, cost)
 
 
-def _divided(
-    law: Law, level: float, c: float, epsilon: float, log_delta: float, most: int, mu: float, cost: float
-) -> _Curve | None:
-    """The rest where no use loses much as it is, and the parts where some use does mirrored."""
-    found = law.calm(level)
-    if found is None:
+def _divided(law: Law, epsilon: float, log_delta: float, most: int, mu: float, cost: float) -> _Curve | None:
+    """What loses more than ε at once mirrored, the bands of loss below as they are, until the rest is in reach."""
+    level = epsilon
+    if not law.over(level, math.inf):
         return None
-    parts, rest = found
-    best, _ = _saddle(rest, epsilon, c)
-    # Far beyond its mark M may grow without bounds: the best c is then too near to that.
-    tries = (trace(rest, share * best, epsilon, log_delta, most, mu) for share in (1.0, 0.5))
-    lines: list[Traced | None] = [next((line for line in tries if line is not None), None)]
-    for part in parts:
-        if lines[-1] is None:
+    for _ in range(_HIGHER):  # where the masses above are far above δ, more would cancel than floats keep
+        if _log_mass(law, level) <= log_delta + _NEAR_DELTA:
+            break
+        level *= 1.15
+    high = _rare(law, level, log_delta + math.log(SHARE) - 1)
+    lines: list[Traced] = [certain(part) for part in law.over(high, math.inf)]
+    for part in law.over(level, high) if high > level else ():
+        line = trace_mirrored(part, epsilon, log_delta, most, mu)
+        if line is None:
             return None
-        lines.append(trace_mirrored(part, epsilon, log_delta, most, mu))
-    known = tuple(line for line in lines if line is not None)
-    return _Curve(known, mu, cost) if len(known) == len(lines) else None
+        lines.append(line)
+    for _ in range(_BANDS):
+        found = _direct(law.under(level), epsilon, log_delta, _SOME_NODES, mu)
+        if found is not None:
+            return _Curve((*lines, found), mu, cost)
+        low = level / _RATIO
+        for part in law.over(low, level):
+            found = _direct(part, epsilon, log_delta, most, mu)
+            if found is None:
+                return None
+            lines.append(found)
+        level = low
+    return None
 
 
-def _saddle(law: Law, epsilon: float, start: float) -> tuple[float, float]:
-    """The c of the best Chernoff bound of log δ(ε), and that bound."""
-    start = min(max(start, 1e-3), 1e6)
-    return least(lambda c: log_mgf(law, c) + kernel(c) - c * epsilon, start)
+def _rare(law: Law, level: float, log_mass: float) -> float:
+    """A level above `level` that uses exceed with about that chance; infinite where the law is not divided so high."""
+    low = level
+    if _log_mass(law, level) <= log_mass:
+        return level
+    for ratio in (4.0, 1.4, 1.1):
+        high = low * ratio
+        while (about := _log_mass(law, high)) > log_mass:
+            low, high = high, high * ratio
+        if about == -math.inf and not law.over(high, math.inf):
+            return math.inf
+    return high
+
+
+def _log_mass(law: Law, level: float) -> float:
+    """About the logarithm of the chance of some use with a mark at that level."""
+    masses = [float(part.rough(np.zeros(1))[0]) for part in law.over(level, math.inf)]
+    return float(np.logaddexp.reduce(masses)) if masses else -math.inf
+
+
+def _direct(law: Law, epsilon: float, log_delta: float, most: int, mu: float) -> Traced | None:
+    """A line through the best c, or nothing where that is as good."""
+    c = _saddle(law, epsilon)
+    tried = c * np.geomspace(1e-4, 1.0, 17)
+    bounds = law.rough(tried) + kernels(tried) - tried * epsilon
+    small = np.flatnonzero(bounds < log_delta + math.log(SHARE) - 1)
+    if small.size:  # the least c that serves is the easiest
+        found = dropped(law, float(tried[small[0]]), epsilon, log_delta, mu)
+        if found is not None:
+            return found
+    return trace(law, c, epsilon, log_delta, most, mu)
+
+
+def _saddle(law: Law, epsilon: float) -> float:
+    """The c of the best Chernoff bound of log δ(ε), about."""
+    return best(law, lambda c, log_m: log_m + kernels(c) - c * epsilon)
 
 
 def _chernoff(law: Law, log_delta: float) -> tuple[float, float]:
@@ -273,4 +337,6 @@ def _chernoff(law: Law, log_delta: float) -> tuple[float, float]:
         terms = (log_mgf(law, c), kernel(c), -log_delta)
         return (math.fsum(terms) + _UNIT * math.fsum(map(abs, terms))) / c
 
-    return least(epsilon)
+    c = best(law, lambda c, log_m: (log_m + kernels(c) - log_delta) / c)
+    found = epsilon(c)
+    return (c, found) if math.isfinite(found) else least(epsilon)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -33,6 +34,9 @@ MOST_POINTS = 1 << 19
 """The longest transform but for the hardest compositions; with many pairs, or slow curves, a shorter one."""
 
 _GAP = 1e-7  # of ε: what the grid may cost, if the points suffice
+_ROUGH_GAP = 1e-5  # the same for a whole curve
+_NEAR = 1e-4  # of δ: where the bounds of a whole curve are as near as this, no other tilt is tried
+_PLACES = (0.3, 0.0, 1.0, 0.1, 0.6)  # of the largest ε: where it is looked
 _COARSEST = 0.25  # of all steps: where ε is so large that its share would be longer
 _LARGEST = 1e6  # the largest sum of losses: beyond it the points of a grid have too few digits
 _PATIENCE = 6  # times as much for slow curves
@@ -45,6 +49,7 @@ _STEEP_STEP = (
     10.0  # the largest c·step where losses are multiples of the step: more would blur the point below
 )
 _MOST_TILT = 20.0
+_MOST_STEEP = 2.0**30  # over the sum of the largest losses: a larger t would lose the digits of log M
 _GOLDEN = (math.sqrt(5) - 1) / 2
 
 
@@ -101,7 +106,7 @@ def delta_bounds(parts: Parts, epsilon: float) -> Bounds:
         return Bounds(0.0, delta_bounds(parts, FARTHEST / 2).upper)  # a smaller ε has the larger δ
     share, plan = math.log(_SHARE), None
     for _ in range(3):  # how far the grids must go follows from δ, which is found on the way
-        plan = _plan(parts, share, lambda k: lambda c: k(c) + log_kernel(c) - c * epsilon, epsilon)
+        plan = _plan(parts, share, partial(_at, epsilon), epsilon)
         if plan is None:
             return Bounds(0.0, 1.0)
         wanted = max(plan.value + math.log(_SHARE / 100), math.log(FLOOR))
@@ -113,6 +118,55 @@ def delta_bounds(parts: Parts, epsilon: float) -> Bounds:
     if sums is None:
         return Bounds(0.0, 1.0)
     return Bounds(max(sums.below(epsilon), 0.0), min(sums.above(epsilon) + unseen, 1.0))
+
+
+@dataclass(frozen=True, slots=True)
+class UpperCurve:
+    """An upper bound of the curve of a product of pairs at every ε ≥ 0, from a few tilts.
+
+    Guarantee:
+        δ(ε) of the product is at most `delta(ε)`.
+    References: docs/proofs/lattice-composition.md, "The result": each of the sums bounds the curve everywhere.
+    """
+
+    top: float
+    """An ε beyond which δ is at most what was asked for."""
+    sums: tuple[Sums, ...]
+    unseen: float
+
+    def delta(self, epsilon: float) -> float:
+        """At least δ(ε); 1 where the sums do not reach."""
+        return min(min((known.above(epsilon) for known in self.sums), default=0.0) + self.unseen, 1.0)
+
+    def is_near(self, epsilon: float, small: float) -> bool:
+        """Whether a lower bound shows that little is lost there."""
+        above = self.delta(epsilon)
+        below = max((known.below(epsilon) for known in self.sums), default=above)
+        return above - below <= max(_NEAR * above, small)
+
+
+def upper_curve(parts: Parts, delta: float) -> UpperCurve | None:
+    """The curve of the product of the pairs, each with its count, down to `delta`; None when out of range."""
+    unseen = _unseen(parts)
+    parts = _merged(parts)
+    if not parts:
+        return UpperCurve(0.0, (), unseen)
+    log_delta, share = math.log(delta), math.log(max(delta * _SHARE, FLOOR))
+    steep = _plan(parts, share, lambda k: lambda c: (k(c) + log_kernel(c) - log_delta) / c)
+    if steep is None or unseen > delta / 2:
+        return None
+    top = max(steep.value, 0.0) + 1e-9
+    curve = UpperCurve(top, (), unseen)
+    for place in _PLACES:
+        epsilon = place * top
+        if curve.sums and curve.is_near(epsilon, delta / 10):
+            continue
+        plan = _plan(parts, share, partial(_at, epsilon), epsilon)
+        sums = None if plan is None else _sums(plan, epsilon, max(epsilon, 0.3 * top), _ROUGH_GAP)
+        if sums is None:
+            return None
+        curve = replace(curve, sums=(*curve.sums, sums))
+    return curve
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,14 +189,24 @@ class _Plan:
 
     def above(self) -> tuple[float, float]:
         """The t for the tilted sum's Chernoff bound above, and the loss that it gives."""
-        k = self.log_mgf(self.c)
-        return _least(lambda t: (self.log_mgf(self.c + t) - k - self.tail) / t, at=self._t())
+        return self._chernoff(1.0)
 
     def below(self) -> tuple[float, float]:
         """The same below."""
-        k = self.log_mgf(self.c)
-        t, value = _least(lambda t: (self.log_mgf(self.c - t) - k - self.tail) / t, at=self._t())
+        t, value = self._chernoff(-1.0)
         return t, -value
+
+    def _chernoff(self, side: float) -> tuple[float, float]:
+        k = self.log_mgf(self.c)
+
+        def loss(t: float) -> float:
+            return (self.log_mgf(self.c + side * t) - k - self.tail) / t
+
+        t, value = _least(loss, at=self._t())
+        # Near the largest loss of all, t grows without end, until rounding is all that is left.
+        farthest = max(max(-low, high) for low, high in self.ends)
+        most = _MOST_STEEP / (sum(self.counts()) * (1 + farthest) + FARTHEST)
+        return (t, value) if t <= most else (most, loss(most))
 
     def _t(self) -> float:
         variance = math.fsum(
@@ -151,7 +215,7 @@ class _Plan:
         return min(math.sqrt(-2 * self.tail / max(variance, 1e-30)), math.exp(_MOST_TILT))
 
 
-def _sums(plan: _Plan, epsilon: float, size: float) -> Sums | None:
+def _sums(plan: _Plan, epsilon: float, size: float, share: float = _GAP) -> Sums | None:
     work = sum(pair.work for pair, _ in plan.parts)
     most = max(min(MOST_POINTS, int(4 * MOST_POINTS / (work + 3))), 1 << 14)
     common = _common_step(plan)
@@ -166,7 +230,7 @@ def _sums(plan: _Plan, epsilon: float, size: float) -> Sums | None:
     if window is None:
         return None
     # Splitting costs about SPLIT²/2·1.5 + 1/12 of a squared step in (c + 1)ε for every use.
-    gap = _GAP * min(work, _PATIENCE)
+    gap = share * min(work, _PATIENCE)
     step = min(math.sqrt(gap * size / (0.7 * sum(n for _, n in plan.parts) * (plan.c + 1))), _COARSEST)
     if window.length > _HARD * step * most:
         most *= 2
@@ -219,6 +283,11 @@ def _plan(
     largest = math.fsum(n * high for (_, n), (_, high) in zip(parts, ends, strict=True))
     steepest = _STEEPEST / max(min(max(value if epsilon is None else epsilon, largest / 100), largest), 1e-9)
     return _Plan(parts, ends, laws, min(c, steepest), min(value, largest), draft.tail)
+
+
+def _at(epsilon: float, log_mgf: Callable[[float], float]) -> Callable[[float], float]:
+    """The logarithm of the Chernoff bound of δ(ε)."""
+    return lambda c: log_mgf(c) + log_kernel(c) - c * epsilon
 
 
 def _common_step(plan: _Plan) -> float | None:

@@ -13,13 +13,15 @@ import numpy as np
 
 from discreet.accounting.saddle import kernel, log_mgf
 from discreet.privacy.law import Complex, Floats, GaussianLaw, Law, SumLaw
+from discreet.privacy.nonuniform import dot
 
 SHARE = 1e-10
 """Of δ: what aliases, the cut tail and the rest of a divided law may each add."""
 
 _HALF = 2.0**-51  # what a few elementary operations may lose, relatively
-_CANCELS = 3.0  # log of what a mirrored line may exceed the masses by
-_FACTORS = ((0.0, 0.05, 0.2, 0.5, 0.75), (1.1, 1.25, 1.5, 2.0, 3.0))  # of c: where aliases are bounded
+_CANCELS = 2.0  # log of what a mirrored line may exceed the masses by
+_WORTH = 6.0  # log of what it may exceed δ by anyway
+_FACTORS = ((0.05, 0.2, 0.35, 0.5, 0.65, 0.75), (1.1, 1.25, 1.5, 2.0, 3.0))  # of c: where aliases are bounded
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +72,8 @@ class Line:
         size = np.abs(self.term)
         whole = float(size.sum())
         turns = self.z.size + 8 + abs(self.log_scale) + abs(self.c * epsilon)
-        rounding = 2.0**-50 * (whole * turns + float(size @ self.z.imag) * abs(epsilon))
-        error = float(size @ np.expm1(np.minimum(self.error, 500.0))) + rounding
+        rounding = 2.0**-50 * (whole * turns + dot(size, self.z.imag) * abs(epsilon))
+        error = dot(size, np.expm1(np.minimum(self.error, 500.0))) + rounding
         return self._scale(epsilon) * error * 1.01 + _exp(self.tail - self.c * epsilon)
 
     def _aliases(self, epsilon: float) -> float:
@@ -125,7 +127,43 @@ class Mirrored:
         )
 
 
-Traced: TypeAlias = Line | Mirrored
+@dataclass(frozen=True, slots=True)
+class Dropped:
+    """A curve that is left out: it lies between 0 and its Chernoff bound e^(log_bound − cε)."""
+
+    c: float
+    log_bound: float
+    mu: float
+
+    def value(self, epsilon: float) -> tuple[float, float]:
+        return 0.0, _exp(self.log_bound - self.c * epsilon)
+
+    def slope(self, epsilon: float) -> float:
+        return 0.0
+
+    def lower(self, epsilon: float) -> float:
+        return 0.0
+
+    def twice(self, epsilon: float) -> float:
+        return _exp(self.log_bound - self.c * epsilon + self.mu**2 / 2 * self.c * (self.c + 1))
+
+
+Traced: TypeAlias = Line | Mirrored | Dropped
+
+
+def dropped(law: Law, c: float, epsilon: float, log_delta: float, mu: float = 0.0) -> Dropped | None:
+    """Nothing, where the curve is below SHARE of δ from ε on, with a Gaussian use of that μ added."""
+    if mu:
+        law = SumLaw((law, GaussianLaw(mu * mu)))
+    log_bound = log_mgf(law, c) + kernel(c) + 1e-9
+    small = log_bound - c * epsilon <= log_delta + math.log(SHARE)
+    return Dropped(c, log_bound, mu) if small else None
+
+
+def certain(law: Law) -> Dropped:
+    """Nothing, up to the mass of the law, which no δ exceeds."""
+    p, _, off = law.masses()
+    return Dropped(0.0, math.log(max(p, 1e-300)) + 2 * off + 1e-12, 0.0)
 
 
 def trace_mirrored(
@@ -135,13 +173,14 @@ def trace_mirrored(
     mirror = law.mirror()
     if mirror is None or not 0 < epsilon < 600:
         return None
-    c = 1 / epsilon
-    for _ in range(6):  # the smaller c is, the less cancels, and the more nodes there are
-        if log_mgf(mirror, c) + c * epsilon < _CANCELS:
-            break
-        c /= 2
+    masses = law.masses()
+    # The smaller c is, the less cancels, and the more nodes there are.
+    tried = np.geomspace(16.0, 1 / 64, 11) / epsilon
+    most = max(math.log(max(masses[1], 1e-300)) + _CANCELS, log_delta - epsilon + _WORTH)
+    good = np.flatnonzero(mirror.rough(tried) + tried * epsilon < most)
+    c = float(tried[good[0] if good.size else -1])
     line = trace(mirror, c, -epsilon, log_delta - epsilon, most_nodes, mu)
-    return None if line is None else Mirrored(line, *law.masses())
+    return None if line is None else Mirrored(line, *masses)
 
 
 def trace(
@@ -154,10 +193,7 @@ def trace(
     if mu:
         law = SumLaw((law, GaussianLaw(mu * mu)))
     target = log_delta + math.log(SHARE)
-    sides = tuple(
-        tuple((f * c, log_mgf(law, f * c) + kernel(f * c) if f else 0.0) for f in factors)
-        for factors in _FACTORS
-    )
+    sides = tuple(_side(law, c, epsilon, target, np.array(factors)) for factors in _FACTORS)
     period = max(
         12 / c, *(min((whole - t * epsilon - target) / abs(c - t) for t, whole in side) for side in sides)
     )
@@ -178,6 +214,20 @@ def trace(
     term[0] /= 2
     tail = k + law.decay(c, height) - math.log(math.pi * height)
     return Line(c, step, k, z, term, error, tail, sides, mu)
+
+
+def _side(
+    law: Law, c: float, epsilon: float, target: float, factors: Floats
+) -> tuple[tuple[float, float], ...]:
+    """Pairs (t, log M(t) + κ(t)) for the factor of c that bounds the aliases best, and for 0 if that is below c."""
+    t = factors * c
+    with np.errstate(all="ignore"):
+        periods = (law.rough(t) + np.array([kernel(x) for x in t.tolist()]) - t * epsilon - target) / np.abs(
+            c - t
+        )
+    at = float(t[int(np.argmin(np.where(np.isnan(periods), math.inf, periods)))])
+    pairs = ((at, log_mgf(law, at) + kernel(at)),)
+    return (*pairs, (0.0, 0.0)) if at < c else pairs
 
 
 def _height(law: Law, c: float, log_excess: float, step: float, most_nodes: int) -> float | None:

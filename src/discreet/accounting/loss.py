@@ -71,7 +71,7 @@ class PrivacyLoss:
         return PrivacyLoss(_alternatives(self) + _alternatives(other), by_use, units)
 
     def __mul__(self, n: int) -> PrivacyLoss:
-        return PrivacyLoss(self.uses * n, self.by_use, self.units)
+        return self if type(n) is int and n == 1 else PrivacyLoss(self.uses * n, self.by_use, self.units)
 
     __rmul__ = __mul__
 

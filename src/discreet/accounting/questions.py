@@ -27,7 +27,7 @@ _UP = 1 + 2.0**-48  # a few roundings of positive terms
 
 
 def rdp(loss: PrivacyLoss, alpha: Real) -> float:
-    """A Rényi divergence of order α > 1 that no neighbours' outputs exceed; `math.inf` asks for the pure ε.
+    """A Rényi divergence of order α > 1 that no neighbours' outputs exceed; `math.inf` or 'inf' asks for the pure ε.
 
     Guarantee:
         Both directions are bounded by it. It is the divergence itself, up to rounding, where every event's
@@ -42,7 +42,7 @@ def rdp(loss: PrivacyLoss, alpha: Real) -> float:
     Gaussian: Mironov, Talwar, Zhang 2019, https://arxiv.org/abs/1908.10530
     """
     _nothing_apart(loss, "Rényi divergence")
-    if isinstance(alpha, float) and alpha == math.inf:
+    if _is_infinite(alpha):
         if loss.pure is None:
             raise InvalidParameter(
                 "this loss has no divergence of infinite order: it is not pure.",
@@ -52,7 +52,7 @@ def rdp(loss: PrivacyLoss, alpha: Real) -> float:
     order = exact("alpha", alpha)
     if order <= 1:
         raise InvalidParameter(
-            f"alpha must be above 1, not {alpha}.", hint="orders from 1.5 to 64 are usual; math.inf is pure ε"
+            f"alpha must be above 1, not {alpha}.", hint="orders from 1.5 to 64 are usual; 'inf' is pure ε"
         )
     terms = [_divergences(event, n, order) for event, n in loss.events]
     return _rounded(max((sum(side, Fraction(0)) for side in zip(*terms, strict=True)), default=Fraction(0)))
@@ -138,6 +138,12 @@ def success(loss: PrivacyLoss, prior: Real = Fraction(1, 2)) -> float:
     if p in (0, 1):
         return 1.0
     return min(_rounded(1 - p + p * Fraction(hockey_stick(loss, (1 - p) / p))), 1.0)
+
+
+def _is_infinite(alpha: Real) -> bool:
+    """Whether it is infinity as a float or in words; an order with more digits than a float is not."""
+    words = not isinstance(alpha, int | Fraction) and str(alpha).strip().lower()
+    return words in ("inf", "+inf", "infinity", "+infinity")
 
 
 def _nothing_apart(loss: PrivacyLoss, what: str) -> None:

@@ -21,7 +21,15 @@ from discreet.accounting.closed import GAUSSIAN, SUM, Engine, deltas, epsilons
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, invert
 from discreet.accounting.laws import laws
 from discreet.accounting.sums import sums, total
-from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, LaplaceEvent
+from discreet.privacy.discrete_events import RandomizedResponseEvent
+from discreet.privacy.event import (
+    ApproximateEvent,
+    Composed,
+    DiscreteLaplaceEvent,
+    Event,
+    GaussianEvent,
+    LaplaceEvent,
+)
 from discreet.privacy.exact import above, below
 from discreet.privacy.law import AtomsLaw, Law
 from discreet.privacy.pair import ACCURACY, FLOOR, Curve, Pair
@@ -37,6 +45,7 @@ _TIGHT = 1e-6  # relatively: an engine that certifies this much is not asked aga
 _MOST_OUTCOMES = 1_000_000
 _FARTHEST = 10**12
 _MANY_ATOMS = 64
+_ATTAINED = {ApproximateEvent, DiscreteLaplaceEvent, GaussianEvent, LaplaceEvent, RandomizedResponseEvent}
 
 Sides: TypeAlias = tuple[Sequence[tuple[Pair, int]], ...]
 """The pairs of a composition with their counts; and once more reversed, unless that is the same."""
@@ -77,6 +86,26 @@ def delta_answer(events: Composed, epsilon: Fraction) -> Answer:
         found += [Answer(lower, Fraction(upper), engine) for upper, engine in deltas(events, epsilon)]
     best = min(found, key=lambda a: a.upper)
     return Answer(min(best.lower, below(best.upper)), best.upper, best.engine)
+
+
+def upper_curve(events: Composed, delta: float) -> Callable[[float], float] | None:
+    """At least δ(ε) at every ε ≥ 0, down to `delta` as tightly as a grid can, from a few runs of the engine.
+
+    None where another engine answers each ε by itself, and nearer to the truth.
+    """
+    events = _ordered(events)
+    if not events.parts or _is_single(events) or total((e.mu_squared, n) for e, n in events) is not None:
+        return None
+    first = next(engine for engine, _ in _engines(events, _Question()))
+    if first is OUTCOMES or (first is CONTOUR and laws(events) is not None):
+        return None
+    known = []
+    for side in _sides(events):
+        curve = lattice.upper_curve(side, delta)
+        if curve is None:
+            return None
+        known.append(curve)
+    return lambda epsilon: max(curve.delta(epsilon) for curve in known)
 
 
 def _numeric_epsilon(events: Composed, delta: Fraction) -> Answer | None:
@@ -255,8 +284,9 @@ def _ask_laws(events: Composed, sides: tuple[Law, Law], question: _Question) -> 
     # infinite are missing from the law. With f the chance that one of the former fails:
     # f + (1 − f)·δ' ≤ δ ≤ F + (1 − f)·δ', F the chance that any fails.
     attained = all(_is_attained(e) for e, _ in events)
-    known = _failed((e.failure, n) for e, n in events if isinstance(e, ApproximateEvent))
-    every = _failed((e.failure, n) for e, n in events)
+    failing = [(e, f, n) for e, n in events if (f := e.failure)]
+    known = _failed((f, n) for e, f, n in failing if isinstance(e, ApproximateEvent))
+    every = _failed((f, n) for _, f, n in failing)
     lost = min(sum(n for _, n in events) * FLOOR, 1.0)  # laws may leave out so little mass
     every = Bounds(every.lower, min(every.upper + lost, 1.0))
     if question.delta is None:
@@ -282,10 +312,12 @@ def _ask_laws(events: Composed, sides: tuple[Law, Law], question: _Question) -> 
 
 def _is_attained(event: Event) -> bool:
     """Whether some use has the law that `laws` composes for the event, to the last digits that lower bounds have."""
+    if type(event) in _ATTAINED:
+        return True
     if isinstance(event, PoissonEvent) and isinstance(event.event, GaussianEvent):
         # The largest loss of a use is −log(1 − q); lower bounds leave out a hundred times more.
         return (Fraction(above(event.rate)) - event.rate) * 10**13 <= 1 - event.rate
-    return isinstance(event, (ApproximateEvent, GaussianEvent, LaplaceEvent)) or event.pair().exact
+    return event.pair().exact
 
 
 def _failed(chances: Iterable[tuple[Fraction, int]]) -> Bounds:

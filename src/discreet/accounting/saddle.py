@@ -10,9 +10,11 @@ from collections.abc import Callable
 
 import numpy as np
 
-from discreet.privacy.law import Law
+from discreet.privacy.law import Floats, Law
 
 _CLOSE = 0.08  # in log c: any c is valid, and the bound is flat around the best
+_WIDE = np.geomspace(1e-5, 1e9, 25)
+_NEAR = np.geomspace(0.2, 5.0, 12)
 
 
 def log_mgf(law: Law, c: float) -> float:
@@ -26,6 +28,30 @@ def log_mgf(law: Law, c: float) -> float:
 def kernel(c: float) -> float:
     """The logarithm of the largest (1 − e^−l)·e^(−cl) over l ≥ 0."""
     return c * math.log(c) - (1 + c) * math.log1p(c)
+
+
+def best(law: Law, goal: Callable[[Floats, Floats], Floats]) -> float:
+    """About the c > 0 where goal(c, log M(c)) is least; both are arrays, and log M is rough."""
+
+    def value(c: Floats) -> Floats:
+        with np.errstate(all="ignore"):
+            out = goal(c, law.rough(c))
+        return np.where(np.isnan(out), math.inf, out)
+
+    found = value(_WIDE)
+    i = int(np.argmin(found))
+    near = _WIDE[i] * _NEAR
+    found = value(near)
+    i = min(max(int(np.argmin(found)), 1), near.size - 2)
+    left, at, right = found[i - 1 : i + 2].tolist()
+    bend = left - 2 * at + right
+    move = 0.5 * (left - right) / bend if 0 < bend < math.inf else 0.0
+    return float(near[i] * (_NEAR[1] / _NEAR[0]) ** min(max(move, -1.0), 1.0))
+
+
+def kernels(c: Floats) -> Floats:
+    """`kernel` of several c."""
+    return np.asarray(c * np.log(c) - (1 + c) * np.log1p(c))
 
 
 def least(f: Callable[[float], float], start: float = 8.0) -> tuple[float, float]:

@@ -97,21 +97,21 @@ class Search:
         return len(self.looks) > 8 and len(self.looks) % 3 == 0
 
 
-def search_real(search: Search, tolerance: float) -> Fraction:
-    """The best x to a relative tolerance."""
+def search_real(search: Search, tolerance: float) -> Fraction | None:
+    """The best x to a relative tolerance; None where there is none between what will do and what will not."""
     digits = max(8, math.ceil(-math.log10(tolerance)) + 2)
     low, high = _range(search)
     search.look(search.first)
     while len(search.looks) < _MOST_LOOKS:
         miss, hit = search.miss, search.hit
+        if hit is not None and hit.s <= low:
+            return hit.x if search.increasing and search.most is not None else None
         if hit is not None and (
-            hit.s <= low
-            or _is_near(search, hit, tolerance)
-            or (miss is not None and hit.s - miss.s <= tolerance)
+            _is_near(search, hit, tolerance) or (miss is not None and hit.s - miss.s <= tolerance)
         ):
             return hit.x
         if miss is not None and hit is None and miss.s >= high - _EDGE:
-            raise _none()
+            return None
         s = search.root()
         if miss is not None and hit is not None:
             if search.stalled():
@@ -128,13 +128,11 @@ def search_real(search: Search, tolerance: float) -> Fraction:
         search.look(_at(search, min(max(s, low), high), low, high, digits))
         if len(search.looks) == before:  # the digits end here
             break
-    if search.hit is None or search.miss is None:
-        raise _none()
-    return search.hit.x
+    return None if search.hit is None or search.miss is None else search.hit.x
 
 
-def search_integer(search: Search, farthest: int) -> Fraction:
-    """The best whole x exactly, if the excess is monotone."""
+def search_integer(search: Search, farthest: int) -> Fraction | None:
+    """The best whole x exactly, if the excess is monotone; None as in `search_real`."""
     most = farthest if search.most is None else math.floor(search.most)
     if most < 1:
         raise InvalidParameter("most must be at least 1 for an integer parameter.")
@@ -144,11 +142,9 @@ def search_integer(search: Search, farthest: int) -> Fraction:
     while True:
         miss, hit = search.miss, search.hit
         if miss is None and hit is not None and hit.x == best:
-            if search.increasing and search.most is None:
-                raise _none()
-            return hit.x
+            return None if search.increasing and search.most is None else hit.x
         if hit is None and miss is not None and miss.x == worst:
-            raise _none()
+            return None
         if hit is not None and miss is not None and abs(hit.x - miss.x) == 1:
             return hit.x
         s = search.root()
@@ -162,7 +158,10 @@ def search_integer(search: Search, farthest: int) -> Fraction:
             n = int(hit.x) + toward
         if miss is not None and (n - miss.x) * toward >= 0:
             n = int(miss.x) - toward
+        before = len(search.looks)
         search.look(Fraction(min(max(n, 1), most)))
+        if len(search.looks) == before:  # rounding keeps a float from reaching the end
+            search.look(Fraction(worst if hit is None else best))
 
 
 def _is_near(search: Search, hit: Look, tolerance: float) -> bool:
@@ -203,11 +202,3 @@ def _at(search: Search, s: float, low: float, high: float, digits: int) -> Fract
     if search.most is not None and s == (low if search.increasing else high):
         return search.most
     return Fraction(f"{math.exp(-s if search.increasing else s):.{digits}e}")
-
-
-def _none() -> InvalidParameter:
-    return InvalidParameter(
-        "no parameter of this family is where it comes to meet the promise.",
-        hint="the loss has to fall below epsilon as the parameter moves, and to exceed it on the other side; "
-        "give increasing=True when it grows with the parameter, and most= where the parameter ends",
-    )

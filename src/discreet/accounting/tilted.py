@@ -175,27 +175,43 @@ def transformed(
         return None
     q, error = _power(tilted, counts, size)
     q = np.roll(q, -(bottom % size))[start - bottom :]
-    wrong = np.full(q.size, error)
     last = sum(n * (law.first + int(np.flatnonzero(law.mass)[-1])) for law, n in both)
     if last < end:  # beyond the sum of the largest losses there is nothing
         off_top = 0.0
-        wrong[max(last + 1 - start, 0) :] = 0.0
-        q[max(last + 1 - start, 0) :] = 0.0
+    beyond = slice(max(last + 1 - start, 0), None)
     scale = math.exp(log_scale)
     # At most so much does a unit of tilted mass add, wherever it is. None is added from below the window.
-    most = math.exp(log_kernel(c) + slack + 2.0**-20) * np.exp(-c * d)
+    most = np.exp(-c * d)
+    most *= math.exp(log_kernel(c) + slack + 2.0**-20)
     infinite, infinite_low = _infinite(laws, counts)
-    upper = scale * (_curve(np.maximum(q, 0.0) + wrong, d, c, step) + off_top * most)
-    far = (c + 1) * d > 690  # where the curve may underflow
-    upper += scale * (float((np.maximum(q, 0.0) + wrong)[far] @ np.exp(-c * d[far])) + 1e-300)
-    lower = scale * _curve(np.maximum(q - wrong, 0.0), d, c, step) * (1 - 2 * rounding)
-    lower -= scale * (off_top + off_bottom) * most
+    # These are long, so that they are worked on in place.
+    mass = np.maximum(q, 0.0)
+    mass += error
+    mass[beyond] = 0.0
+    first_far = int(
+        np.searchsorted((c + 1) * d, 690.0, side="right")
+    )  # from where on the curve may underflow
+    far = float(mass[first_far:] @ np.exp(-c * d[first_far:])) + 1e-300
+    upper = _curve(mass, d, c, step)
+    upper += off_top * most
+    upper += far
+    upper *= scale * (1 + 2 * rounding)
+    upper += infinite + FLOOR
+    q -= error
+    np.maximum(q, 0.0, out=q)
+    q[beyond] = 0.0
+    lower = _curve(q, d, c, step)
+    lower *= scale * (1 - 2 * rounding)
+    most *= scale * (off_top + off_bottom)
+    lower -= most
+    np.maximum(lower, 0.0, out=lower)
+    lower += infinite_low
     excess = math.fsum(n * law.excess for law, n in both) * (1 + _UNIT)
     return Sums(
         start,
         step,
-        upper * (1 + 2 * rounding) + infinite + FLOOR,
-        np.maximum(lower, 0.0) + infinite_low,
+        upper,
+        lower,
         math.fsum(n * law.nudge for law, n in both) * (1 + _UNIT),
         math.fsum(n * law.nudge for law, n in both if law.exact) * (1 + _UNIT),
         excess,
@@ -235,9 +251,15 @@ def tilt(law: GridLaw, c: float) -> tuple[float, Curve, float]:
 
 
 def _curve(q: Curve, d: Curve, c: float, step: float) -> Curve:
-    """Σ q_j e^(−c d_j)(1 − e^(d_i − d_j))₊ at every i, by positive terms only."""
-    beyond = np.append(np.cumsum((q * np.exp(-(c + 1) * d))[:0:-1])[::-1], 0.0)
-    return np.asarray(math.expm1(step) * np.cumsum((np.exp(d) * beyond)[::-1])[::-1])
+    """Σ q_j e^(−c d_j)(1 − e^(d_i − d_j))₊ at every i, by positive terms only; in the place of q."""
+    factor = -(c + 1) * d
+    q *= np.exp(factor, out=factor)
+    q[:-1] = np.cumsum(q[:0:-1])[::-1]  # of all terms beyond
+    q[-1] = 0.0
+    q *= np.exp(d, out=factor)
+    q[:] = np.cumsum(q[::-1])[::-1]
+    q *= math.expm1(step)
+    return q
 
 
 def _folded(w: Curve, first: int, size: int) -> Curve:

@@ -7,6 +7,7 @@ sound, and a good one is nearly exact. Proofs: docs/proofs/questions.md
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, overload
 
@@ -14,13 +15,15 @@ import numpy as np
 
 from discreet.accounting.mu import known_mu_squared
 from discreet.errors import InvalidParameter
-from discreet.privacy.exact import Real, above, exact
+from discreet.privacy.exact import Real, above, below, exact
 from discreet.privacy.pair import Curve
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
 
 _POINTS = 49  # of ε for an array; an error of the order of their distance squared
+_MANY = 257  # where a point costs next to nothing
+_CLOSED = 17  # of which closed forms are asked as well
 _FEW = 8  # levels that are each optimised
 _ROUNDS = 22  # evaluations for one level, at most
 _LARGEST = 700.0  # beyond it e^ε leaves the range of floats
@@ -71,7 +74,8 @@ def _errors(loss: PrivacyLoss, levels: Curve) -> Curve:
         for level in np.unique(levels[(levels > 0) & (levels < 1)]):
             curve.optimise(float(level))
     else:
-        curve.fill(_POINTS)
+        curve.fill()
+    curve.ask_closed_forms()
     found = curve.lines(levels)
     mu_squared = None if loss.failure else known_mu_squared(loss.events)
     if mu_squared is not None:
@@ -103,19 +107,40 @@ class _Curve:
         inner = inner[inner > 0]
         least = float(inner.min()) if inner.size else 1e-3
         pure = _sum_of_pure(loss)
-        self.top = min(_farthest(loss, Fraction(max(least * 1e-3, 1e-15))), pure, _LARGEST)
+        small = Fraction(max(least * 1e-3, 1e-15))
+        self.curve = _upper_curve(loss, small)
+        farthest = _farthest(loss, small) if self.curve is None else _fallen(self.curve, loss.failure + small)
+        self.top = min(farthest, pure, _LARGEST)
         for epsilon in (0.0, self.top, pure):
             if epsilon <= _LARGEST:
                 self.delta(epsilon)
 
     def delta(self, epsilon: float) -> float:
         if epsilon not in self.known:
-            self.known[epsilon] = self.loss.delta(Fraction(epsilon))
+            self.known[epsilon] = self._delta(epsilon)
         return self.known[epsilon]
 
-    def fill(self, points: int) -> None:
-        for epsilon in np.linspace(0.0, self.top, points):
+    def _delta(self, epsilon: float) -> float:
+        if self.curve is None:
+            return self.loss.delta(Fraction(epsilon))
+        if self.loss.pure_apart is not None and self.loss.pure_apart <= Fraction(epsilon):
+            return above(min(self.loss.failure, Fraction(1)))
+        return self.curve(epsilon)
+
+    def fill(self) -> None:
+        """Enough points for an array of levels."""
+        for epsilon in np.linspace(0.0, self.top, _POINTS if self.curve is None else _MANY):
             self.delta(float(epsilon))
+
+    def ask_closed_forms(self) -> None:
+        """Closed forms of a class of uses may say more than the composition of its largest curve."""
+        if self.curve is None:  # they were asked
+            return
+        from discreet.accounting.closed import deltas
+
+        for epsilon in list(self.known)[:: max(len(self.known) // _CLOSED, 1)]:
+            closed = (delta for delta, _ in deltas(self.loss.events, Fraction(epsilon)))
+            self.known[epsilon] = min(self.known[epsilon], *closed)
 
     def optimise(self, level: float) -> None:
         """Look where the best line at this level is; on the curve's steep half its slope is −e^ε, else −e^−ε."""
@@ -153,6 +178,25 @@ def _farthest(loss: PrivacyLoss, small: Fraction) -> float:
     """An ε beyond which no line matters at levels far above `small`."""
     apart = loss.failure + small
     return loss.epsilon(apart) if apart < 1 else 0.0
+
+
+def _upper_curve(loss: PrivacyLoss, small: Fraction) -> Callable[[float], float] | None:
+    """All of δ(ε) at once, where one engine's run for each point would take long."""
+    from discreet.accounting.route import upper_curve
+
+    apart = loss.failure + small
+    return upper_curve(loss.events, below(apart)) if apart < 1 else None
+
+
+def _fallen(curve: Callable[[float], float], delta: Fraction) -> float:
+    """About the least ε at which the curve has fallen to δ."""
+    low, high = 0.0, _LARGEST
+    if curve(0.0) <= delta:
+        return 0.0
+    while high - low > 1e-3 * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if curve(middle) <= delta else (middle, high)
+    return high
 
 
 def _sum_of_pure(loss: PrivacyLoss) -> float:

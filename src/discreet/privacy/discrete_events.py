@@ -7,7 +7,7 @@ from fractions import Fraction
 from functools import lru_cache
 
 from discreet.errors import InvalidParameter
-from discreet.privacy.event import Event, at_least_zero
+from discreet.privacy.event import Event, at_least_zero, hashed
 from discreet.privacy.exact import above, count
 from discreet.privacy.pair import Pair
 from discreet.privacy.pairs.atoms import AtomsPair, RandomizedResponsePair, largest_loss
@@ -32,6 +32,9 @@ class RandomizedResponseEvent(Event):
     def __post_init__(self) -> None:
         at_least_zero("epsilon", self.epsilon)
         count("categories", self.categories, least=2)
+
+    def __hash__(self) -> int:
+        return hashed(self.epsilon, self.categories)
 
     @property
     def pure(self) -> Fraction:

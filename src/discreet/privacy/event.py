@@ -18,6 +18,8 @@ from discreet.privacy.exact import above, count
 from discreet.privacy.pair import Pair
 from discreet.privacy.unit import Relation
 
+_NOTHING = Fraction(0)
+
 
 class Event(ABC):
     """One use of one mechanism with public parameters."""
@@ -42,7 +44,7 @@ class Event(ABC):
     @property
     def failure(self) -> Fraction:
         """A δ that is spent apart: outside an event of this probability, `pure` and `rho` hold."""
-        return Fraction(0)
+        return _NOTHING
 
     @property
     def relation(self) -> Relation | None:
@@ -63,13 +65,15 @@ class ApproximateEvent(Event):
     """
 
     epsilon: Fraction
-    delta: Fraction = Fraction(0)
+    delta: Fraction = _NOTHING
 
     def __post_init__(self) -> None:
         at_least_zero("epsilon", self.epsilon)
-        _fraction("delta", self.delta)
-        if not 0 <= self.delta < 1:
+        if not 0 <= _fraction("delta", self.delta).numerator < self.delta.denominator:
             raise InvalidParameter(f"delta must lie in [0, 1), not {self.delta}.")
+
+    def __hash__(self) -> int:
+        return hashed(self.epsilon, self.delta.numerator)
 
     @property
     def pure(self) -> Fraction:
@@ -120,6 +124,9 @@ class LaplaceEvent(Event):
     def __post_init__(self) -> None:
         at_least_zero("ratio", self.ratio)
 
+    def __hash__(self) -> int:
+        return hashed(self.ratio)
+
     @property
     def pure(self) -> Fraction:
         return self.ratio
@@ -145,9 +152,12 @@ class DiscreteLaplaceEvent(Event):
         count("shift", self.shift, least=0)
         _positive("scale", self.scale)
 
+    def __hash__(self) -> int:
+        return hashed(self.scale, self.shift)
+
     @property
     def pure(self) -> Fraction:
-        return self.shift / self.scale
+        return Fraction(self.shift * self.scale.denominator, self.scale.numerator)
 
     @property
     def rho(self) -> Fraction:
@@ -171,6 +181,9 @@ class GaussianEvent(Event):
 
     def __post_init__(self) -> None:
         at_least_zero("mu_squared", self.mu_squared)
+
+    def __hash__(self) -> int:
+        return hashed(self.mu_squared)
 
     @property
     def pure(self) -> Fraction | None:
@@ -227,9 +240,12 @@ class Composed:
     True
     """
 
-    __slots__ = ("_joined", "_parts", "_relation")
+    # Times the sum of `_first` and `_second`, until `parts` is looked at. As few objects as can be: there may be many.
+    __slots__ = ("_first", "_parts", "_relation", "_second", "_times")
 
-    _joined: tuple[tuple[Composed, int], ...]
+    _first: Composed | Event | None
+    _second: Composed | None
+    _times: int
     _parts: tuple[tuple[Event, int], ...] | None
     _relation: Relation | None
 
@@ -238,16 +254,22 @@ class Composed:
         known = [(event, n) for event, n in given if count("count", n, least=0)]
         if len(known) > 1:
             known = _counted(known)
-        self._joined, self._parts, self._relation = (), tuple(known), None
+        self._first, self._second, self._times = None, None, 1
+        self._parts, self._relation = tuple(known), None
         for event, _ in known:
             self._relation = common_relation(self._relation, event.relation)
+
+    @classmethod
+    def of(cls, event: Event) -> Composed:
+        """One use of one event: `Composed([event])`, but faster."""
+        return _joined(event, None, 1, event.relation)
 
     @property
     def parts(self) -> tuple[tuple[Event, int], ...]:
         """Each distinct event with its count, in the order in which they first came."""
         if self._parts is None:
             self._parts = tuple(self._tally())
-            self._joined = ()
+            self._first = self._second = None
         return self._parts
 
     @property
@@ -256,10 +278,14 @@ class Composed:
         return self._relation
 
     def __add__(self, other: Composed) -> Composed:
-        return _join(((self, 1), (other, 1)))
+        one, two = self._relation, other._relation
+        return _joined(self, other, 1, one if one is two else common_relation(one, two))
 
     def __mul__(self, n: int) -> Composed:
-        return _join(((self, n),)) if count("count", n, least=0) else Composed()
+        times = count("count", n, least=0)
+        if times == 1:
+            return self
+        return _joined(self, None, times, self._relation) if times else Composed()
 
     def __iter__(self) -> Iterator[tuple[Event, int]]:
         return iter(self.parts)
@@ -278,19 +304,27 @@ class Composed:
 
     def _tally(self) -> list[tuple[Event, int]]:
         found: list[tuple[Event, int]] = []
-        waiting = [(self, 1)]
+        waiting: list[tuple[Composed | Event | None, int]] = [(self, 1)]
         while waiting:
             node, times = waiting.pop()
-            if node._parts is None:
-                waiting += [(inner, times * n) for inner, n in reversed(node._joined)]
-            else:
-                found += [(event, n * times) for event, n in node._parts]
+            while isinstance(node, Composed) and node._parts is None:  # down the first; the second waits
+                times *= node._times
+                if node._second is not None:
+                    waiting.append((node._second, times))
+                node = node._first
+            if isinstance(node, Composed):
+                known = node._parts or ()
+                found += known if times == 1 else [(event, n * times) for event, n in known]
+            elif node is not None:
+                found.append((node, times))
         return _counted(found)
 
 
 def _counted(parts: list[tuple[Event, int]]) -> list[tuple[Event, int]]:
+    if len(dict(parts)) == len(parts):  # all of them differ
+        return parts
     tally: dict[Event, list[int]] = {}
-    for event, n in parts:  # one look-up for each: a hash of fractions takes its time
+    for event, n in parts:  # one look-up for each: a hash takes its time
         tally.setdefault(event, [0])[0] += n
     return [(event, n) for event, (n,) in tally.items()]
 
@@ -309,23 +343,27 @@ def common_relation(one: Relation | None, other: Relation | None) -> Relation | 
     return one if other is None else other
 
 
-def _join(joined: tuple[tuple[Composed, int], ...]) -> Composed:
+def _joined(
+    first: Composed | Event, second: Composed | None, times: int, relation: Relation | None
+) -> Composed:
     out = Composed.__new__(Composed)
-    relation = None
-    for part, _ in joined:
-        relation = common_relation(relation, part._relation)
-    out._joined, out._parts, out._relation = joined, None, relation
+    out._first, out._second, out._times, out._parts, out._relation = first, second, times, None, relation
     return out
+
+
+def hashed(x: Fraction, more: int = 0) -> int:
+    """A hash of an event's parameters: fractions are in lowest terms, and their own hash takes several times longer."""
+    return hash((x.numerator, x.denominator, more))
 
 
 def at_least_zero(name: str, x: object) -> None:
     """Refuses what is no Fraction of at least 0, for a field of an event."""
-    if _fraction(name, x) < 0:
+    if _fraction(name, x).numerator < 0:
         raise InvalidParameter(f"{name} must be at least 0, not {x}.")
 
 
 def _positive(name: str, x: object) -> None:
-    if _fraction(name, x) <= 0:
+    if _fraction(name, x).numerator <= 0:
         raise InvalidParameter(f"{name} must be above 0, not {x}.")
 
 

@@ -14,6 +14,7 @@ from discreet.errors import InvalidParameter
 Real: TypeAlias = int | float | str | Decimal | Fraction
 """What a privacy parameter may be; a float means its shortest decimal (0.1 is 1/10)."""
 
+_MANY = 1 << 64
 _LONGEST = 400  # digits of a decimal exponent or a text; far beyond any use, and short enough to stay fast
 
 
@@ -26,10 +27,14 @@ def exact(name: str, value: Real) -> Fraction:
     Raises:
         InvalidParameter: not a number, NaN or infinite; the message carries `name`.
     """
-    if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's too
-        raise InvalidParameter(f"{name} must be a number, not {value}.")
+    if type(value) is float and math.isfinite(value):  # first what comes most often
+        return _shortest(value)
+    if type(value) is int and -_MANY < value < _MANY:
+        return Fraction(value)
     if type(value) is Fraction and type(value.numerator) is type(value.denominator) is int:
         return value
+    if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's too
+        raise InvalidParameter(f"{name} must be a number, not {value}.")
     if isinstance(value, Fraction):
         return Fraction(
             int(value.numerator), int(value.denominator)
@@ -37,7 +42,7 @@ def exact(name: str, value: Real) -> Fraction:
     if isinstance(value, float):
         if not math.isfinite(value):
             raise InvalidParameter(f"{name} must be a finite number, not {float(value)}.")
-        return Fraction(*Decimal(repr(float(value))).as_integer_ratio())  # as Fraction(text), but faster
+        return _shortest(float(value))
     if isinstance(value, str | Decimal):
         return _from_text(name, str(value))
     try:
@@ -60,7 +65,7 @@ def exact(name: str, value: Real) -> Fraction:
 def positive(name: str, value: Real) -> Fraction:
     """The exact value of a parameter that must be above 0."""
     x = exact(name, value)
-    if x <= 0:
+    if x.numerator <= 0:
         raise InvalidParameter(f"{name} must be above 0, not {value}.")
     return x
 
@@ -75,6 +80,8 @@ def probability(name: str, value: Real) -> Fraction:
 
 def count(name: str, value: int, *, least: int = 1) -> int:
     """An integer parameter of at least `least`."""
+    if type(value) is int and least <= value < _MANY:  # first what comes most often
+        return value
     try:
         n = operator.index(value)
     except TypeError:
@@ -92,17 +99,27 @@ def above(x: Fraction) -> float:
     >>> above(Fraction(1, 10)) >= Fraction(1, 10)
     True
     """
+    whole, parts = x.numerator, x.denominator
     try:
-        f = float(x)
+        f = whole / parts  # of integers it is rounded correctly
     except OverflowError:
         return math.inf if x > 0 else -sys.float_info.max
     n, d = f.as_integer_ratio()  # compared by hand, which is several times faster than as fractions
-    return f if n * x.denominator >= x.numerator * d else math.nextafter(f, math.inf)
+    return f if n * parts >= whole * d else math.nextafter(f, math.inf)
 
 
 def below(x: Fraction) -> float:
     """The greatest float that is at most `x`: for a quantity that may only be understated."""
     return -above(-x)
+
+
+def _shortest(value: float) -> Fraction:
+    """The shortest decimal that a finite float means: as Fraction(repr(value)), but faster."""
+    text = repr(value)
+    whole, _, part = text.partition(".")
+    if part.isdigit():  # and not 1e-05 or 2.5e+20
+        return Fraction(int(whole + part), 10 ** len(part))
+    return Fraction(*Decimal(text).as_integer_ratio())
 
 
 def _from_text(name: str, text: str) -> Fraction:

@@ -56,13 +56,22 @@ class Law(ABC):
         """How many numbers `line` works on for each height, about."""
         return 1
 
-    def calm(self, level: float) -> tuple[tuple[Law, ...], Law] | None:
-        """Parts of the law, and the rest, in which no use is likely to lose much more than `level`.
+    def rough(self, c: Floats) -> Floats:
+        """About log M(c) at several c > 0, without a bound on the error: to choose by, not to answer by."""
+        with np.errstate(all="ignore"):
+            value, _ = self.log_mgf(np.asarray(c, dtype=np.complex128))
+        return np.asarray(value.real)
 
-        They are measures that add up to the law: an outcome belongs to the rest or to one of the parts. None
-        where the law has no such division.
+    def under(self, level: float) -> Law:
+        """The outcomes where no use has a mark at `level`: a use that loses much more is nearly sure to have one.
+
+        A use that is marked at one level is marked at all lower ones. The law itself where it cannot be divided.
         """
-        return None
+        return self
+
+    def over(self, low: float, high: float) -> tuple[Law, ...]:
+        """Laws that add up to the outcomes with a mark at `low` and none at `high`; none if it cannot be divided."""
+        return ()
 
     def mirror(self) -> Law | None:
         """The law of −L under Q, whose M at z is M(−1 − z); None where it has no formula or falls no faster."""
@@ -191,6 +200,9 @@ class TimesLaw(Law):
     def decay(self, c: float, y: float) -> float:
         return self.times * self.law.decay(c, y)
 
+    def rough(self, c: Floats) -> Floats:
+        return np.asarray(self.times * self.law.rough(c))
+
     def width(self) -> int:
         return self.law.width()
 
@@ -269,17 +281,21 @@ class SumLaw(Law):
     def width(self) -> int:
         return max(sum(law.width() for law in self.laws), 1)
 
-    def calm(self, level: float) -> tuple[tuple[Law, ...], Law] | None:
-        """By the first law of which a use is large: the ones before are calm then, the ones after are whole."""
+    def rough(self, c: Floats) -> Floats:
+        stacks, others = _stacked(self.laws)
+        return np.asarray(sum((law.rough(c) for law in (*stacks, *others)), np.zeros(c.size)))
+
+    def under(self, level: float) -> Law:
+        return SumLaw(tuple(law.under(level) for law in self.laws))
+
+    def over(self, low: float, high: float) -> tuple[Law, ...]:
+        """By the first law with a mark at `low`: the ones before have none, the ones after none at `high`."""
         parts: list[Law] = []
-        before: tuple[Law, ...] = ()
         for i, law in enumerate(self.laws):
-            found = law.calm(level)
-            if found is not None:
-                parts += [SumLaw((*before, part, *self.laws[i + 1 :])) for part in found[0]]
-                law = found[1]
-            before = (*before, law)
-        return (tuple(parts), SumLaw(before)) if parts else None
+            before = tuple(other.under(low) for other in self.laws[:i])
+            after = tuple(other.under(high) for other in self.laws[i + 1 :])
+            parts += [SumLaw((*before, part, *after)) for part in law.over(low, high)]
+        return tuple(parts)
 
     def mirror(self) -> Law | None:
         mirrored = [law.mirror() for law in self.laws]

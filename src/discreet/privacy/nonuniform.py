@@ -6,6 +6,7 @@ Proof of the error bound: docs/proofs/contour.md
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +16,9 @@ Complex: TypeAlias = NDArray[np.complex128]
 Floats: TypeAlias = NDArray[np.float64]
 
 _BLOCK = 64  # points whose sum is one product: this bounds the rounding of the sum, and memory
+_PRODUCT = (
+    3 << 14
+)  # multiplications in one product of matrices: with more, BLAS starts threads, which wait busily
 _GRID = 24  # heights at which the size of the sum is measured
 
 
@@ -27,18 +31,25 @@ def line_sums(weight: Floats, point: Floats, step: float, count: int) -> Complex
     """
     n = max(math.isqrt(count), 1)
     rows = -(-count // n)
-    out = np.zeros((rows, n), dtype=np.complex128)
-    block = _BLOCK
+    out = np.zeros((rows + 1, n), dtype=np.complex128)
+    parts = min(-(-(rows + 1) * n * _BLOCK // _PRODUCT), (rows + 1) // 2)
+    ends = [(rows + 1) * i // parts for i in range(parts + 1)]
     if count > 1:
-        for i in range(0, point.size, block):
-            part, w = point[i : i + block], weight[i : i + block]
+        for i in range(0, point.size, _BLOCK):
+            part, w = point[i : i + _BLOCK], weight[i : i + _BLOCK]
             outer = _turned(np.multiply.outer(step * n * np.arange(rows), part))
-            inner = _turned(np.multiply.outer(step * np.arange(n), part))
-            grown = outer * w
-            out += grown @ inner.T
-            out += grown.sum(axis=1)[:, None]
-            out += (inner @ w)[None, :]
-    return np.asarray(out.ravel()[:count])
+            grown = np.concatenate([outer * w, w[None]])
+            inner = _turned(np.multiply.outer(step * np.arange(n), part)).T
+            for j, k in pairwise(ends):
+                out[j:k] += grown[j:k] @ inner
+            out[:rows] += grown[:rows].sum(axis=1)[:, None]
+        out[:rows] += out[rows]
+    return np.asarray(out[:rows].ravel()[:count])
+
+
+def dot(one: Floats, other: Floats) -> float:
+    """Σ a·b, not by BLAS."""
+    return float(np.einsum("i,i->", one, other))
 
 
 def summed(points: int) -> int:
@@ -53,7 +64,7 @@ def line_sizes(weight: Floats, point: Floats, y: Floats) -> Floats:
     far = np.abs(point)
     grid = np.append(0.0, y[-1] * np.geomspace(1e-4, 1.0, _GRID))
     grid[-1] = y[-1]
-    sizes = np.array([float(np.minimum(3 * at * far, 8.0) @ weight) for at in grid])
+    sizes = np.array([dot(np.minimum(3 * at * far, 8.0), weight) for at in grid])
     return np.asarray(sizes[np.minimum(np.searchsorted(grid, y), _GRID)])
 
 
