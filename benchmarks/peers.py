@@ -26,6 +26,8 @@ PEERS: dict[str, tuple[str, ...]] = {
     "gdpnum": ("gdpnum==0.1.2",),
     "dp-accelerator": ("dp-accelerator==0.1.0",),
     "autodp": ("autodp==0.2.3.1",),
+    "python-dp": ("python-dp==1.1.5", "numpy"),
+    "tumult": ("tmlt-core==0.20.0", "numpy"),
 }
 
 

@@ -16,6 +16,7 @@ from discreet.privacy.unit import PrivacyUnit as PrivacyUnit
 
 if TYPE_CHECKING:
     from discreet import accounting as accounting
+    from discreet import audit as audit
     from discreet import mechanisms as mechanisms
     from discreet.mechanisms import mechanism as mechanism
     from discreet.plan.plan import Plan as Plan
@@ -34,6 +35,7 @@ __all__ = [
     "Session",
     "Values",
     "accounting",
+    "audit",
     "connect",
     "errors",
     "mechanism",
@@ -57,7 +59,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in ("accounting", "mechanisms"):
+    elif name in ("accounting", "audit", "mechanisms"):
         value = importlib.import_module(f"discreet.{name}")
     else:
         raise AttributeError(f"module 'discreet' has no attribute {name!r}")

@@ -15,6 +15,7 @@ from tests.house.tree import ROOT, module_of, name_of, sources, tree_of
 
 # Errors that are not from `errors.py` and may be raised all the same.
 BUILTIN_ERRORS = {
+    "AssertionError": "what every test runner takes for a failure, from `assert_private`",
     "AttributeError": "the protocol of `__getattr__`",
     "IndexError": "the protocol of `__getitem__`",
     "KeyError": "the protocol of `__getitem__`",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NoReturn
 
 import click
@@ -18,10 +18,13 @@ COMMANDS = {  # in the order of the help; each module is imported when its comma
     "sql": "discreet.cli.sql",
     "plan": "discreet.cli.plan",
     "account": "discreet.cli.account",
+    "audit": "discreet.cli.audit",
     "budget": "discreet.cli.budget",
     "ledger": "discreet.cli.ledger",
     "doctor": "discreet.cli.doctor",
 }
+
+HUNG_UP = 141  # 128 + SIGPIPE, as shells have it; 1 is the answer of an audit
 
 
 class Program(click.Group):
@@ -41,12 +44,20 @@ class Program(click.Group):
     def main(  # type: ignore[override]  # never returns a value to its caller: it is the whole program
         self, args: Sequence[str] | None = None, prog_name: str | None = None, **extra: Any
     ) -> NoReturn:
-        """Run the program and exit with 0, 2, 3, 4 or 130; the help says what they mean."""
-        args = list(sys.argv[1:] if args is None else args)
+        """Run the program and exit with 0, 1, 2, 3, 4 or 130; the help says what they mean."""
+        try:
+            code = self._run(list(sys.argv[1:] if args is None else args), prog_name or "discreet", extra)
+        except BrokenPipeError:  # the reader of a pipe has left, as `head` does: of the answer or of an error
+            output.close_quietly()
+            code = HUNG_UP
+        sys.exit(code)
+
+    def _run(self, args: list[str], name: str, extra: Mapping[str, Any]) -> int:
         as_json = "--json" in args
         output.tolerate_narrow_encodings()
+        stdout = sys.stdout
         try:
-            result = super().main(args, prog_name or "discreet", **{**extra, "standalone_mode": False})
+            result = super().main(args, name, **{**extra, "standalone_mode": False})
             output.flush()
             code = result if isinstance(result, int) else 0
         except click.UsageError as error:
@@ -63,13 +74,17 @@ class Program(click.Group):
                 as_json=as_json,
             )
             code = INTERRUPTED
-        except BrokenPipeError:  # the reader of a pipe has left, as `head` does
-            output.close_quietly()
-            code = 1
+        except BrokenPipeError:
+            raise
+        except SystemExit as leaving:
+            if leaving.code == 1 and sys.stdout is not stdout:  # click met a broken pipe first, and muted it
+                output.close_quietly()
+                return HUNG_UP
+            raise
         except Exception:  # an error is an output: neither its text nor its trace may be shown
             output.unexpected(as_json=as_json)
             code = 4
-        sys.exit(code)
+        return code
 
 
 _CLOSING = """\b
@@ -79,7 +94,8 @@ Start here:
   discreet sql adult.parquet "SELECT COUNT(*) AS n FROM adult" \\
       --each-row --epsilon 0.5 --budget 3
 
-Exit codes: 0 answered, 2 the request is wrong, 3 budget exceeded, 4 the data source or the ledger failed.
+Exit codes: 0 answered, 1 an audit found a violation, 2 the request is wrong, 3 budget exceeded,
+4 the data source or the ledger failed.
 """
 
 

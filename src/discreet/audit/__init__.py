@@ -1,0 +1,100 @@
+"""The auditor: given any callable and a claimed guarantee, find a violation or a lower bound on the real loss.
+
+It uses public names only and trusts nobody, this package included. See docs/decisions/0004-auditor.md.
+"""
+
+from __future__ import annotations
+
+import importlib
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from discreet.audit.claim import Claim as Claim
+from discreet.audit.finding import Audit as Audit
+from discreet.audit.finding import Chance as Chance
+from discreet.audit.finding import Probe as Probe
+from discreet.audit.finding import Tradeoff as Tradeoff
+from discreet.audit.finding import Tried as Tried
+from discreet.audit.finding import Witness as Witness
+
+if TYPE_CHECKING:
+    from discreet.audit.assertion import assert_private as assert_private
+    from discreet.audit.canaries import Canaries as Canaries
+    from discreet.audit.canaries import many_runs as many_runs
+    from discreet.audit.canaries import one_run as one_run
+    from discreet.audit.floating import probe_floats as probe_floats
+    from discreet.audit.games import attributes as attributes
+    from discreet.audit.games import game as game
+    from discreet.audit.matrix import Finite as Finite
+    from discreet.audit.matrix import finite as finite
+    from discreet.audit.neighbours import Datasets as Datasets
+    from discreet.audit.neighbours import Numbers as Numbers
+    from discreet.audit.neighbours import Vectors as Vectors
+    from discreet.audit.played import Game as Game
+    from discreet.audit.search import refute as refute
+    from discreet.audit.sequential import distinguish as distinguish
+    from discreet.audit.sql import audit_sql as audit_sql
+    from discreet.audit.stateful import probe_state as probe_state
+
+_HOMES = MappingProxyType(
+    {
+        "Canaries": "canaries",
+        "Datasets": "neighbours",
+        "Finite": "matrix",
+        "Game": "played",
+        "Numbers": "neighbours",
+        "Vectors": "neighbours",
+        "assert_private": "assertion",
+        "attributes": "games",
+        "audit_sql": "sql",
+        "distinguish": "sequential",
+        "finite": "matrix",
+        "game": "games",
+        "many_runs": "canaries",
+        "one_run": "canaries",
+        "probe_floats": "floating",
+        "probe_state": "stateful",
+        "refute": "search",
+    }
+)
+"""Public names that are loaded when they are first used."""
+
+__all__ = [
+    "Audit",
+    "Canaries",
+    "Chance",
+    "Claim",
+    "Datasets",
+    "Finite",
+    "Game",
+    "Numbers",
+    "Probe",
+    "Tradeoff",
+    "Tried",
+    "Vectors",
+    "Witness",
+    "assert_private",
+    "attributes",
+    "audit_sql",
+    "distinguish",
+    "finite",
+    "game",
+    "many_runs",
+    "one_run",
+    "probe_floats",
+    "probe_state",
+    "refute",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOMES:
+        value = getattr(importlib.import_module(f"discreet.audit.{_HOMES[name]}"), name)
+    else:
+        raise AttributeError(f"module 'discreet.audit' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *__all__])

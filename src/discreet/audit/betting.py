@@ -1,0 +1,353 @@
+"""Bets against promises: wealth that a true promise lets grow past 1/α with probability at most α.
+
+For one promise P(E) ≤ e^ε Q(E) + δ and an event E chosen before the samples, Z = 1[a ∈ E] − e^ε 1[b ∈ E] of a fresh
+pair a ~ P, b ~ Q has a mean of at most δ, so 1 + λ(Z − δ) with 0 ≤ λ < 1/(e^ε + δ) is not negative and has a mean of at
+most 1. Proofs: docs/proofs/auditing.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.audit.promises import Promises
+
+Floats: TypeAlias = NDArray[np.float64]
+Ints: TypeAlias = NDArray[np.intp]
+
+MOST_CUTS = 200
+"""Candidate events of one score."""
+
+_MOST_STAKE = 0.98  # of the largest λ: no wealth is ever lost altogether
+_DOUBT = 1.5  # standard deviations by which a rate learned from the past is doubted before money is bet on it
+_SURE = 3.1  # standard deviations of certainty that growth alone reaches the target in time
+_SIGNIFICANT = 4.0  # standard deviations from which on the past itself refutes a promise
+_BETTER = 3.0  # standard deviations by which an event is better than another one beyond doubt
+_HOPELESS = 2.0  # standard deviations by which a promise has to look true for no money to be bet against it
+_LOST = -20.0  # the log wealth at which one stops betting
+_SLICES = 128  # steps in which stakes are adjusted on the way to the horizon
+_OVERSHOOT = 0.02  # what the aim lies above the target, in log wealth
+
+
+@dataclass(slots=True, eq=False)
+class Cuts:
+    """The candidate events "score above a threshold" of one score, and how often each happened so far.
+
+    An output is reduced to its bin: the number of thresholds below its score. Event k is "bin above k"; its complement,
+    "bin at most k", is the event for the other order of the neighbours.
+
+    Attributes:
+        at: the thresholds, rising.
+        n: how many outputs of each neighbour were counted.
+        p, q: for each event, how many outputs of the first and of the second neighbour were in it.
+    """
+
+    at: Floats
+    n: int
+    p: NDArray[np.int64]
+    q: NDArray[np.int64]
+
+    @classmethod
+    def through(cls, p_scores: Floats, q_scores: Floats) -> Cuts:
+        """Thresholds at all scores when they are few, else at quantiles, denser in the tails; no counts yet."""
+        pooled = np.concatenate([clean(p_scores), clean(q_scores)])
+        values = np.unique(pooled)
+        if len(values) > MOST_CUTS:
+            n = len(pooled)
+            tail = np.unique(np.geomspace(1.5 / n, 0.02, 30))
+            levels = np.concatenate([tail, np.linspace(0.02, 0.98, MOST_CUTS - 60), 1 - tail])
+            values = np.unique(np.quantile(pooled, levels, method="inverted_cdf"))
+        none = np.zeros(len(values), dtype=np.int64)
+        return cls(values, 0, none, none.copy())
+
+    def empty(self) -> Cuts:
+        """The same events, counted anew."""
+        none = np.zeros(len(self.at), dtype=np.int64)
+        return Cuts(self.at, 0, none, none.copy())
+
+    def bins(self, scores: Floats) -> Ints:
+        """The bin of each score."""
+        return np.searchsorted(self.at, clean(scores), side="left")
+
+    def add(self, p_bins: Ints, q_bins: Ints) -> None:
+        """Counts more pairs."""
+        self.n += len(p_bins)
+        self.p = self.p + _hits(p_bins, len(self.at))
+        self.q = self.q + _hits(q_bins, len(self.at))
+
+
+def edges(points: Sequence[tuple[float, float]], past: Sequence[Cuts]) -> float:
+    """By how many standard deviations the counts are beyond what promises (ε, δ) allow, at the best event and promise.
+
+    Smoothed; the best of many events, so that 3 is nothing special. For ranking only.
+    """
+    found = -math.inf
+    for cuts in past:
+        likely, rare = both_orders((cuts.p + 0.5) / (cuts.n + 1), (cuts.q + 0.5) / (cuts.n + 1))
+        for epsilon, delta in points:
+            grown = _grown(np.full(1, epsilon))
+            z = (likely - grown * rare - delta) / _spread(likely, rare, grown)
+            found = max(found, float(z.max(initial=-math.inf)) * math.sqrt(cuts.n))
+    return found
+
+
+def both_orders(p: Floats, q: Floats) -> tuple[Floats, Floats]:
+    """Chances of the events for the first neighbour against the second, then of the complements the other way round."""
+    return np.concatenate([p, 1 - q]), np.concatenate([q, 1 - p])
+
+
+def clean(scores: Floats) -> Floats:
+    """Scores in which "not a number" is the least one, so that they are ordered."""
+    return np.where(np.isnan(scores), -np.inf, scores)
+
+
+def _hits(bins: Ints, cuts: int) -> NDArray[np.int64]:
+    counts = np.bincount(bins, minlength=cuts + 1)
+    return np.cumsum(counts[::-1])[::-1][1:].astype(np.int64)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bets:
+    """For each wealth, the promise and the event that it bets on until the next plan, all chosen from past samples.
+
+    Attributes:
+        score: the number of the score.
+        cut: the number of the event among its cuts.
+        other: whether it is the complement, for the second neighbour against the first.
+        grown: e^ε of the promise, rounded up.
+        delta: its δ.
+        p, q: the chances of the event under the likelier and the other neighbour, as learned.
+        n: from how many samples.
+        steady: the λ of largest growth, at doubted rates.
+        keen: the largest λ that is worth while when the target has to be reached in time.
+        edge: the mean of Z − δ as learned, over its standard deviation.
+    """
+
+    score: Ints
+    cut: Ints
+    other: NDArray[np.bool_]
+    grown: Floats
+    delta: Floats
+    p: Floats
+    q: Floats
+    n: int
+    steady: Floats
+    keen: Floats
+    edge: Floats
+
+    def of(self, rows: Ints) -> Bets:
+        """The bets of some of the wealths."""
+        return Bets(
+            self.score[rows],
+            self.cut[rows],
+            self.other[rows],
+            self.grown[rows],
+            self.delta[rows],
+            self.p[rows],
+            self.q[rows],
+            self.n,
+            self.steady[rows],
+            self.keen[rows],
+            self.edge[rows],
+        )
+
+
+class Wealth:
+    """Wealth against each promise, and against the claim as a whole (the last one).
+
+    Guarantee:
+        For a promise that is true, and fresh independent pairs given everything that `plan` used, each wealth is a
+        nonnegative supermartingale that starts at 1: the chance that it ever reaches 1/α is at most α, whenever and for
+        whatever reason one stops (Ville). `best` is its running maximum. The wealth of the claim bets, in each plan, on
+        one of the claim's points and one order of the neighbours, so that it tests all of them at once without a
+        correction. Logarithms of wealth are rounded down.
+
+    References:
+        Ville 1939; Waudby-Smith, Ramdas 2024, Section 4, https://arxiv.org/abs/2010.09686
+    """
+
+    def __init__(self, promises: Promises, error: float) -> None:
+        self.promises = promises
+        self.target = math.log(1 / error)
+        self.log_wealth: Floats = np.zeros(len(promises) + 1)
+        self.best: Floats = np.zeros(len(promises) + 1)
+
+    @property
+    def refuted(self) -> NDArray[np.bool_]:
+        """The promises whose wealth has reached 1/error."""
+        return self.best[:-1] >= self.target
+
+    @property
+    def claim_refuted(self) -> bool:
+        """Whether the wealth against the claim has reached 1/error."""
+        return bool(self.best[-1] >= self.target)
+
+    def plan(self, past: Sequence[Cuts]) -> Bets:
+        """The bets of largest expected growth, judged by counts of past samples."""
+        rows = self.promises
+        grown = _grown(rows.epsilons)
+        score, cut, other, p, q = _events(rows, past)
+        n = min(cuts.n for cuts in past)
+        wide = _spread(p, q, grown)
+        edge = (p - grown * q - rows.deltas) / wide
+        # The claim as a whole bets on the most promising of its points.
+        champion = int(rows.claimed[int(np.argmax(edge[rows.claimed]))])
+        every = np.append(np.arange(len(rows)), champion)
+        grown, delta, p, q = grown[every], rows.deltas[every], p[every], q[every]
+        doubt = _DOUBT / math.sqrt(n + 1)
+        steady = _growth_optimal(
+            np.maximum(p - doubt * np.sqrt(p * (1 - p)), 0.0),
+            np.minimum(q + doubt * np.sqrt(q * (1 - q)), 1.0),
+            grown,
+            delta,
+        )
+        keen = np.maximum(_growth_optimal(p, q, grown, delta), _MOST_STAKE / (grown + delta) / 2)
+        return Bets(score[every], cut[every], other[every], grown, delta, p, q, n, steady, keen, edge[every])
+
+    def settle(self, bets: Bets, bins: Sequence[tuple[Ints, Ints]], *, left: int | None = None) -> None:
+        """Settles bets on fresh pairs.
+
+        Args:
+            bets: chosen before these pairs were drawn.
+            bins: for each score, the bins of the first and of the second neighbour's outputs; pairs by position.
+            left: how many pairs will be left after these, when the stakes aim at the target by the end of them; None:
+                stakes of largest growth.
+        """
+        m = len(bins[0][0])
+        aim = left is not None
+        ahead = m + (left or 0)
+        rows = np.flatnonzero(
+            (self.best < self.target)
+            & (self.log_wealth > _LOST)
+            & ((bets.steady > 0) | (aim & (bets.edge >= -_HOPELESS / math.sqrt(bets.n + 1))))
+        )
+        if m == 0 or len(rows) == 0:
+            return
+        bets = bets.of(rows)
+        slices = int(np.clip(math.ceil(_SLICES * m / ahead), 1, _SLICES // 2)) if aim else 1
+        edges = np.linspace(0, m, min(slices, m) + 1).astype(np.intp)
+        counts = _counts(bets, bins, edges)
+        wealth, best = self.log_wealth[rows], self.best[rows]
+        for i in range(len(edges) - 1):
+            stake = self._stakes(bets, wealth, ahead - int(edges[i])) if aim else bets.steady
+            wealth = wealth + _log_growth(bets, stake, *(c[i] for c in counts))
+            best = np.maximum(best, wealth)
+        self.log_wealth[rows], self.best[rows] = wealth, best
+
+    def _stakes(self, bets: Bets, wealth: Floats, rest: int) -> Floats:
+        """λ for each wealth: the growth-optimal one, or the one that replicates the best test at the horizon.
+
+        With `rest` pairs left and wealth W, a ticket that pays 1/α if a normal test at the end rejects costs W when the
+        test has level αW. Its hedge is λ = φ(d)/(Φ(d) σ √rest) with Φ(d) = αW. Any λ is valid; this one is nearly as
+        powerful as a test with a fixed number of samples, and may stop before the end all the same.
+        """
+        from scipy.special import log_ndtr, ndtri_exp
+
+        room = np.minimum(wealth - self.target - _OVERSHOOT, -1e-9)
+        d = np.maximum(ndtri_exp(room), -30.0)
+        root = math.sqrt(max(rest, 1))
+        hazard = np.exp(-d * d / 2 - 0.5 * math.log(2 * math.pi) - log_ndtr(d))
+        bold = np.minimum(hazard / (_spread(bets.p, bets.q, bets.grown) * root), bets.keen)
+        doubted = bets.edge - _DOUBT / math.sqrt(bets.n + 1)
+        sure = (doubted > 0) & (d + doubted * root > _SURE)
+        return np.where(sure, bets.steady, bold)
+
+
+def _grown(epsilons: Floats) -> Floats:
+    """e^ε rounded up: Z is then not above its true value. Far beyond any ε that could be refuted no more than huge."""
+    grown = np.exp(np.minimum(epsilons, 300.0))
+    return np.asarray(np.nextafter(np.nextafter(grown, np.inf), np.inf), dtype=np.float64)
+
+
+def _spread(p: Floats, q: Floats, grown: Floats) -> Floats:
+    """The standard deviation of Z."""
+    return np.sqrt(p * (1 - p) + grown * grown * q * (1 - q))
+
+
+def _events(rows: Promises, past: Sequence[Cuts]) -> tuple[Ints, Ints, NDArray[np.bool_], Floats, Floats]:
+    """For each row: score, cut, order, and the smoothed chances of the event.
+
+    An anchor takes the event with the largest mean of Z − δ in standard deviations. One that no event of the past
+    refutes takes the event of the promise before it in its chain, unless another one is better by far: near the truth
+    noise would choose.
+    """
+    score = np.concatenate([np.full(len(c.at), i, dtype=np.intp) for i, c in enumerate(past)])
+    cut = np.concatenate([np.arange(len(c.at), dtype=np.intp) for c in past])
+    n = np.concatenate([np.full(len(c.at), c.n) for c in past])
+    p = (np.concatenate([c.p for c in past]) + 0.5) / (n + 1)
+    q = (np.concatenate([c.q for c in past]) + 0.5) / (n + 1)
+    likely, rare = both_orders(p, q)
+    root = np.sqrt(np.concatenate([n, n]))
+    grown = _grown(rows.anchor_epsilons)
+    chosen = np.zeros(len(grown), dtype=np.intp)
+    for i in range(len(grown)):
+        z = (likely - grown[i] * rare - rows.anchor_deltas[i]) / _spread(likely, rare, grown[i])
+        best, before = int(np.argmax(z)), int(chosen[rows.parent[i]])
+        refuted = z[best] * root[best] >= _SIGNIFICANT
+        better = z[best] * root[best] >= z[before] * root[before] + _BETTER
+        chosen[i] = best if refuted or better or rows.parent[i] < 0 else before
+    event = chosen[rows.anchor]
+    k = event % len(score)
+    return score[k], cut[k], event >= len(score), likely[event], rare[event]
+
+
+def _growth_optimal(p: Floats, q: Floats, grown: Floats, delta: Floats) -> Floats:
+    """The λ that maximises the mean of log(1 + λ(Z − δ)), by bisection of its derivative, which falls."""
+    chances = (p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q))
+    values = (1 - grown - delta, 1 - delta, -grown - delta, -delta)
+    low, high = np.zeros_like(p), _MOST_STAKE / (grown + delta)
+    for _ in range(28):
+        middle = (low + high) / 2
+        slope = sum(c * v / (1 + middle * v) for c, v in zip(chances, values, strict=True))
+        low, high = np.where(slope > 0, middle, low), np.where(slope > 0, high, middle)
+    hopeful = p - grown * q - delta > 0
+    return np.where(hopeful, low, 0.0)
+
+
+def _counts(
+    bets: Bets, bins: Sequence[tuple[Ints, Ints]], edges: Ints
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """For each slice and each bet, the pairs by (first in the event, second in it): n11, n10, n01, n00."""
+    shape = (len(edges) - 1, len(bets.score))
+    first, second, both = (np.zeros(shape, dtype=np.int64) for _ in range(3))
+    size = np.diff(edges)[:, None]
+    part = np.repeat(np.arange(shape[0]), np.diff(edges))
+    for score in np.unique(bets.score):
+        rows = np.flatnonzero(bets.score == score)
+        p_bins, q_bins = bins[score]
+        width = int(max(p_bins.max(initial=0), q_bins.max(initial=0), bets.cut[rows].max())) + 1
+        for into, values in ((first, p_bins), (second, q_bins), (both, np.minimum(p_bins, q_bins))):
+            table = np.bincount(part * width + values, minlength=shape[0] * width).reshape(shape[0], width)
+            above = size - np.cumsum(table, axis=1)  # how many have a bin above k
+            into[:, rows] = above[:, bets.cut[rows]]
+    n11, n00 = both, size - first - second + both
+    # For the complements the pair swaps its parts, and both are in when neither was.
+    return np.where(bets.other, n00, n11), first - both, second - both, np.where(bets.other, n11, n00)
+
+
+def _log_growth(
+    bets: Bets,
+    stake: Floats,
+    n11: NDArray[np.int64],
+    n10: NDArray[np.int64],
+    n01: NDArray[np.int64],
+    n00: NDArray[np.int64],
+) -> Floats:
+    """Logarithm of Π (1 + λ(Z − δ)), rounded down."""
+    total, slack = np.zeros_like(stake), np.zeros_like(stake)
+    for count, value in (
+        (n11, 1 - bets.grown - bets.delta),
+        (n10, 1 - bets.delta),
+        (n01, -bets.grown - bets.delta),
+        (n00, -bets.delta),
+    ):
+        x = stake * value
+        total += count * np.log1p(x)
+        slack += count * np.abs(x)
+    # 1 + x is at least 0.02, so that each term is wrong by less than 50 |x| and a few units in the last place.
+    return np.asarray(total - 1e-13 * slack, dtype=np.float64)

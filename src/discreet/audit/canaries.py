@@ -1,0 +1,344 @@
+"""Training audited with canaries: records that were put in by coin, and guessed from the model that came out."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.accounting.loss import PrivacyLoss
+from discreet.audit.allowed import errors
+from discreet.audit.claim import Claim
+from discreet.audit.coins import Coins, finite_scores, trained
+from discreet.audit.finding import CONSISTENT, VIOLATED
+from discreet.audit.guesses import Guesses, epsilon_lower, ladder, p_value, promises
+from discreet.audit.two_samples import between, threshold
+from discreet.errors import InvalidParameter
+from discreet.privacy.exact import Real, count
+from discreet.privacy.guarantee import Approximate, Budget
+from discreet.privacy.unit import Relation
+
+Floats: TypeAlias = NDArray[np.float64]
+Promise: TypeAlias = Budget | Approximate | PrivacyLoss | Claim | Real
+
+_STREAM = 0x63616E6172696573
+"""Sets the coins' random numbers apart from those of anybody else with the same seed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Canaries:
+    """What canaries say about the training of a model.
+
+    Guarantee:
+        Training that keeps its claim is called "violated" with probability at most `error`, and `epsilon_lower` is
+        above the true ε at the claimed δ with probability at most `error`.
+
+    Attributes:
+        name: what was audited.
+        claim: what was claimed.
+        relation: the neighbours that the coins make: "add-remove" (a canary is in or out) or "replace" (one of twins).
+        verdict: "violated" or "consistent".
+        error: the stated error probability.
+        p_value: the chance of as clear a result under the claim, at most; "violated" means it is at most `error`.
+        epsilon_lower: a lower bound on ε at the claimed δ.
+        reachable: the largest `epsilon_lower` that was possible, had every guess been right: the audit's power.
+        canaries: how many canaries there were.
+        runs: how many models were trained.
+        guesses: guesses of the clearest try; for many runs, the fresh models that were judged.
+        right: how many of these were right.
+        tried: the numbers of guesses that were tried, with the error divided among them; empty for many runs.
+        alpha: of thresholds on the score, the share of canaries that were out and called in, rising.
+        beta: the share of canaries that were in and called out.
+        claimed: the least `beta` that the claim allows a test of level `alpha` of one canary.
+    """
+
+    name: str
+    claim: Claim
+    relation: str
+    verdict: str
+    error: float
+    p_value: float
+    epsilon_lower: float
+    reachable: float
+    canaries: int
+    runs: int
+    guesses: int
+    right: int
+    tried: tuple[Guesses, ...]
+    alpha: Floats
+    beta: Floats
+    claimed: Floats
+
+    @property
+    def violated(self) -> bool:
+        """Whether the claim was refuted."""
+        return self.verdict == VIOLATED
+
+    def __str__(self) -> str:
+        how = "one canary" if self.canaries == 1 else f"{self.canaries:,} canaries"
+        models = "one run" if self.runs == 1 else f"{self.runs:,} runs"
+        changed = "in or out" if self.relation == Relation.ADD_REMOVE.value else "one of two twins"
+        return "\n".join(
+            (
+                f"{self.name}: {self.verdict.upper()}",
+                "",
+                f"claimed  {self.claim.text}",
+                f"found    ε ≥ {self.epsilon_lower:.4g} at δ = {self.claim.delta:.4g}",
+                f"guesses  {self.right:,} of {self.guesses:,} right; p-value of the claim {self.p_value:.3g}",
+                f"error    a keeper of the claim is accused with chance {self.error:.4g} at most",
+                f"power    had every guess been right: ε ≥ {self.reachable:.4g}",
+                f"work     {models} with {how}, each {changed} by a fair coin ({self.relation} neighbours)",
+            )
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """The result in JSON's own types."""
+        return {
+            "format": 1,
+            "name": self.name,
+            "claimed": {"text": self.claim.text, "points": [list(p) for p in self.claim.points]},
+            "relation": self.relation,
+            "verdict": self.verdict,
+            "error": self.error,
+            "p_value": self.p_value,
+            "epsilon_lower": self.epsilon_lower,
+            "reachable": self.reachable,
+            "canaries": self.canaries,
+            "runs": self.runs,
+            "guesses": self.guesses,
+            "right": self.right,
+            "tried": [
+                {
+                    "in": t.inside,
+                    "out": t.outside,
+                    "right": t.right,
+                    "p_value": t.p_value,
+                    "epsilon_lower": t.epsilon_lower,
+                }
+                for t in self.tried
+            ],
+            "roc": {
+                "alpha": self.alpha.tolist(),
+                "beta": self.beta.tolist(),
+                "claimed": self.claimed.tolist(),
+            },
+        }
+
+
+def one_run(
+    train: Callable[[Any], object],
+    canaries: Any,
+    score: Callable[[Any, Any], float],
+    claimed: Promise,
+    *,
+    data: Any = None,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    guesses: tuple[int, int] | Sequence[tuple[int, int]] | None = None,
+    combine: Callable[[Any, list[Any]], Any] | None = None,
+    error: float = 1e-3,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Canaries:
+    """Audits training in one run: fair coins put canaries in, and the trained model's scores guess the coins.
+
+    Guarantee:
+        As `Canaries` states, for training that is deterministic or not and whatever the score is. Inclusion by coin
+        makes add-remove neighbours; with `relation="replace"` each canary is a pair of twins, of which one is in.
+        The numbers of guesses are fixed before the coins; several are tried with the error divided among them.
+
+    Args:
+        train: any callable: records in, a model out. It must not know the coins.
+        canaries: a list of records, an array with a record a row, or a tuple of arrays of one length (X, y); for
+            "replace" a list of pairs.
+        score: score(model, canary), larger where the canary looks included: minus its loss, for example. For
+            "replace" the twins' scores are subtracted.
+        claimed: the claim for one record: a `Budget`, an ε, or a `PrivacyLoss`, of which the whole curve is used.
+        data: the other records, of the same shape as the canaries; always in.
+        relation: "add-remove" (a canary is in or out) or "replace" (the one twin or the other).
+        guesses: (in, out): how many of the highest scores are guessed in, and how many of the lowest out; or several
+            such pairs. By default all, half, a quarter, … of the canaries.
+        combine: combine(data, included canaries) makes the records, where lists and arrays do not do.
+        error: the chance of a false accusation.
+        seed: of the coins, so that a run can be repeated; by default they are fresh.
+        name: what the report calls it.
+
+    Raises:
+        InvalidParameter: no canaries, twins that are no pairs, scores that are NaN, training that raises, a claim for
+            other neighbours, or more guesses than canaries.
+
+    References:
+        Steinke, Nasr, Jagielski 2023, Algorithm 1 and section 5, https://arxiv.org/abs/2305.08846; for curves the
+        idea of Mahloujifar, Melis, Chaudhuri 2024, https://arxiv.org/abs/2410.22235; proofs: docs/proofs/canaries.md
+    """
+    claim, kind = _door(train, score, claimed, relation, error)
+    coins = Coins.of(canaries, kind, data, combine)
+    m = len(coins)
+    tries = _tries(guesses, m)
+    # Not the stream of default_rng(seed): a trainer that is seeded alike would have noise that knows the coins.
+    rng = np.random.default_rng(None if seed is None else [_STREAM, seed])
+    inside = rng.random(m) < 0.5
+    model = trained(train, coins.records(inside))
+    scores = finite_scores(coins, model, score)
+    # Ties are broken by chance, not by the order of the canaries, and the coins take no part in it.
+    order = rng.permutation(m)
+    order = order[np.argsort(-scores[order], kind="stable")]
+    points = promises(claim)
+    rows = []
+    for k_in, k_out in tries:
+        right = int(inside[order[:k_in]].sum()) + int((~inside[order[m - k_out :]]).sum())
+        p = p_value(m, k_in + k_out, right, points)
+        rows.append(
+            Guesses(
+                k_in, k_out, right, p, epsilon_lower(m, k_in + k_out, right, claim.delta, error / len(tries))
+            )
+        )
+    p = min(1.0, len(tries) * min(row.p_value for row in rows))
+    best = min(rows, key=lambda row: (row.p_value, -row.epsilon_lower))
+    alpha, beta = _roc(scores[inside], scores[~inside])
+    return Canaries(
+        name=name or _called(train),
+        claim=claim,
+        relation=kind.value,
+        verdict=VIOLATED if p <= error else CONSISTENT,
+        error=error,
+        p_value=p,
+        epsilon_lower=max(row.epsilon_lower for row in rows),
+        reachable=max(epsilon_lower(m, sum(t), sum(t), claim.delta, error / len(tries)) for t in tries),
+        canaries=m,
+        runs=1,
+        guesses=best.guesses,
+        right=best.right,
+        tried=tuple(rows),
+        alpha=alpha,
+        beta=beta,
+        claimed=errors(claim, alpha),
+    )
+
+
+def many_runs(
+    train: Callable[[Any], object],
+    canary: Any,
+    score: Callable[[Any, Any], float],
+    claimed: Promise,
+    *,
+    runs: int = 400,
+    data: Any = None,
+    relation: Relation | str = Relation.ADD_REMOVE,
+    combine: Callable[[Any, list[Any]], Any] | None = None,
+    error: float = 1e-3,
+    name: str | None = None,
+) -> Canaries:
+    """Audits training with one canary and many runs: as many models with it as without, told apart by the score.
+
+    Guarantee:
+        As `Canaries` states. Half of the models choose a threshold and a side; the chances of that event are judged on
+        the other half by Clopper–Pearson intervals of `error`/2 each.
+
+    Args:
+        train: any callable: records in, a model out; its runs are independent.
+        canary: one record; for "replace" a pair of twins.
+        score: score(model, canary), larger where it looks included.
+        claimed: the claim for one record.
+        runs: models to train, half of them with the canary (the first twin).
+        data: the other records, always in: a list, or an array with a record a row.
+        relation: "add-remove" (with it or without) or "replace" (one twin or the other).
+        combine: combine(data, included canaries) makes the records, where lists and arrays do not do.
+        error: the chance of a false accusation.
+        name: what the report calls it.
+
+    Raises:
+        InvalidParameter: fewer than 8 runs, or as `one_run`.
+
+    References: Jagielski, Ullman, Oprea 2020, Algorithm 2, https://arxiv.org/abs/2006.07709; docs/proofs/canaries.md
+    """
+    claim, kind = _door(train, score, claimed, relation, error)
+    each = count("runs", runs, least=8) // 2
+    coins = Coins.of([canary], kind, data, combine)
+    scores = {}
+    for there in (True, False):
+        # records are made anew for each run: a trainer may sort or scale them in place
+        models = (trained(train, coins.records(np.array([there]))) for _ in range(each))
+        scores[there] = np.array([finite_scores(coins, model, score)[0] for model in models])
+    half = each // 2
+    event = threshold(scores[True][:half], scores[False][:half], claim.delta, error)
+    n = each - half
+    hits, false = event.hits(scores[event.inside][half:]), event.hits(scores[not event.inside][half:])
+    found = between(hits, false, n, promises(claim), claim.delta, error)
+    alpha, beta = _roc(scores[True][half:], scores[False][half:])
+    return Canaries(
+        name=name or _called(train),
+        claim=claim,
+        relation=kind.value,
+        verdict=VIOLATED if found.p_value <= error else CONSISTENT,
+        error=error,
+        p_value=found.p_value,
+        epsilon_lower=found.epsilon_lower,
+        reachable=between(n, 0, n, promises(claim), claim.delta, error).epsilon_lower,
+        canaries=1,
+        runs=2 * each,
+        guesses=2 * n,
+        right=hits + n - false,
+        tried=(),
+        alpha=alpha,
+        beta=beta,
+        claimed=errors(claim, alpha),
+    )
+
+
+def _door(
+    train: object, score: object, claimed: Promise, relation: Relation | str, error: float
+) -> tuple[Claim, Relation]:
+    for what, given in (("train", train), ("score", score)):
+        if not callable(given):
+            raise InvalidParameter(f"{what} must be callable, not {type(given).__name__}.")
+    if not 0 < error < 1:
+        raise InvalidParameter(f"error must lie strictly between 0 and 1, not {error}.", hint="error=1e-3")
+    claim, kind = Claim.of(claimed), Relation.parse(relation)
+    if claim.loss is not None and claim.loss.relation not in (None, kind):
+        raise InvalidParameter(
+            f"the claim holds for {claim.loss.relation.value} neighbours, and the canaries make {kind.value} ones.",
+            hint=f'relation="{claim.loss.relation.value}"',
+        )
+    return claim, kind
+
+
+def _called(train: object) -> str:
+    name = str(getattr(train, "__name__", "<lambda>"))
+    return "training" if name.startswith("<") else name
+
+
+def _tries(guesses: Any, m: int) -> tuple[tuple[int, int], ...]:
+    if guesses is None:
+        return ladder(m)
+    hint = "guesses=(50, 50), or several such pairs: all are fixed before the run"
+    try:
+        listed = (
+            [guesses] if len(guesses) == 2 and not any(hasattr(k, "__len__") for k in guesses) else guesses
+        )
+        pairs = [
+            (count("guesses", k_in, least=0), count("guesses", k_out, least=0)) for k_in, k_out in listed
+        ]
+    except (TypeError, ValueError) as e:
+        raise InvalidParameter(
+            "guesses must be (in, out) in whole numbers, or a list of such pairs.", hint=hint
+        ) from e
+    for k_in, k_out in pairs:
+        if not 1 <= k_in + k_out <= m:
+            raise InvalidParameter(
+                f"guesses must be 1 to {m}, one a canary at most, not {k_in + k_out}.", hint=hint
+            )
+    if not pairs:
+        raise InvalidParameter("guesses are empty.", hint=hint)
+    return tuple(dict.fromkeys(pairs))
+
+
+def _roc(inside: Floats, outside: Floats) -> tuple[Floats, Floats]:
+    """Shares of errors at every threshold, from "nobody is in" to "everybody is"."""
+    cuts = np.concatenate([[math.inf], np.unique(np.concatenate([inside, outside]))[::-1]])
+    beta = np.searchsorted(np.sort(inside), cuts) / max(1, len(inside))
+    alpha = 1 - np.searchsorted(np.sort(outside), cuts) / max(1, len(outside))
+    return np.asarray(alpha, dtype=np.float64), np.asarray(beta, dtype=np.float64)

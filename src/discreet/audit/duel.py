@@ -1,0 +1,235 @@
+"""One pair of samplers, tested one batch after another: learn from the past, bet on what comes."""
+
+from __future__ import annotations
+
+import math
+import time
+from typing import Literal, Protocol, TypeAlias
+
+import numpy as np
+
+from discreet.audit.betting import Cuts, Wealth
+from discreet.audit.claim import Claim
+from discreet.audit.evidence import Event, chances, clearest, detectable, epsilon_of, tradeoff
+from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Probe, Tradeoff, Tried, Witness
+from discreet.audit.learned import Learned, count, joined
+from discreet.audit.promises import Promises
+from discreet.audit.sampling import Batch
+
+Until: TypeAlias = Literal["refuted", "end"]
+
+TRAINING = 0.2
+"""The share of the samples after which events are no longer learned anew and stakes aim at the end."""
+
+_FIRST = (100, 2000)  # the first batch: a twentieth of the samples, within these
+_KEPT = 240_000  # outputs of each neighbour that are kept to learn from
+_CELLS = 5_000_000  # numbers that a batch may hold, once encoded
+_BATCH = 250_000  # outputs of each neighbour in one batch
+_GAUGE = 16  # outputs that tell how fast the mechanism is, when there is a limit on time
+
+
+class Source(Protocol):
+    """Draws outputs of one neighbour: a `Sampler`, or anything like it."""
+
+    def draw(self, n: int) -> Batch:
+        """Exactly n fresh, independent outputs."""
+
+
+class Duel:
+    """The sequential test of a claim on one pair of neighbours.
+
+    Args:
+        first, second: draw the outputs of the two neighbours.
+        claim: what is tested, in both orders.
+        error: the chance that a true claim is refuted; also of each bound.
+        samples: the most outputs of each neighbour.
+        seconds: the most time, about.
+        until: "refuted" ends when the claim is refuted; "end" uses all samples, for the best bounds.
+        effort: handed to the learning of scores.
+        began: outputs of the two that were drawn before, to learn from (not tested, not counted).
+
+    Guarantee:
+        As `Wealth`, if all outputs are independent. No bet is settled on samples that it was learned from.
+    """
+
+    def __init__(
+        self,
+        first: Source,
+        second: Source,
+        claim: Claim,
+        *,
+        error: float,
+        samples: int,
+        seconds: float | None = None,
+        until: Until = "refuted",
+        effort: int = 1,
+        began: tuple[Batch, Batch] | None = None,
+    ) -> None:
+        self.first, self.second, self.claim = first, second, claim
+        self.error, self.samples, self.effort = error, samples, effort
+        self.seconds, self.until = seconds, until
+        self.promises = Promises.of(claim)
+        self.wealth = Wealth(self.promises, error)
+        self.spent = 0
+        """Outputs drawn of each neighbour."""
+        self._past: list[tuple[Batch, Batch]] = [] if began is None else [began]
+        self._learned_from = 0
+        self._learned: Learned | None = None
+        self._event: Event | None = None
+        self._fresh: list[Cuts] = []
+        self._start = time.monotonic()
+
+    @property
+    def refuted(self) -> bool:
+        """Whether the claim is refuted."""
+        return self.wealth.claim_refuted
+
+    @property
+    def counts(self) -> tuple[Cuts, ...]:
+        """The events of the scores in use, with all counts so far."""
+        return self._learned.cuts if self._learned else ()
+
+    @property
+    def elapsed(self) -> float:
+        """Seconds since it was made."""
+        return time.monotonic() - self._start
+
+    @property
+    def epsilon_lower(self) -> float:
+        """A lower bound on ε at the claimed δ."""
+        return self.promises.epsilon_lower(self.wealth.refuted)
+
+    @property
+    def delta_lower(self) -> float:
+        """A lower bound on δ at the claimed ε."""
+        return self.promises.delta_lower(self.wealth.refuted)
+
+    def run(self) -> Duel:
+        """Draws, bets and learns until the claim is refuted, or samples or time are spent."""
+        while (most := self._most()) > self.spent:
+            training = self.spent < TRAINING * most or (self.spent > 0 and self._learned is None)
+            if self._past:
+                self._learn_if_due(training)
+            n = self._next(most, training)
+            bets = self.wealth.plan(self._learned.cuts) if self._learned else None
+            p, q = self._draw(n)
+            if training:
+                self._past.append((p, q))
+            if bets is not None and self._learned is not None:
+                bins = self._learned.bins(p, q)
+                self.wealth.settle(bets, bins, left=None if training else max(most - self.spent, 0))
+                count(self._learned.cuts, bins)
+                count(self._fresh, bins)
+            if self.refuted and self.until == "refuted":
+                break
+        return self
+
+    def audit(
+        self,
+        name: str,
+        x: object,
+        x_neighbour: object,
+        *,
+        probes: tuple[Probe, ...] = (),
+        notes: tuple[str, ...] = (),
+        tried: tuple[Tried, ...] | None = None,
+    ) -> Audit:
+        """What was found, with the clearest event's chances from samples that it was not chosen on."""
+        tested = round((1 - TRAINING) * self.spent)
+        witness, curve, likely = self._evidence(x, x_neighbour)
+        if tried is None:
+            tried = self._learned.tried(self.claim.delta) if self._learned else ()
+        return Audit(
+            name=name,
+            claim=self.claim,
+            verdict=VIOLATED if self.refuted else CONSISTENT,
+            error=self.error,
+            epsilon_lower=self.epsilon_lower,
+            delta_lower=self.delta_lower,
+            detectable=detectable(self.claim, likely, tested, self.error),
+            witness=witness,
+            tradeoff=curve,
+            samples=2 * self.spent,
+            seconds=self.elapsed,
+            tried=tried,
+            probes=probes,
+            notes=notes,
+        )
+
+    def _most(self) -> int:
+        """The most samples of each neighbour that the limits still allow; no less than what is spent."""
+        if self.seconds is None or self.spent == 0:
+            return self.samples
+        more = int((self.seconds - self.elapsed) * self.spent / max(self.elapsed, 1e-9))
+        return max(min(self.samples, self.spent + more), self.spent)
+
+    def _next(self, most: int, training: bool) -> int:
+        """How many samples come next: as many again while learning, a twelfth of all afterwards."""
+        small, large = _FIRST
+        if self.spent == 0 and self.seconds is not None:
+            n = _GAUGE
+        elif training:
+            first = int(np.clip(most // 20, small, large))
+            rest = math.ceil(TRAINING * most) - self.spent
+            n = min(max(self.spent, first), rest if rest > 0 else self.spent)
+        else:
+            n = max(most // 12, small)
+        width = self._learned.width if self._learned else 1
+        n = max(min(n, max(_CELLS // width, 1000), _BATCH, most - self.spent), 2)
+        left = self.samples - self.spent
+        return left if left - n <= 1 else n  # no batch of a single output
+
+    def _draw(self, n: int) -> tuple[Batch, Batch]:
+        p, q = self.first.draw(n), self.second.draw(n)
+        self.spent += n
+        return p, q
+
+    def _learn_if_due(self, training: bool) -> None:
+        """Learns when the past has doubled, and a last time when training ends."""
+        held = sum(len(p) for p, _ in self._past)
+        if held >= (2.0 if training else 1.2) * self._learned_from:
+            p, q = (joined([pair[i] for pair in self._past], _KEPT) for i in (0, 1))
+            self._past[:] = [(p, q)]
+            self._learned_from = len(p)
+            learned = Learned.of(p, q, effort=self.effort)
+            if learned.cuts:
+                self._adopt(learned, last=not training)
+        if not training:
+            self._past.clear()
+
+    def _adopt(self, learned: Learned, *, last: bool) -> None:
+        ahead = self._most() - self.spent
+        event = clearest(learned.cuts, self.claim.delta, ahead, self.error / 2)
+        if last:  # scores that nothing bets on are not computed any more
+            used = {event.score, *self.wealth.plan(learned.cuts).score.tolist()}
+            learned = learned.keep(sorted(used))
+            event = clearest(learned.cuts, self.claim.delta, ahead, self.error / 2)
+        self._learned, self._event = learned, event
+        self._fresh = [cuts.empty() for cuts in learned.cuts]
+
+    def _evidence(self, x: object, x_neighbour: object) -> tuple[Witness | None, Tradeoff | None, float]:
+        """Witness, trade-off, and the chance of the event by which power is judged.
+
+        Samples that let the test stop early are not those of an interval. A test that ran to its end shows the samples
+        since its last learning, a number that was known before; one that stopped early draws some more. Each of the two
+        has half of the error.
+        """
+        learned, event = self._learned, self._event
+        if learned is None or event is None:
+            return None, None, 0.5
+        bets = self.wealth.plan(learned.cuts)
+        separated = any(t.epsilon > 0 for t in learned.tried(self.claim.delta))
+        likely = float(bets.p[self.promises.claimed[0]])
+        power = likely if separated and likely > self.claim.delta else 0.5
+        fresh = self._fresh
+        left = self._most() - self.spent
+        if self.refuted and left > 1:
+            more = min(max(self.spent, 1000), left, _BATCH)
+            event = clearest(learned.cuts, self.claim.delta, more, self.error / 2)
+            fresh = [cuts.empty() for cuts in learned.cuts]
+            count(fresh, learned.bins(*self._draw(more)))
+        counts = fresh[event.score]
+        one, two = chances(event, counts, self.error / 2)
+        pair = (x_neighbour, x) if event.other else (x, x_neighbour)
+        witness = Witness(*pair, learned.words(event), one, two, epsilon_of(one, two, self.claim.delta))
+        return witness, tradeoff(event, counts, self.claim, self.error / 2), power

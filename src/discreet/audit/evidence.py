@@ -1,0 +1,148 @@
+"""What an audit shows for its verdict: an event with its chances, the trade-off, the power.
+
+The verdict itself comes from `Wealth` (`betting.py`); the intervals here (`intervals.py`) are what a reader can check.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.audit.betting import Bets as Bets
+from discreet.audit.betting import Cuts as Cuts
+from discreet.audit.betting import Wealth as Wealth
+from discreet.audit.betting import both_orders
+from discreet.audit.claim import Claim
+from discreet.audit.finding import Chance, Tradeoff
+from discreet.audit.intervals import clopper_pearson as clopper_pearson
+from discreet.audit.intervals import tradeoff_high as tradeoff_high
+from discreet.audit.promises import FARTHEST
+from discreet.audit.promises import Promises as Promises
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_POWER = 0.8416  # the normal quantile of 80 %
+_LEARNING = 0.3  # standard deviations that are lost by learning the event and stepping in slices
+_FEW = 4.0  # the same over the root of the hits under the other neighbour, since bets are not normal tests
+_TYPE_ONE = np.unique(np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 21), np.linspace(0.01, 1.0, 100)]))
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One event among those of several scores: the cut of a score, or (`other`) its complement."""
+
+    score: int
+    cut: int
+    other: bool
+
+
+def clearest(past: Sequence[Cuts], delta: float, n: int, error: float) -> Event:
+    """The event from which the intervals of n fresh samples are expected to leave the largest ε.
+
+    Counts of the past are doubted as well, so that an event is not chosen for having been lucky.
+    """
+    from scipy.special import ndtri
+
+    z = float(-ndtri(error / 8))
+    best, found = -math.inf, Event(0, 0, False)
+    for i, cuts in enumerate(past):
+        likely, rare = both_orders((cuts.p + 0.5) / (cuts.n + 1), (cuts.q + 0.5) / (cuts.n + 1))
+        wide = z / math.sqrt(max(n, 1)) + 1 / math.sqrt(max(cuts.n, 1))
+        low = likely - wide * np.sqrt(likely * (1 - likely)) - delta
+        high = rare + wide * np.sqrt(rare * (1 - rare)) + wide**2 / 2
+        # Where no event leaves anything, the one that differs most; "always" and "never" come last.
+        gap = (likely - rare) / np.sqrt(likely * (1 - likely) + rare * (1 - rare))
+        seen = cuts.p + cuts.q
+        gap -= 1e3 * np.tile((seen == 0) | (seen == 2 * cuts.n), 2)
+        worth = np.where(low > high, np.log(np.maximum(low, 1e-300) / high), gap - 1e6)
+        k = int(np.argmax(worth))
+        if worth[k] > best:
+            best, found = float(worth[k]), Event(i, k % len(cuts.at), k >= len(cuts.at))
+    return found
+
+
+def chances(event: Event, fresh: Cuts, error: float) -> tuple[Chance, Chance]:
+    """The chances of an event under the neighbour that it favours and under the other one.
+
+    Args:
+        event: chosen before the samples in `fresh` were drawn.
+        fresh: the counts of the event's score.
+        error: the chance that any of the two intervals misses.
+    """
+    first, second = int(fresh.p[event.cut]), int(fresh.q[event.cut])
+    if event.other:
+        first, second = fresh.n - second, fresh.n - first
+    likely, rare = (
+        Chance(hits, fresh.n, *clopper_pearson(hits, fresh.n, error / 2)) for hits in (first, second)
+    )
+    return likely, rare
+
+
+def epsilon_of(likely: Chance, rare: Chance, delta: float) -> float:
+    """The ε that two intervals leave for sure at δ: log((low − δ)/high), 0 where that is negative."""
+    if likely.low <= delta or rare.high <= 0:
+        return 0.0
+    # Down by more than the rounding of a logarithm and of a quotient.
+    return max(math.log((likely.low - delta) / rare.high) - 1e-12, 0.0)
+
+
+def tradeoff(event: Event, fresh: Cuts, claim: Claim, error: float) -> Tradeoff:
+    """The errors of tests by one score, on samples that are fresh to it, beside what the claim allows."""
+    p, q = (fresh.n - fresh.q, fresh.n - fresh.p) if event.other else (fresh.p, fresh.q)
+    beta, beta_high = tradeoff_high(_TYPE_ONE, p, q, fresh.n, error)
+    return Tradeoff(_TYPE_ONE.copy(), beta, beta_high, claim.tradeoff(_TYPE_ONE))
+
+
+def shown(cuts: Cuts, delta: float) -> float:
+    """The ε that counts show at δ, for ranking only: the best event's, at rates two standard deviations worse."""
+    p, q = (cuts.p + 0.5) / (cuts.n + 1), (cuts.q + 0.5) / (cuts.n + 1)
+    likely, rare = both_orders(p, q)
+    doubt = 2 / math.sqrt(cuts.n + 1)
+    low = likely - doubt * np.sqrt(likely * (1 - likely)) - delta
+    high = np.minimum(rare + doubt * np.sqrt(rare * (1 - rare)), 1.0)
+    good = low > 0
+    return max(float(np.log(low[good] / high[good]).max(initial=0.0)), 0.0)
+
+
+def detectable(claim: Claim, likely: float, n: int, error: float) -> float:
+    """The ε at the claimed δ that n fresh pairs would have refuted the claim with in about 80 % of runs.
+
+    An estimate, no bound. The event is one of chance `likely` under the neighbour that it favours and of chance
+    (likely − δ) e^(−ε) under the other one.
+
+    Args:
+        claim: its first promise is meant.
+        likely: the chance of the best event that was found; 1/2 is a reference where none was.
+        n: fresh pairs that are bet on.
+        error: of the audit.
+
+    Returns:
+        The ε; infinity where no ε could be seen with so few samples.
+    """
+    from scipy.special import ndtri
+
+    grown = math.exp(min(claim.epsilon, 300.0))
+    needed = float(ndtri(1 - min(error, 0.5))) + _POWER + _LEARNING
+
+    def seen(epsilon: float) -> bool:
+        rare = (likely - claim.delta) * math.exp(-epsilon)
+        mean = likely - grown * rare - claim.delta
+        variance = likely * (1 - likely) + grown**2 * rare * (1 - rare)
+        few = _FEW / math.sqrt(max(n * rare, 1))
+        if mean <= 0 or mean * math.sqrt(n) < (needed + few) * math.sqrt(variance):
+            return False
+        # Hits that are few: each multiplies the wealth by at most 1 + 1/(e^ε + δ).
+        return n * mean * math.log1p(1 / (grown + claim.delta)) >= math.log(1 / error)
+
+    low, high = claim.epsilon, max(FARTHEST, 2 * claim.epsilon)
+    if n <= 0 or likely <= claim.delta or not seen(high):
+        return math.inf
+    for _ in range(60):
+        middle = (low + high) / 2
+        low, high = (low, middle) if seen(middle) else (middle, high)
+    return high

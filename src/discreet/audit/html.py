@@ -1,0 +1,104 @@
+"""An audit as one HTML page that needs nothing from outside: style and picture are inside it."""
+
+from __future__ import annotations
+
+from html import escape
+
+from discreet.audit.finding import Audit, Tradeoff, Witness
+from discreet.audit.picture import svg
+from discreet.audit.report import chance_words, number, shown
+from discreet.table import render_html, visible
+
+_STYLE = """
+:root { color-scheme: light; --ink: #1d2733; --soft: #5b6875; --line: #dfe4ea; --bad: #b3261e; --good: #146c43; }
+body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); max-width: 54rem; margin: 2.5rem auto;
+  padding: 0 1.2rem; }
+h1 { font-size: 1.55rem; margin: 0 0 .2rem; overflow-wrap: anywhere; }
+h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
+.verdict { display: inline-block; padding: .1rem .7rem; border-radius: 1rem; color: #fff; font-weight: 600; }
+.violated { background: var(--bad); } .consistent { background: var(--good); }
+dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; }
+dt { color: var(--soft); } dd { margin: 0; }
+table { border-collapse: collapse; font-size: .92rem; }
+th, td { padding: .3rem .8rem; border-bottom: 1px solid var(--line); } th { color: var(--soft); font-weight: 600; }
+code { background: #f3f5f7; padding: .05rem .3rem; border-radius: .25rem; overflow-wrap: anywhere; }
+figure { margin: 1rem 0; } figcaption { color: var(--soft); font-size: .92rem; }
+svg { max-width: 100%; height: auto; }
+"""
+
+_CAPTION = (
+    "The claim forbids the red region. The blue line is the best test that was found, on fresh samples, with its "
+    "band; where the upper edge of the band enters the red region, the claim is broken. The dashed line is guessing."
+)
+_SHOWN = 40
+
+
+def page(audit: Audit) -> str:
+    """The audit as a page: verdict, witness, trade-off, what was tried, probes, notes."""
+    return document(audit.name, body(audit))
+
+
+def document(title: str, *parts: str) -> str:
+    """A whole page around parts that are HTML already."""
+    viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
+    head = f'<meta charset="utf-8">{viewport}<title>{_text(title)}</title><style>{_STYLE}</style>'
+    return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{"".join(parts)}</body></html>\n'
+
+
+def body(audit: Audit) -> str:
+    """The audit as a part of a page."""
+    parts = [
+        f"<h1>{_text(audit.name)}</h1>",
+        f'<p><span class="verdict {_text(audit.verdict)}">{_text(audit.verdict)}</span></p>',
+        _facts(audit),
+    ]
+    if audit.witness is not None:
+        parts += ["<h2>Witness</h2>", _witness(audit.witness)]
+    if audit.tradeoff is not None:
+        parts += ["<h2>Errors of the best test</h2>", _picture(audit.tradeoff)]
+    if audit.tried:
+        rows = [[t.what, number(t.epsilon), f"{t.samples:,}"] for t in audit.tried[:_SHOWN]]
+        parts += ["<h2>Tried</h2>", render_html(["what", "ε seen", "samples"], rows)]
+        if len(audit.tried) > _SHOWN:
+            parts.append(f"<p>and {len(audit.tried) - _SHOWN} more.</p>")
+    if audit.probes:
+        probes: list[list[str | None]] = [[p.name, p.verdict, p.words] for p in audit.probes]
+        parts += [
+            "<h2>Probes</h2>",
+            render_html(["probe", "verdict", "what was seen"], probes, align=["left"] * 3),
+        ]
+    if audit.notes:
+        parts += ["<h2>Notes</h2><ul>", *(f"<li>{_text(note)}</li>" for note in audit.notes), "</ul>"]
+    return "".join(parts)
+
+
+def _facts(audit: Audit) -> str:
+    rows = (
+        ("claimed", audit.claim.text),
+        ("found", f"ε ≥ {number(audit.epsilon_lower)} at δ = {number(audit.claim.delta)}"),
+        ("", f"δ ≥ {number(audit.delta_lower)} at ε = {number(audit.claim.epsilon)}"),
+        ("error", f"a keeper of the claim is accused with chance {number(audit.error)} at most"),
+        ("power", f"ε = {number(audit.detectable)} would have been found in most runs"),
+        ("work", f"{audit.samples:,} samples in {audit.seconds:.3g} s"),
+    )
+    return f"<dl>{''.join(f'<dt>{_text(a)}</dt><dd>{_text(b)}</dd>' for a, b in rows)}</dl>"
+
+
+def _witness(witness: Witness) -> str:
+    rows = "".join(
+        f"<dt>under {name}</dt><dd><code>{_text(shown(x))}</code>: {_text(chance_words(chance))}</dd>"
+        for name, x, chance in (
+            ("x", witness.x, witness.under_x),
+            ("x′", witness.x_neighbour, witness.under_neighbour),
+        )
+    )
+    alone = f"<p>These two alone show ε ≥ {number(witness.epsilon)}.</p>" if witness.epsilon > 0 else ""
+    return f"<p>Event: {_text(witness.event)}.</p><dl>{rows}</dl>{alone}"
+
+
+def _picture(tradeoff: Tradeoff) -> str:
+    return f"<figure>{svg(tradeoff)}<figcaption>{_CAPTION}</figcaption></figure>"
+
+
+def _text(words: str) -> str:
+    return escape(visible(words))

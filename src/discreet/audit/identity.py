@@ -1,0 +1,128 @@
+"""The identity of an output as 64 bits: equal outputs have equal codes, in every batch and every process."""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import marshal
+from collections.abc import Mapping, Set
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.audit.shape import frame
+
+Codes: TypeAlias = NDArray[np.int64]
+Words: TypeAlias = NDArray[np.uint64]
+
+_VERSION = 2
+"""Of marshal: the last one that writes equal values as equal bytes, whatever objects they share."""
+_SALT = {"f": 1, "i": 2, "u": 2, "b": 3}
+
+
+def codes_of(batch: list[Any] | NDArray[Any]) -> Codes:
+    """One code for each output; 0.0 and −0.0, 1 and 1.0 and True differ, and all NaNs are one.
+
+    Two different outputs share a code by a chance of 2⁻⁶⁴. Nothing rests on that: an event of codes is an event.
+    """
+    if isinstance(batch, np.ndarray) and batch.dtype.kind in _SALT:
+        return _array_codes(batch)
+    outputs = list(batch.tolist()) if isinstance(batch, np.ndarray) else batch
+    groups: dict[tuple[Any, ...], list[int]] = {}
+    kinds = [_group(o) for o in outputs]
+    for i, kind in enumerate(kinds):
+        groups.setdefault(kind, []).append(i)
+    codes = np.empty(len(outputs), dtype=np.int64)
+    for kind, rows in groups.items():
+        members = outputs if len(rows) == len(outputs) else [outputs[i] for i in rows]
+        codes[rows] = _group_codes(kind, members)
+    return codes
+
+
+def canonical(value: Any) -> Any:
+    """A value made of built-in types only, equal for equal values."""
+    if isinstance(value, np.ndarray):
+        return ("array", value.shape, canonical(value.tolist()))
+    if isinstance(value, np.generic):
+        return canonical(value.item())
+    if type(value) is float:
+        return value if value == value else "NaN"
+    if isinstance(value, (bool, int, str, bytes, type(None))) and type(value) in _PLAIN:
+        return value
+    if isinstance(value, (list, tuple)):
+        return (type(value).__name__, *(canonical(v) for v in value))
+    if isinstance(value, Set):
+        return ("set", *sorted((canonical(v) for v in value), key=repr))
+    if isinstance(value, Mapping):
+        return ("mapping", *((canonical(k), canonical(v)) for k, v in value.items()))
+    found = frame(value)
+    if found is not None:
+        return canonical(found)
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = ((f.name, canonical(getattr(value, f.name))) for f in dataclasses.fields(value))
+        return (type(value).__name__, *fields)
+    return (type(value).__name__, repr(value))
+
+
+_PLAIN = (bool, int, str, bytes, type(None))
+
+
+def _group(output: Any) -> tuple[Any, ...]:
+    if type(output) is float:
+        return ("f",)
+    if type(output) is int:
+        return ("i",) if -(2**63) <= output < 2**63 else ("other",)
+    if type(output) is bool:
+        return ("b",)
+    if isinstance(output, (np.ndarray, np.generic)) and output.dtype.kind in _SALT:
+        return (output.dtype.kind, output.shape)
+    return ("other",)
+
+
+def _group_codes(kind: tuple[Any, ...], members: list[Any]) -> Codes:
+    if kind[0] == "other":
+        return np.fromiter(map(_text_code, members), dtype=np.int64, count=len(members))
+    dtype = {"f": np.float64, "i": np.int64, "b": np.bool_, "u": np.uint64}[kind[0]]
+    return _array_codes(np.asarray(members, dtype=dtype))
+
+
+def _text_code(value: Any) -> int:
+    plain = value if type(value) is str else canonical(value) if not _marshals(value) else value
+    digest = hashlib.blake2b(marshal.dumps(plain, _VERSION), digest_size=8).digest()
+    return int.from_bytes(digest, "little", signed=True)
+
+
+def _marshals(value: Any) -> bool:
+    """Whether marshal alone tells such values apart: flat sequences of plain values, as most outputs are."""
+    if type(value) in (list, tuple):
+        return all(type(v) in _PLAIN or (type(v) is float and v == v) for v in value)
+    return type(value) in _PLAIN
+
+
+def _array_codes(batch: NDArray[Any]) -> Codes:
+    flat = batch.reshape(len(batch), -1)
+    if batch.dtype.kind == "f":
+        bits = np.ascontiguousarray(flat, dtype=np.float64).view(np.uint64)
+        if np.isnan(flat).any():
+            bits = np.where(np.isnan(flat), np.float64(np.nan).view(np.uint64), bits)
+    else:
+        bits = flat.astype(np.int64).view(np.uint64)
+    start = _SALT[batch.dtype.kind]
+    for length in batch.shape[1:]:
+        start = (start * 1_000_003 + length) % 2**62
+    code: Words = np.full(len(flat), start, dtype=np.uint64)
+    for j in range(flat.shape[1]):
+        code = _mixed(code ^ bits[:, j])
+    return (code if flat.shape[1] else _mixed(code)).view(np.int64)
+
+
+def _mixed(z: Words) -> Words:
+    """The finaliser of SplitMix64, a bijection.
+
+    References: Steele, Lea, Flood 2014, Fast splittable pseudorandom number generators, Figure 17 (mix64 variant 13).
+    """
+    z = z + np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return z ^ (z >> np.uint64(31))

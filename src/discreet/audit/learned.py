@@ -1,0 +1,135 @@
+"""What is learned from past outputs of two neighbours: an encoder, scores, and how often their events happened."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.audit.betting import Cuts, Ints, edges
+from discreet.audit.claim import Claim
+from discreet.audit.evidence import Event, shown
+from discreet.audit.finding import Tried
+from discreet.audit.outputs import Encoded, Encoder
+from discreet.audit.sampling import Batch
+from discreet.audit.scores import learn
+from discreet.audit.scores.enumeration import Enumeration
+from discreet.audit.scores.score import Score
+
+Bins: TypeAlias = tuple[Ints, Ints]
+
+_LOOKED_AT = 20_000  # outputs of each neighbour from which an event is put into words
+_FEWEST = 10  # outputs that are enough to learn anything from
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Learned:
+    """Scores learned from one half of the past, with thresholds and counts from the other half.
+
+    Attributes:
+        encoder: learned from all of it.
+        scores: what separates the two.
+        cuts: for each score, its events with all counts so far; they grow as samples come.
+        seen: some of the outputs of the second half.
+    """
+
+    encoder: Encoder
+    scores: tuple[Score, ...]
+    cuts: tuple[Cuts, ...]
+    seen: tuple[Encoded, Encoded]
+
+    @classmethod
+    def of(cls, p: Batch, q: Batch, *, effort: int = 1) -> Learned:
+        """Learned from outputs of the two neighbours, as many of the one as of the other."""
+        encoder = Encoder.learned(p, q)
+        p_rows, q_rows = encoder.encode(p), encoder.encode(q)
+        half = len(p_rows) // 2
+        scores = tuple(learn(p_rows[:half], q_rows[:half], effort=effort)) if half >= _FEWEST else ()
+        held = p_rows[half:], q_rows[half:]
+        cuts = []
+        for score in scores:
+            p_scores, q_scores = score(held[0]), score(held[1])
+            cut = Cuts.through(p_scores, q_scores)
+            cut.add(cut.bins(p_scores), cut.bins(q_scores))
+            cuts.append(cut)
+        return cls(encoder, scores, tuple(cuts), (held[0][:_LOOKED_AT], held[1][:_LOOKED_AT]))
+
+    @property
+    def width(self) -> int:
+        """Numbers in a row."""
+        return max(len(self.seen[0].columns), 1)
+
+    def keep(self, which: Sequence[int]) -> Learned:
+        """The same with some of the scores only."""
+        return Learned(
+            self.encoder, tuple(self.scores[i] for i in which), tuple(self.cuts[i] for i in which), self.seen
+        )
+
+    def bins(self, p: Batch, q: Batch) -> list[Bins]:
+        """For each score, the bins of outputs."""
+        rows = self.encoder.encode(p), self.encoder.encode(q)
+        return [
+            (cut.bins(score(rows[0])), cut.bins(score(rows[1])))
+            for score, cut in zip(self.scores, self.cuts, strict=True)
+        ]
+
+    def words(self, event: Event) -> str:
+        """An event in words.
+
+        Scores put "score above a threshold" into words. A complement is the negation of that, except that of a list of
+        whole outputs, which is one too.
+        """
+        score, cut = self.scores[event.score], self.cuts[event.score]
+        hits = np.concatenate([cut.bins(score(rows)) > event.cut for rows in self.seen])
+        outputs = Encoded.joined(self.seen)
+        if not event.other:
+            return score.words(outputs, hits)
+        if isinstance(score, Enumeration):
+            return score.words(outputs, ~hits)
+        return f"not: {score.words(outputs, hits)}"
+
+    def tried(self, delta: float) -> tuple[Tried, ...]:
+        """The scores, and what ε each showed, best first."""
+        found = [Tried(s.name, shown(c, delta), c.n) for s, c in zip(self.scores, self.cuts, strict=True)]
+        return tuple(sorted(found, key=lambda t: -t.epsilon))
+
+
+def count(cuts: Sequence[Cuts], bins: Sequence[Bins]) -> None:
+    """Adds the bins of new outputs to counts."""
+    for cut, (p, q) in zip(cuts, bins, strict=True):
+        cut.add(p, q)
+
+
+@dataclass(frozen=True, slots=True)
+class Pilot:
+    """What a first look at two samples promises; no evidence, only for choosing what to test.
+
+    Attributes:
+        epsilon: the ε that held-out samples show at the claimed δ, two standard deviations doubted.
+        edge: how many standard deviations the best event is beyond what the claim allows (negative: within).
+        score: the name of the best score.
+    """
+
+    epsilon: float
+    edge: float
+    score: str
+
+    @classmethod
+    def of(cls, p: Batch, q: Batch, claim: Claim, *, effort: int = 1) -> Pilot:
+        """A look at outputs of two neighbours."""
+        learned = Learned.of(p, q, effort=effort)
+        if not learned.cuts:
+            return cls(0.0, -float("inf"), "")
+        best = learned.tried(claim.delta)[0]
+        return cls(best.epsilon, edges(claim.points, learned.cuts), best.what)
+
+
+def joined(parts: Sequence[Batch], most: int) -> Batch:
+    """The newest outputs of several batches, at most so many."""
+    arrays: list[NDArray[np.generic]] = [part for part in parts if isinstance(part, np.ndarray)]
+    if len(arrays) == len(parts):
+        return np.concatenate(arrays)[-most:]
+    return [output for part in parts for output in part][-most:]

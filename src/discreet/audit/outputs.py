@@ -1,0 +1,235 @@
+"""Outputs of any type as rows of numbers with names, and as a code for the whole output."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.audit.derived import Derived
+from discreet.audit.identity import codes_of
+from discreet.audit.sampling import Batch
+from discreet.audit.tree import Column, Node, example
+
+Floats: TypeAlias = NDArray[np.float64]
+Index: TypeAlias = "slice | NDArray[Any]"
+
+_WIDEST = 128
+"""Entries of an array that become columns: of wider ones those that differ most between the batches."""
+_LEARNED_FROM = 20_000
+"""Outputs of each batch from which columns and labels are learned."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Encoded:
+    """Outputs as numbers.
+
+    Attributes:
+        values: one row for each output; NaN where an output has no such part, or has NaN there.
+        columns: what each column is.
+        codes: the identity of each whole output: equal outputs, equal codes.
+        examples: an output with that code, as text.
+        kept: what scores have computed of these rows, by what it was computed with.
+    """
+
+    values: Floats
+    columns: tuple[Column, ...]
+    codes: NDArray[np.int64]
+    examples: Callable[[int], str]
+    kept: dict[object, Any] = field(default_factory=dict, repr=False)
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the columns."""
+        return tuple(c.name for c in self.columns)
+
+    def __len__(self) -> int:
+        return len(self.codes)
+
+    def __getitem__(self, index: Index) -> Encoded:
+        return Encoded(self.values[index], self.columns, self.codes[index], self.examples)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Encoded]) -> Encoded:
+        """The rows of all parts, which one encoder made."""
+
+        def examples(code: int) -> str:
+            for part in parts:
+                text = part.examples(code)
+                if text:
+                    return text
+            return ""
+
+        if len(parts) == 1:
+            return parts[0]
+        values = np.concatenate([p.values for p in parts])
+        return cls(values, parts[0].columns, np.concatenate([p.codes for p in parts]), examples)
+
+
+class Encoder:
+    """What turns outputs into rows: its columns are fixed, so that rows of several batches can be compared."""
+
+    def __init__(
+        self, raw: tuple[Column, ...], plain: _Plain | None, node: Node | None, *, bits: bool = True
+    ) -> None:
+        self._bits = bits
+        self._raw = raw
+        self._plain = plain
+        self._node = node
+        self._derived = Derived.of(raw)
+        self._kept: tuple[str, ...] | None = None
+
+    @classmethod
+    def learned(cls, *batches: Batch, bits: bool = True) -> Encoder:
+        """The encoder whose columns and labels tell the outputs of these batches apart.
+
+        Args:
+            batches: samples; the same number of each neighbour is best.
+            bits: whether the lowest bits of floats are columns too. Without them a mechanism is judged as if its
+                numbers were real.
+        """
+        some = [batch[:_LEARNED_FROM] for batch in batches]
+        plain = _Plain.learned(some)
+        if plain is not None:
+            encoder = cls(plain.columns, plain, None, bits=bits)
+        else:
+            node = Node.learned("output", [o for batch in some for o in _listed(batch)])
+            encoder = cls(tuple(node.columns()), None, node, bits=bits)
+        encoder._forget_constants(some)
+        return encoder
+
+    def encode(self, batch: Batch) -> Encoded:
+        """The outputs as rows."""
+        raw = self._matrix(batch)
+        columns = list(self._raw)
+        found = []
+        for column, values in self._derived.compute(raw, self._raw, bits=self._bits):
+            if self._kept is None or column.name in self._kept:
+                columns.append(column)
+                found.append(values)
+        # Fortran order: everything that follows goes through the columns one by one.
+        values = np.asfortranarray(raw) if not found else _beside(raw, found)
+        codes = codes_of(batch)
+        return Encoded(values, tuple(columns), codes, _examples(batch, codes))
+
+    def _matrix(self, batch: Batch) -> Floats:
+        if self._plain is not None:
+            return self._plain.matrix(batch)
+        assert self._node is not None
+        outputs = _listed(batch)
+        found: list[Floats] = []
+        self._node.encode(outputs, np.arange(len(outputs)), len(outputs), found.append)
+        return np.column_stack(found) if found else np.empty((len(outputs), 0))
+
+    def _forget_constants(self, batches: list[Batch]) -> None:
+        """Drops computed columns that are the same for all outputs, or that repeat another column."""
+        raw = np.concatenate([self._matrix(batch) for batch in batches])
+        found = [*zip(self._raw, raw.T, strict=True), *self._derived.compute(raw, self._raw, bits=self._bits)]
+        kept: dict[bytes, str] = {}
+        for column, values in found:
+            computed = column.kind in ("derived", "difference")
+            if computed and (values[:1] == values).all() | np.isnan(values).all():
+                continue
+            kept.setdefault(values.tobytes(), column.name)
+        self._kept = tuple(kept.values())
+
+
+@dataclass(frozen=True, slots=True)
+class _Plain:
+    """Outputs that are all numbers, or all arrays of one shape."""
+
+    shape: tuple[int, ...]
+    chosen: NDArray[np.intp]
+    boolean: bool
+
+    @classmethod
+    def learned(cls, batches: list[Batch]) -> _Plain | None:
+        arrays = [_as_array(batch) for batch in batches]
+        shapes = {None if a is None else (a.shape[1:], a.dtype.kind) for a in arrays}
+        if len(shapes) != 1 or None in shapes or not all(len(b) for b in batches):
+            return None
+        flat = [np.asarray(a, dtype=np.float64).reshape(len(a), -1) for a in arrays if a is not None]
+        shape = arrays[0].shape[1:] if arrays[0] is not None else ()
+        return cls(shape, _widest(flat), arrays[0] is not None and arrays[0].dtype.kind == "b")
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        names = [
+            "output" + "".join(f"[{k}]" for k in np.unravel_index(i, self.shape)) if self.shape else "output"
+            for i in self.chosen
+        ]
+        return tuple(Column(name, "number", ("False", "True") if self.boolean else ()) for name in names)
+
+    def matrix(self, batch: Batch) -> Floats:
+        """Rows; NaN for an output that is of another type or shape than those that were learned from."""
+        array = _as_array(batch)
+        if array is not None and array.shape[1:] == self.shape:
+            flat = array.reshape(len(array), -1)
+            whole = flat.shape[1] == len(self.chosen)
+            return np.asarray(flat if whole else flat[:, self.chosen], dtype=np.float64)
+        rows = np.full((len(batch), len(self.chosen)), np.nan)
+        for i, output in enumerate(batch):
+            one = _as_array([output])
+            if one is not None and one.shape[1:] == self.shape:
+                rows[i] = one.reshape(-1)[self.chosen]
+        return rows
+
+
+def _as_array(batch: Batch) -> NDArray[Any] | None:
+    """A batch as one array of numbers, if that is what it is."""
+    if isinstance(batch, np.ndarray):
+        return batch if batch.dtype.kind in "fiub" else None
+    types = set(map(type, batch))
+    if len(types) != 1:
+        return None
+    (only,) = types
+    if only is float or (issubclass(only, np.generic) and np.dtype(only).kind in "fiub"):
+        return np.asarray(batch)
+    if only is int or only is bool:
+        try:
+            return np.asarray(batch, dtype=np.int64 if only is int else np.bool_)
+        except OverflowError:
+            return None
+    if only is np.ndarray:
+        arrays: list[Any] = batch
+        same = {(a.shape, a.dtype) for a in arrays}
+        if len(same) == 1 and arrays[0].dtype.kind in "fiub" and arrays[0].size:
+            return np.stack(arrays)
+    return None
+
+
+def _widest(flat: list[Floats]) -> NDArray[np.intp]:
+    """The columns that are kept: all, or those whose means differ most between the batches."""
+    width = flat[0].shape[1]
+    if width <= _WIDEST:
+        return np.arange(width)
+    with np.errstate(all="ignore"):
+        means = np.stack([np.nan_to_num(f).mean(axis=0) for f in flat])
+        spread = np.nan_to_num(np.concatenate(flat)).std(axis=0)
+        differ = np.nan_to_num(np.ptp(means, axis=0) / np.maximum(spread, 1e-300))
+    return np.sort(np.argsort(-differ, kind="stable")[:_WIDEST])
+
+
+def _listed(batch: Batch) -> list[Any]:
+    return list(batch.tolist()) if isinstance(batch, np.ndarray) else batch
+
+
+def _beside(raw: Floats, found: list[Floats]) -> Floats:
+    values = np.empty((len(raw), raw.shape[1] + len(found)), order="F")
+    values[:, : raw.shape[1]] = raw
+    for j, column in enumerate(found, start=raw.shape[1]):
+        values[:, j] = column
+    return values
+
+
+def _examples(batch: Batch, codes: NDArray[np.int64]) -> Callable[[int], str]:
+    """Text of the output with a code, empty if the batch has none; looked up when asked for."""
+
+    def of(code: int) -> str:
+        at = np.flatnonzero(codes == code)
+        return example(batch[int(at[0])]) if len(at) else ""
+
+    return of

@@ -1,0 +1,215 @@
+"""Sums of one function of each column, by logistic regression: the log ratio of any product of laws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.audit.outputs import Encoded
+from discreet.audit.scores.bins import Bins, Index
+from discreet.audit.scores.column import SumOfColumns, threshold_words
+from discreet.audit.scores.logistic import fitted
+
+Floats: TypeAlias = NDArray[np.float64]
+
+_TAILS = (0.0005, 0.003, 0.012, 0.04)
+"""Ranks of knots near either end, where the log ratio of Gaussian noise goes on rising."""
+_HEAVY = 0.03
+"""The share of a value that has a weight of its own."""
+_PLACED_ROWS = 10_000
+"""Rows from which centres and spreads are taken."""
+_LEVELS = (1, 2, 4, 8, 16)
+
+
+def learn(
+    bins: Bins, p: Index, q: Index, chosen: NDArray[np.intp], ramps: int, what: str, rounds: int
+) -> SumOfColumns | None:
+    """A model with its own table for each chosen column, made of about so many ramps."""
+    p, q = np.asfortranarray(p[:, chosen]), np.asfortranarray(q[:, chosen])
+    bases, columns = [], []
+    for k, j in enumerate(chosen):
+        mass = np.bincount(p[:, k], minlength=256) / len(p) + np.bincount(q[:, k], minlength=256) / len(q)
+        basis = _basis(bins, int(j), mass / 2, ramps)
+        if basis.shape[1]:
+            bases.append(basis)
+            columns.append(k)
+    if not columns:
+        return None
+    one = ramps == 1
+    groups = np.repeat(np.arange(len(bases)) * (not one), [b.shape[1] for b in bases])
+    tables, intercept = fitted(p[:, columns], q[:, columns], bases, groups, shared=False, rounds=rounds)
+    return SumOfColumns(bins, chosen[columns], tuple(tables), intercept, what)
+
+
+@dataclass(frozen=True, slots=True)
+class Common:
+    """One table for all columns, each of which is centred, and mirrored where it falls.
+
+    Where every column tells little, few weights are learned from all of them together.
+    """
+
+    columns: NDArray[np.intp]
+    centres: Floats
+    spreads: Floats
+    flips: NDArray[np.bool_]
+    cuts: Floats
+    table: Floats
+    intercept: float
+    what: str
+
+    @property
+    def name(self) -> str:
+        """How it was learned."""
+        return f"{self.what} of {len(self.columns)} columns"
+
+    def __call__(self, outputs: Encoded) -> Floats:
+        """The score of each output."""
+        total = np.full(len(outputs), self.intercept)
+        for k, j in enumerate(self.columns):
+            bins = _binned(outputs.values[:, j], self.centres[k], self.spreads[k], self.cuts)
+            table = _mirrored_table(self.table) if self.flips[k] else self.table
+            total += table[bins]
+        return total
+
+    def words(self, outputs: Encoded, hit: NDArray[np.bool_]) -> str:
+        """The threshold and an example."""
+        return threshold_words(f"score of the {self.name}", self(outputs), outputs, hit)
+
+
+def learn_common(
+    p: Floats, q: Floats, chosen: NDArray[np.intp], what: str, rounds: int, *, plain: bool
+) -> list[Common]:
+    """One model with all columns as they are (where `plain`), and one with those mirrored that fall from p to q."""
+    placed = [_place(p[:, j], q[:, j]) for j in chosen]
+    centres = np.array([c for c, _, _ in placed])
+    spreads = np.array([s for _, s, _ in placed])
+    falls = np.array([f for _, _, f in placed])
+    if spreads.max() <= 1.5 * spreads.min():
+        spreads[:] = np.median(spreads)
+    step = max(1, (len(p) + len(q)) // _PLACED_ROWS)
+    sizes = [
+        np.abs(np.concatenate([p[::step, j], q[::step, j]]) - c) / s
+        for j, c, s in zip(chosen, centres, spreads, strict=True)
+    ]
+    size = np.sort(np.concatenate(sizes))
+    size = size[(size > 0) & (size < np.inf)]
+    if not len(size):
+        return []
+    ranks = np.concatenate([np.arange(1, 16) / 16, [0.97, 0.99, 0.997]])
+    half = np.unique(size[(ranks * (len(size) - 1)).astype(np.int64)])
+    cuts = np.concatenate([-half[::-1], half])
+    index_p, index_q = (
+        np.stack(
+            [_binned(v[:, j], c, s, cuts) for j, c, s in zip(chosen, centres, spreads, strict=True)], axis=1
+        )
+        for v in (p, q)
+    )
+    basis, groups = _levels(len(cuts))
+    turns = [(falls, f"mirrored {what}")] if falls.any() or not plain else []
+    if plain or not falls.any():
+        turns.insert(0, (np.zeros_like(falls), f"common {what}"))
+    found = []
+    for flips, told in turns[: 2 if plain else 1]:
+        turned = [_mirrored(i, flips, len(cuts)) for i in (index_p, index_q)]
+        tables, intercept = fitted(turned[0], turned[1], [basis], groups, shared=True, rounds=rounds)
+        found.append(Common(chosen, centres, spreads, flips, cuts, tables[0], intercept, told))
+    return found
+
+
+def _basis(bins: Bins, j: int, mass: Floats, ramps: int) -> Floats:
+    """Bins × weights: ramps between knots at quantiles, and one weight for each bin that has no place in an order."""
+    order = bins.orders[j]
+    size = len(bins.cuts[j]) + 2 if order is None else int(order.max(initial=0)) + 1
+    mass = mass[:size]
+    seen = np.flatnonzero(mass > 0)
+    found: list[Floats] = []
+    if order is not None or mass[0] > 0:
+        own = np.arange(size) if order is not None else np.array([0])
+        found += [np.eye(size)[k] for k in own[mass[own] > 0][1 if len(seen) == 1 else 0 :]]
+    inner = seen[seen > 0] if order is None else seen[:0]
+    if len(inner) > 1:
+        place = _places(bins.cuts[j], size)
+        if ramps == 1:
+            rank = np.cumsum(mass[inner]) / mass[inner].sum()
+            ends = np.minimum(np.searchsorted(rank, [0.1, 0.9]), len(inner) - 1)
+            knots = inner[ends] if ends[0] < ends[1] else inner[[0, -1]]
+        elif len(inner) <= ramps + 1:
+            knots = inner
+        else:
+            rank = np.cumsum(mass[inner]) / mass[inner].sum()
+            wanted = np.linspace(0, 1, ramps + 1)[1:-1]
+            if ramps > 6:
+                tails = np.array(_TAILS)
+                wanted = np.concatenate([tails, wanted[(wanted > 0.06) & (wanted < 0.94)], 1 - tails])
+            knots = inner[np.unique(np.minimum(np.searchsorted(rank, np.sort(wanted)), len(inner) - 1))]
+            heavy = inner[mass[inner] > _HEAVY] if len(inner) > 4 * ramps else inner[:0]
+            found += [np.eye(size)[k] for k in heavy]
+        for low, high in pairwise(knots):
+            ramp = np.clip((place - place[low]) / (place[high] - place[low]), 0, 1)
+            ramp[0] = 0.0
+            found.append(ramp)
+    if not found:
+        return np.empty((size, 0))
+    basis = np.stack(found, axis=1)
+    return np.asarray(basis - np.einsum("i,ij->j", mass / mass.sum(), basis))
+
+
+def _places(cuts: Floats, size: int) -> Floats:
+    """Where each bin is: its middle; rising, without infinities."""
+    finite = np.isfinite(cuts)
+    if not finite.all() or cuts[-1] / 2 - cuts[0] / 2 > 1e300:
+        return np.arange(size, dtype=np.float64)
+    middle = (cuts[1:] + cuts[:-1]) / 2 if len(cuts) > 1 else cuts[:0]
+    width = float(np.median(np.diff(cuts))) if len(cuts) > 1 else 1.0
+    place = np.concatenate([[cuts[0] - width], [cuts[0] - width / 2], middle, [cuts[-1] + width / 2]])[:size]
+    # Equal places would be ramps without width.
+    return place if (np.diff(place) > 0).all() else np.arange(size, dtype=np.float64)
+
+
+def _levels(cuts: int) -> tuple[Floats, NDArray[np.int64]]:
+    """Ramps over the ordered bins from coarse to fine, and their level, which has a ridge of its own."""
+    size = cuts + 2
+    rank = np.arange(size, dtype=np.float64)
+    middle = (size + 1) / 2
+    found, groups = [], []
+    for level, pieces in enumerate(_LEVELS):
+        reach = (size - 1) / 2 * (0.5 if pieces == 1 else 1.0)
+        knots = np.linspace(middle - reach, middle + reach, pieces + 1)
+        for low, high in pairwise(knots):
+            ramp = np.clip((rank - low) / (high - low), 0, 1)
+            ramp[0] = 0.5
+            found.append(ramp - ramp[1:].mean())
+            groups.append(level)
+    return np.stack(found, axis=1), np.array(groups)
+
+
+def _place(p: Floats, q: Floats) -> tuple[float, float, bool]:
+    """The centre and the spread of a column, and whether it falls from the first neighbour to the second."""
+    step = max(1, (len(p) + len(q)) // _PLACED_ROWS)
+    s = np.sort(np.concatenate([p[::step], q[::step]]))
+    s = s[np.isfinite(s)]
+    if not len(s):
+        return 0.0, 1.0, False
+    low, centre, high = (float(s[int(r * (len(s) - 1))]) for r in (0.25, 0.5, 0.75))
+    means = [float(np.clip(x[~np.isnan(x)], low, high).sum()) / len(x) for x in (p, q)]
+    return centre, high - low if 0 < high - low < np.inf else 1.0, means[0] > means[1]
+
+
+def _binned(x: Floats, centre: float, spread: float, cuts: Floats) -> Index:
+    found = (np.searchsorted(cuts, (x - centre) / spread) + 1).astype(np.uint8)
+    found[np.isnan(x)] = 0
+    return found
+
+
+def _mirrored(index: Index, flips: NDArray[np.bool_], cuts: int) -> Index:
+    turned = index.copy()
+    turned[:, flips] = np.where(index[:, flips] == 0, 0, cuts + 2 - index[:, flips])
+    return np.asfortranarray(turned)
+
+
+def _mirrored_table(table: Floats) -> Floats:
+    return np.concatenate([table[:1], table[:0:-1]])

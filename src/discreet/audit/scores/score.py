@@ -1,0 +1,30 @@
+"""What a score is."""
+
+from __future__ import annotations
+
+from typing import Protocol, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.audit.outputs import Encoded
+
+Floats: TypeAlias = NDArray[np.float64]
+
+
+class Score(Protocol):
+    """A number for each output, learned from two samples: the larger, the likelier under the first of them.
+
+    Estimates of log(P/Q) are best: then "score above ε" is the event of the promise at ε. Any monotone function will
+    do, since thresholds are chosen on other samples.
+    """
+
+    @property
+    def name(self) -> str:
+        """How it was learned."""
+
+    def __call__(self, outputs: Encoded) -> Floats:
+        """The score of each output."""
+
+    def words(self, outputs: Encoded, hit: NDArray[np.bool_]) -> str:
+        """The event `hit` (a threshold of this score on these outputs) in words a reader can check."""

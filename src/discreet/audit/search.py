@@ -1,0 +1,350 @@
+"""`refute`: searches for the neighbours that break a claim, then tests the best of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, replace
+from typing import TypeAlias, get_args
+
+import numpy as np
+
+from discreet.accounting.loss import PrivacyLoss
+from discreet.audit.betting import Cuts
+from discreet.audit.claim import Claim
+from discreet.audit.duel import Duel, Until
+from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Probe, Tried
+from discreet.audit.neighbours import Inputs, Pair, read_inputs
+from discreet.audit.outputs import Encoder
+from discreet.audit.sampling import Batch, Sampler, check
+from discreet.audit.scores import learn
+from discreet.audit.sequential import SAMPLES_AT_ONCE, SAMPLES_SINGLY, check_limits
+from discreet.errors import InvalidParameter
+from discreet.privacy.exact import Real
+from discreet.privacy.guarantee import Approximate, Budget
+
+Claimed: TypeAlias = Budget | Approximate | PrivacyLoss | Claim | Real
+
+_CANDIDATES = 60  # pairs to begin with
+_FILLED = 40  # where fewer are listed, others are made from them
+_ENUMERATED = 3000  # pairs that are listed at all
+_ROUNDS = ((16, 12, 3), (8, 4, 3), (4, 0, 5))  # kept, new ones made from them, how many times the samples
+_MORE = ((20, 8, 4), (10, 2, 5), (4, 0, 3))  # the same where all samples are used for the best bounds
+_FIRST = (200, 2000)  # samples of each neighbour in the first round: a share of all, within these
+_SHARE = 400
+_LEARNED = 10_000  # samples of each neighbour from which scores are learned
+_SEEDS = 4  # candidates from which others are made
+_DOUBT = 0.5  # standard deviations by which counts are doubted when candidates are compared
+_SHRUNK = 6.0  # hits that are added to the rarer side
+_HOPE = 1.0  # standard deviations by which a candidate may be better than it looks
+_SURE = 6.0  # standard deviations after which a candidate is tested at once
+_LIKELY = 4.0  # standard deviations from which on the largest excess goes first
+_SEARCHING = 0.35  # share of a limit on time
+
+
+@dataclass(slots=True, eq=False)
+class _Candidate:
+    """A pair of neighbours, and what samples that were thrown away have shown.
+
+    Attributes:
+        pair: the neighbours.
+        samplers: draw from them; made when they are first needed, since that runs the mechanism.
+        excess: by how much the best event's ε, doubted, went beyond the claim.
+        epsilon: the ε, doubted, at the claimed δ.
+        high: the same event's excess with the doubt on the other side.
+        sure: the largest excess of an event, in standard deviations.
+        drawn: samples of both, in all rounds.
+        last: the last outputs, to learn from.
+    """
+
+    pair: Pair
+    samplers: tuple[Sampler, Sampler] | None = None
+    excess: float = -math.inf
+    high: float = -math.inf
+    epsilon: float = 0.0
+    sure: float = 0.0
+    drawn: int = 0
+    last: tuple[Batch, Batch] | None = None
+
+
+def refute(
+    mechanism: Callable[..., object],
+    inputs: Inputs | Iterable[Pair],
+    claimed: Claimed,
+    *,
+    samples: int | None = None,
+    seconds: float | None = None,
+    error: float = 1e-3,
+    name: str | None = None,
+    probes: bool = True,
+    keep: int = 3,
+    until: Until = "refuted",
+    seed: int = 0,
+) -> Audit:
+    """Searches neighbours on which the mechanism breaks its claim, and tests the best ones as `distinguish` does.
+
+    Samples of the search are thrown away. Patterns and small worlds come first; the better half of them gets more
+    samples, round by round, and new pairs are made from the best ones.
+
+    Guarantee:
+        A mechanism that keeps its claim for all neighbours in `inputs` is called "violated" with probability at most
+        `error`, and each lower bound is above the truth with probability at most `error`: each of the `keep` pairs
+        that are tested, with fresh samples, has error/keep.
+
+    Args:
+        mechanism: as for `distinguish`.
+        inputs: `Vectors`, `Datasets`, `Numbers`, or pairs of neighbours.
+        claimed: a `Budget`, a `PrivacyLoss` or an ε.
+        samples: the most outputs of each neighbour of the best pair; the others that are tested share half as many. By
+            default 1,000,000 for a mechanism with a keyword `n`, 100,000 for others.
+        seconds: the most time, about.
+        error: the chance of a false verdict.
+        name: what the report calls it.
+        probes: whether floating-point probes are run too, on the best pair, where inputs and outputs are floats.
+        keep: how many pairs are tested.
+        until: "refuted" stops when the claim is refuted; "end" goes on, for the best lower bounds.
+        seed: of the choices of the search, not of the mechanism.
+
+    References:
+        Ding, Wang, Wang, Zhang, Kifer 2018, https://doi.org/10.1145/3243734.3243818 (patterns, a search that throws its
+        samples away); Bichsel, Steffen, Bogunovic, Vechev 2021, https://doi.org/10.1109/SP40001.2021.00081
+
+    Raises:
+        InvalidParameter: the mechanism cannot be called with one input, or an argument is impossible.
+    """
+    check_limits(samples=samples, seconds=seconds, error=error)
+    if keep < 1:
+        raise InvalidParameter(f"keep must be at least 1, not {keep}.", hint="keep=3")
+    if until not in get_args(Until):
+        raise InvalidParameter(f"until must be 'refuted' or 'end', not {until!r}.", hint="until='end'")
+    check(mechanism)
+    claim, source = Claim.of(claimed), read_inputs(inputs)
+    search = _Search(mechanism, source, claim, samples, seconds, until, np.random.default_rng(seed))
+    duels: list[tuple[_Candidate, Duel]] = []
+    best = search.best(keep)
+    for i, candidate in enumerate(best):
+        share = 1.0 if i == 0 else 0.5 / (len(best) - 1)
+        duel = Duel(
+            *search.samplers(candidate),
+            claim,
+            error=error / keep,
+            samples=max(1, int(share * search.samples)),
+            seconds=None if seconds is None else search.left(seconds) / (len(best) - i),
+            until=until,
+            effort=1 if i == 0 else 0,
+            began=candidate.last,
+        ).run()
+        duels.append((candidate, duel))
+        if duel.refuted and until == "refuted":
+            break
+    return _audit(
+        search,
+        duels,
+        claim,
+        error,
+        name or str(getattr(mechanism, "__name__", type(mechanism).__name__)),
+        probes,
+    )
+
+
+class _Search:
+    """The candidates and the rounds through which they go."""
+
+    def __init__(
+        self,
+        mechanism: Callable[..., object],
+        source: Inputs,
+        claim: Claim,
+        samples: int | None,
+        seconds: float | None,
+        until: Until,
+        rng: np.random.Generator,
+    ) -> None:
+        self.mechanism, self.source, self.claim, self.until, self.rng = mechanism, source, claim, until, rng
+        self.began = time.monotonic()
+        self.deadline = math.inf if seconds is None else self.began + _SEARCHING * seconds
+        self.seen: set[str] = set()
+        self.tried: list[_Candidate] = []
+        pairs = list(itertools.islice(source.pairs(), _ENUMERATED))
+        self.candidates = [
+            c for pair in _spread(pairs, _CANDIDATES) if (c := self._candidate(pair)) is not None
+        ]
+        if not self.candidates:
+            raise InvalidParameter(
+                "inputs has no two different neighbours.", hint="Vectors(5), or [(x, x_neighbour)]"
+            )
+        # Worlds that are larger than those that were listed: some steps away from them.
+        for i in range(max(_FILLED - len(self.candidates), 0)):
+            made = self._mutant(self.candidates[i % len(self.candidates)], steps=1 + i % 4)
+            if made is not None:
+                self.candidates.append(made)
+        several = self.samplers(self.candidates[0])[0].takes_n
+        self.samples = samples or (SAMPLES_AT_ONCE if several else SAMPLES_SINGLY)
+
+    def left(self, seconds: float) -> float:
+        """Seconds until a limit that counts from the beginning of the search; never none at all."""
+        return max(self.began + seconds - time.monotonic(), 0.05)
+
+    def samplers(self, c: _Candidate) -> tuple[Sampler, Sampler]:
+        """What draws from the two neighbours."""
+        if c.samplers is None:
+            c.samplers = Sampler(self.mechanism, c.pair[0]), Sampler(self.mechanism, c.pair[1])
+        return c.samplers
+
+    def best(self, keep: int) -> list[_Candidate]:
+        """The candidates to test, the most promising first."""
+        if len(self.candidates) == 1:  # there is nothing to choose
+            return self.candidates
+        size = int(np.clip(self.samples // _SHARE, *_FIRST))
+        best = self._round(self.candidates, size)
+        for kept, new, times in _MORE if self.until == "end" else _ROUNDS:
+            if self._found(best) or time.monotonic() > self.deadline:
+                break
+            size = min(size * times, max(self.samples // 8, size))
+            made = [
+                m for i in range(new) if (m := self._mutant(best[i % min(_SEEDS, len(best))])) is not None
+            ]
+            best = self._round([*best[: max(kept, keep)], *made], size)
+        else:
+            best.sort(key=lambda c: -c.excess)  # the last round had samples enough
+        return best[:keep]
+
+    def _found(self, best: list[_Candidate]) -> bool:
+        return self.until == "refuted" and best[0].sure > _SURE
+
+    def _round(self, candidates: list[_Candidate], size: int) -> list[_Candidate]:
+        """Fresh samples for all; the most promising come first."""
+        fresh = []
+        for c in candidates:
+            self._look(c, size)
+            fresh.append(c)
+            if self._found([c]) or time.monotonic() > self.deadline:
+                break
+        return self._ranked(fresh)
+
+    def _ranked(self, candidates: list[_Candidate]) -> list[_Candidate]:
+        """The most promising first; among those that noise alone may have put in order, the earlier patterns."""
+        best = max(candidates, key=lambda c: c.excess)
+        if self.until == "refuted" and best.sure > _LIKELY:
+            return sorted(candidates, key=lambda c: -c.excess)
+        place = {id(c): i for i, c in enumerate(self.candidates)}
+        return sorted(
+            candidates,
+            key=lambda c: (0, place.get(id(c), len(place))) if c.high >= best.excess else (1, -c.excess),
+        )
+
+    def _look(self, c: _Candidate, size: int) -> None:
+        """Learns from some fresh samples, and counts on others."""
+        learned = min(size, max(size // 2, _FIRST[0]), _LEARNED)
+        p, q = (sampler.draw(learned + size) for sampler in self.samplers(c))
+        encoder = Encoder.learned(p[:learned], q[:learned])
+        p_rows, q_rows = encoder.encode(p), encoder.encode(q)
+        c.excess, c.high, c.epsilon, c.sure = -math.inf, -math.inf, 0.0, -math.inf
+        p_held, q_held = p_rows[learned:], q_rows[learned:]
+        for score in learn(p_rows[:learned], q_rows[:learned], effort=0):
+            p_scores, q_scores = score(p_held), score(q_held)
+            cuts = Cuts.through(p_scores, q_scores)
+            cuts.add(cuts.bins(p_scores), cuts.bins(q_scores))
+            for point, (epsilon, delta) in enumerate(self.claim.points):
+                low, high, sure = _shown(cuts, delta, epsilon)
+                if low - epsilon > c.excess:
+                    c.excess, c.high = low - epsilon, high - epsilon
+                c.sure = max(c.sure, sure)
+                if point == 0:
+                    c.epsilon = max(c.epsilon, low)
+        c.drawn += 2 * (learned + size)
+        c.last = p, q
+        if not any(c is other for other in self.tried):
+            self.tried.append(c)
+
+    def _candidate(self, pair: Pair) -> _Candidate | None:
+        key = self.source.describe(pair)
+        if key in self.seen:
+            return None
+        self.seen.add(key)
+        return _Candidate(pair)
+
+    def _mutant(self, parent: _Candidate, steps: int = 1) -> _Candidate | None:
+        """A pair that was not looked at yet; None where there seems to be none."""
+        for _ in range(8):
+            pair = parent.pair
+            for _ in range(steps):
+                pair = self.source.mutate(pair, self.rng)
+            made = self._candidate(pair)
+            if made is not None:
+                return made
+        return None
+
+
+def _shown(cuts: Cuts, delta: float, epsilon: float) -> tuple[float, float, float]:
+    """What the best event shows: an ε at δ that is shrunk, one that is hopeful, and its excess over ε in deviations.
+
+    Hits are added to the rarer side, so that the best of many events in the tails is not the one with the luckiest few.
+    """
+    likely = np.concatenate([cuts.p, cuts.n - cuts.q]).astype(np.float64)
+    rare = np.concatenate([cuts.q, cuts.n - cuts.p]).astype(np.float64)
+    above = likely - delta * cuts.n
+    low = np.log(
+        np.maximum(above - _DOUBT * np.sqrt(likely), 1e-3) / (rare + _DOUBT * np.sqrt(rare) + _SHRUNK)
+    )
+    best = int(np.argmax(low))
+    up, down = above[best] + _HOPE * math.sqrt(likely[best]), rare[best] - _HOPE * math.sqrt(rare[best])
+    high = math.log(max(up, 1e-3) / max(down, 0.5))
+    p, q, grown = (likely + 0.5) / (cuts.n + 1), (rare + 0.5) / (cuts.n + 1), math.exp(min(epsilon, 300.0))
+    sure = (p - grown * q - delta) / np.sqrt(p * (1 - p) + grown**2 * q * (1 - q)) * math.sqrt(cuts.n)
+    return float(low[best]), high, float(sure.max())
+
+
+def _spread(pairs: list[Pair], most: int) -> list[Pair]:
+    """At most so many pairs: the first ones, and others from all over the rest."""
+    if len(pairs) <= most:
+        return pairs
+    first = most // 2
+    rest = pairs[first:]
+    return pairs[:first] + [rest[i * len(rest) // (most - first)] for i in range(most - first)]
+
+
+def _audit(
+    search: _Search,
+    duels: list[tuple[_Candidate, Duel]],
+    claim: Claim,
+    error: float,
+    name: str,
+    probes: bool,
+) -> Audit:
+    """One audit of all that was tested: the one that refuted, or the one with the largest bound."""
+    candidate, duel = max(duels, key=lambda d: (d[1].refuted, d[1].epsilon_lower))
+    x, y = candidate.pair
+    notes = dict.fromkeys(note for c, _ in duels for s in search.samplers(c) for note in s.notes)
+    found = _probes(search, candidate, duel, claim) if probes else ()
+    audit = duel.audit(name, x, y, notes=tuple(notes))
+    looked = sorted(search.tried, key=lambda c: -c.excess)
+    tried = tuple(Tried(search.source.describe(c.pair), c.epsilon, c.drawn) for c in looked)
+    return replace(
+        audit,
+        verdict=VIOLATED if any(d.refuted for _, d in duels) else CONSISTENT,
+        error=error,
+        epsilon_lower=max(d.epsilon_lower for _, d in duels),
+        delta_lower=max(d.delta_lower for _, d in duels),
+        samples=2 * sum(d.spent for _, d in duels) + sum(c.drawn for c in search.tried),
+        seconds=time.monotonic() - search.began,
+        tried=tried or audit.tried,
+        probes=found,
+    )
+
+
+def _probes(search: _Search, candidate: _Candidate, duel: Duel, claim: Claim) -> tuple[Probe, ...]:
+    """Floating-point probes of the pair that is reported on, where a float is released."""
+    some = search.samplers(candidate)[0].draw(8)
+    if isinstance(some, np.ndarray):
+        floats = some.dtype.kind == "f" and some.ndim == 1
+    else:
+        floats = all(isinstance(output, (float, np.floating)) for output in some)
+    if not floats or not isinstance(candidate.pair[0], (int, float, np.number, np.ndarray)):
+        return ()
+    from discreet.audit.floating import probe_floats
+
+    seconds = max(duel.elapsed / 5, 1.0)
+    return probe_floats(search.mechanism, *candidate.pair, claimed=claim, samples=100_000, seconds=seconds)

@@ -1,0 +1,120 @@
+"""`distinguish`: does what a mechanism puts out tell two neighbours apart more than it claims to?"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import get_args
+
+import numpy as np
+
+from discreet.accounting.loss import PrivacyLoss
+from discreet.audit.claim import Claim
+from discreet.audit.duel import Duel as Duel
+from discreet.audit.duel import Until
+from discreet.audit.finding import Audit, Probe
+from discreet.audit.sampling import Batch, Sampler, check
+from discreet.errors import InvalidParameter
+from discreet.privacy.exact import Real
+from discreet.privacy.guarantee import Approximate, Budget
+
+SAMPLES_AT_ONCE = 1_000_000
+"""The most samples of each neighbour by default, of a mechanism that draws many at once (keyword `n`)."""
+SAMPLES_SINGLY = 100_000
+"""The same, of one that is called for each output."""
+
+
+def distinguish(
+    mechanism: Callable[..., object],
+    x: object,
+    x_neighbour: object,
+    claimed: Budget | Approximate | PrivacyLoss | Claim | Real,
+    *,
+    samples: int | None = None,
+    seconds: float | None = None,
+    error: float = 1e-3,
+    name: str | None = None,
+    probes: bool = True,
+    until: Until = "refuted",
+) -> Audit:
+    """Tests a claim on two neighbours by running the mechanism on both.
+
+    Outputs may be of any type; an exception is an output. A batch of them trains scores that separate the two, the next
+    batch tests them, then trains, and so on.
+
+    Args:
+        mechanism: called as mechanism(x), or as mechanism(x, n=n) if it has a keyword `n`: then it returns n outputs.
+        x: one neighbour.
+        x_neighbour: the other one.
+        claimed: a `Budget`, a `PrivacyLoss` or an ε.
+        samples: the most outputs of each neighbour; by default a million with a keyword `n`, else 100,000.
+        seconds: the most time, about.
+        error: the chance of accusing a mechanism that keeps its claim.
+        name: what the report calls it; its own name by default.
+        probes: whether floating-point probes are run beside the test, if outputs are floats.
+        until: "refuted" stops as soon as the claim is refuted; "end" uses all samples for the best bounds.
+
+    Guarantee:
+        As `Audit`, if runs are independent of each other. Probes do not change the verdict.
+
+    Raises:
+        InvalidParameter: an argument that cannot be used, or a mechanism that cannot be run.
+
+    References:
+        Ville 1939; Waudby-Smith, Ramdas 2024, https://arxiv.org/abs/2010.09686; the task of finding an event: Bichsel,
+        Steffen, Bogunovic, Vechev 2021 (DP-Sniper), https://doi.org/10.1109/SP40001.2021.00081
+    """
+    claim = Claim.of(claimed)
+    check(mechanism)
+    check_limits(samples=samples, seconds=seconds, error=error)
+    if until not in get_args(Until):
+        raise InvalidParameter(f"until must be 'refuted' or 'end', not {until!r}.", hint="until='end'")
+    first, second = Sampler(mechanism, x), Sampler(mechanism, x_neighbour)
+    if samples is None:
+        samples = SAMPLES_AT_ONCE if first.takes_n else SAMPLES_SINGLY
+    duel = Duel(first, second, claim, error=error, samples=samples, seconds=seconds, until=until).run()
+    found = _probes(mechanism, x, x_neighbour, claim, duel, first.draw(8)) if probes else ()
+    name = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
+    notes = [*(f"x: {note}" for note in first.notes), *(f"x_neighbour: {note}" for note in second.notes)]
+    if duel.spent < samples and not duel.refuted:
+        notes.append(f"time ran out after {duel.spent} of {samples} samples of each neighbour.")
+    return duel.audit(name, x, x_neighbour, probes=found, notes=tuple(notes))
+
+
+def check_limits(*, samples: int | None, seconds: float | None, error: float) -> None:
+    """Refuses limits that make no sense.
+
+    Raises:
+        InvalidParameter: naming the one.
+    """
+    whole: object = samples
+    if whole is not None and (isinstance(whole, bool) or not isinstance(whole, int) or whole < 1):
+        raise InvalidParameter(
+            f"samples must be a positive integer, not {samples!r}.", hint="samples=100_000"
+        )
+    if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
+        raise InvalidParameter(f"seconds must be positive, not {seconds!r}.", hint="seconds=10")
+    if not 0 < error <= 0.5:
+        raise InvalidParameter(f"error must be above 0 and at most 1/2, not {error!r}.", hint="error=1e-3")
+
+
+def _probes(
+    mechanism: Callable[..., object], x: object, x_neighbour: object, claim: Claim, duel: Duel, some: Batch
+) -> tuple[Probe, ...]:
+    """Floating-point probes, where outputs are floats, in a fifth of the test's time or a second."""
+    if isinstance(some, np.ndarray):
+        floats = some.dtype.kind == "f" and some.ndim == 1
+    else:
+        floats = all(isinstance(output, (float, np.floating)) for output in some)
+    if not floats:
+        return ()
+    from discreet.audit.floating import probe_floats
+
+    return probe_floats(
+        mechanism,
+        x,
+        x_neighbour,
+        claimed=claim,
+        samples=min(max(duel.spent, 1000), 100_000),
+        seconds=max(duel.elapsed / 5, 1.0),
+    )

@@ -1,0 +1,23 @@
+"""The SQL audit: a whole engine, end to end, on random neighbouring tables and random questions."""
+
+from __future__ import annotations
+
+from discreet.audit.sql.audit import Asked as Asked
+from discreet.audit.sql.audit import audit_sql as audit_sql
+from discreet.audit.sql.engine import BulkEngine as BulkEngine
+from discreet.audit.sql.engine import Engine as Engine
+from discreet.audit.sql.ours import Ours as Ours
+from discreet.audit.sql.queries import all_queries as all_queries
+from discreet.audit.sql.tables import Neighbours as Neighbours
+from discreet.audit.sql.tables import RandomTables as RandomTables
+
+__all__ = [
+    "Asked",
+    "BulkEngine",
+    "Engine",
+    "Neighbours",
+    "Ours",
+    "RandomTables",
+    "all_queries",
+    "audit_sql",
+]

@@ -1,0 +1,291 @@
+"""`audit_sql`: one engine, random neighbouring tables, random questions, everything that comes back."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any, TypeVar
+
+import numpy as np
+
+from discreet.accounting.loss import PrivacyLoss
+from discreet.audit.claim import Claim
+from discreet.audit.finding import Audit, Tried
+from discreet.audit.sampling import Batch, Sampler
+from discreet.audit.sequential import distinguish
+from discreet.audit.sql.engine import BulkEngine, Engine
+from discreet.audit.sql.queries import TRAPS, all_queries
+from discreet.audit.sql.screen import Look, look
+from discreet.audit.sql.tables import Neighbours, RandomTables, Tables
+from discreet.errors import InvalidParameter
+from discreet.privacy.exact import Real
+from discreet.privacy.guarantee import Approximate, Budget
+
+_T = TypeVar("_T")
+
+_SHARE = 0.5
+"""The share of the time in which candidates are looked for; the rest tests the best ones."""
+
+_LEAST = 0.5
+"""Seconds that each test may take, however late it is."""
+
+_SURE = 8.0
+"""Standard errors after which no further candidates are looked for."""
+
+_LOOKS, _FEWEST = 2_000, 10
+"""Answers of each neighbour in a quick look, at most and at least."""
+
+_MOMENT = 0.3
+"""About how many seconds a quick look at one neighbour takes."""
+
+_EACH = 6
+"""Questions about each pair of worlds but the first, since opening them takes longer than asking."""
+
+_SHOWN = 3
+"""Rows that an input shows of those in which it differs; `tables` has all."""
+
+_LISTED = 20
+"""Candidates that a report lists."""
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question to one of two neighbouring worlds: what an audited engine is given.
+
+    Attributes:
+        query: the question.
+        worlds: both neighbours.
+        side: which of them is asked, 0 or 1.
+    """
+
+    query: str
+    worlds: Neighbours
+    side: int
+
+    @property
+    def tables(self) -> Tables:
+        """The world that is asked."""
+        return self.worlds.second if self.side else self.worlds.first
+
+    def __str__(self) -> str:
+        mine, other = ([repr(r) for rows in t.values() for r in rows] for t in self._both())
+        own = [r for r in mine if r not in other]
+        shown = f": {', '.join(own[:_SHOWN])}{', …' if len(own) > _SHOWN else ''}" if own else ""
+        return (
+            f"{self.query!r} of {len(mine)} rows, {len(own)} of which the other has not{shown} "
+            f"({self.worlds.words})"
+        )
+
+    __repr__ = __str__
+
+    def _both(self) -> tuple[Tables, Tables]:
+        return self.tables, self.worlds.first if self.side else self.worlds.second
+
+
+def audit_sql(
+    engine: Engine,
+    *,
+    claimed: Budget | Approximate | PrivacyLoss | Claim | Real,
+    tables: RandomTables | Iterable[Neighbours] | None = None,
+    queries: Iterable[str] | None = None,
+    samples: int | None = None,
+    seconds: float | None = None,
+    candidates: int | None = None,
+    error: float = 1e-3,
+    keep: int = 3,
+    seed: int = 0,
+    bulk: bool = True,
+    name: str | None = None,
+) -> Audit:
+    """Attacks an SQL engine end to end: two worlds that differ in one unit, one question, everything that comes back.
+
+    Many candidates (a pair of worlds and a question) are looked at with few samples, which are thrown away. The `keep`
+    most suspicious ones are tested with fresh samples, the error divided among them, until one is refuted.
+
+    Guarantee:
+        An engine each of whose answers keeps the claim is called "violated" with probability at most `error`,
+        if the tables given are neighbours under the relation that was claimed.
+
+    Args:
+        engine: `Ours()`, or any object with `open(tables)` and `ask(connection, query)` (see `Engine`).
+        claimed: what each answer is said to cost.
+        tables: where neighbours come from: `RandomTables`, or an iterable of `Neighbours`.
+        queries: the questions, over and over; a list of traps and random ones unless given.
+        samples: the most answers of each neighbour in one test: 100,000 where the engine draws in bulk, else 2,000.
+        seconds: about how long to go on; 60 unless given.
+        candidates: how many candidates are looked at: as many as fit in the time, unless given.
+        error: the chance of accusing an engine that keeps its claim, for the whole call.
+        keep: how many candidates are tested.
+        seed: for the auditor's own choices of tables and questions.
+        bulk: whether to use the engine's `bulk`, where it has one.
+        name: how the report calls the engine.
+
+    Raises:
+        InvalidParameter: an impossible argument, or nothing to ask.
+
+    >>> class Open:  # no noise at all
+    ...     def open(self, tables): return tables["t"]
+    ...     def ask(self, connection, query): return len(connection)
+    >>> audit_sql(Open(), claimed=1, candidates=10, samples=200).verdict
+    'violated'
+    """
+    start, claim = time.monotonic(), Claim.of(claimed)
+    if keep < 1 or (candidates is not None and candidates < 1) or not 0 < error < 1:
+        raise InvalidParameter(
+            "keep and candidates must be at least 1, and error strictly between 0 and 1.",
+            hint="audit_sql(engine, claimed=1, keep=3, error=1e-3)",
+        )
+    limit = 60.0 if seconds is None else seconds
+    target, audits = _Target(engine, bulk), list[Audit]()
+    try:
+        supply = itertools.islice(_supply(tables, queries, seed), candidates)
+        found = sorted(_search(target, claim, supply, start + limit * _SHARE), key=lambda c: -c.look.excess)
+        for i, candidate in enumerate(found[:keep]):
+            left = start + limit - time.monotonic()
+            audits.append(
+                distinguish(
+                    target.mechanism(candidate.asked),
+                    candidate.asked,
+                    replace(candidate.asked, side=1),
+                    claim,
+                    samples=samples if samples is not None else target.most,
+                    seconds=max(left / (min(keep, len(found)) - i), _LEAST),
+                    error=error / keep,
+                    probes=False,
+                )
+            )
+            if audits[-1].violated:
+                break
+    finally:
+        target.close()
+    worst = max(audits, key=lambda a: (a.violated, a.epsilon_lower))
+    looked = f"{len(found)} questions about random neighbours were looked at, {len(audits)} of them tested."
+    return replace(
+        worst,
+        name=name or type(engine).__name__,
+        error=error,
+        samples=2 * sum(c.samples for c in found) + sum(a.samples for a in audits),
+        seconds=time.monotonic() - start,
+        tried=tuple(Tried(c.words, c.look.epsilon, 2 * c.samples) for c in found[:_LISTED]),
+        notes=(looked, *worst.notes),
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Candidate:
+    """A question and two worlds, and what a quick look at few answers showed."""
+
+    asked: Asked
+    look: Look
+    samples: int
+
+    @property
+    def words(self) -> str:
+        return f"{self.asked.query} — {self.asked.worlds.words}"
+
+
+class _Target:
+    """An engine as the mechanism that the rest of the auditor knows; it keeps the last two worlds open."""
+
+    def __init__(self, engine: Engine, bulk: bool) -> None:
+        self.engine = engine
+        self.bulk = engine if bulk and isinstance(engine, BulkEngine) else None
+        self._worlds: Neighbours | None = None
+        self._opened: tuple[Any, ...] = ()
+
+    @property
+    def most(self) -> int:
+        """Answers of each neighbour in one test."""
+        return 2_000 if self.bulk is None else 100_000
+
+    def mechanism(self, asked: Asked) -> Callable[..., object]:
+        """The engine, open for both worlds of `asked`, as a function of one `Asked`."""
+        first, second = self._open(asked.worlds)
+        unopened = any(isinstance(c, _Unopened) for c in (first, second))
+        draws = None if self.bulk is None or unopened else self.bulk.bulk(first, second, asked.query)
+
+        def many(asked: Asked, *, n: int) -> object:
+            assert draws is not None
+            return draws[asked.side](n)
+
+        def one(asked: Asked) -> object:
+            connection = second if asked.side else first
+            if isinstance(connection, _Unopened):
+                raise connection.refusal
+            return self.engine.ask(connection, asked.query)
+
+        return one if draws is None else many
+
+    def close(self) -> None:
+        """Closes the worlds that are open."""
+        opened, self._opened, self._worlds = self._opened, (), None
+        for connection in opened:
+            if hasattr(connection, "close"):
+                connection.close()
+
+    def _open(self, worlds: Neighbours) -> tuple[Any, ...]:
+        if self._worlds is not worlds:
+            self.close()
+            self._opened = tuple(self._opening(tables) for tables in (worlds.first, worlds.second))
+            self._worlds = worlds
+        return self._opened
+
+    def _opening(self, tables: Tables) -> Any:
+        try:
+            return self.engine.open(tables)
+        except Exception as refusal:  # an engine that cannot even open one of two worlds has told them apart
+            return _Unopened(refusal)
+
+
+@dataclass(frozen=True)
+class _Unopened:
+    refusal: Exception
+
+
+def _supply(
+    tables: RandomTables | Iterable[Neighbours] | None, queries: Iterable[str] | None, seed: int
+) -> Iterator[Asked]:
+    """Questions about neighbours: without end where one of the two has none."""
+    rng = np.random.default_rng(seed)
+    chosen = RandomTables() if tables is None else tables
+    pairs = chosen.pairs(rng) if isinstance(chosen, RandomTables) else _round("tables", chosen)
+    texts = all_queries(rng) if queries is None else _round("queries", queries)
+    for i, worlds in enumerate(pairs):
+        for query in itertools.islice(texts, _EACH if i else len(TRAPS)):
+            yield Asked(query, worlds, 0)
+
+
+def _round(name: str, given: Iterable[_T]) -> Iterator[_T]:
+    listed = tuple(given)
+    if not listed:
+        raise InvalidParameter(
+            f"{name} is empty: there is nothing to ask.", hint="leave it out for random ones"
+        )
+    return itertools.cycle(listed)
+
+
+def _search(target: _Target, claim: Claim, supply: Iterable[Asked], until: float) -> Iterator[_Candidate]:
+    """A quick look at each candidate until time is up or one is caught; at one at least."""
+    for i, asked in enumerate(supply):
+        if i and time.monotonic() > until:
+            return
+        mechanism = target.mechanism(asked)
+        batches = [_few(Sampler(mechanism, replace(asked, side=side))) for side in (0, 1)]
+        n = min(map(len, batches))
+        seen = look(batches[0][:n], batches[1][:n], claim)
+        yield _Candidate(asked, seen, n)
+        if seen.excess > _SURE:
+            return
+
+
+def _few(sampler: Sampler) -> Batch:
+    """As many answers as a moment allows, within bounds."""
+    start = time.monotonic()
+    first = sampler.draw(_FEWEST)
+    each = max((time.monotonic() - start) / _FEWEST, 1e-9)
+    more = sampler.draw(max(min(_LOOKS, int(_MOMENT / each)) - _FEWEST, 1))
+    if isinstance(first, np.ndarray) and isinstance(more, np.ndarray):
+        return np.concatenate([first, more])
+    return [*first, *more]

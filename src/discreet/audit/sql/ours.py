@@ -1,0 +1,196 @@
+"""This package's own engine as an auditor meets it: through `Session`, or with its cells read once."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any
+
+from discreet.audit.sampling import Raised
+from discreet.audit.sql.engine import Draws
+from discreet.audit.sql.noisy import Exact, noisy_tables
+from discreet.audit.sql.tables import SCHEMA, UNIT, Row, Tables
+from discreet.errors import DiscreetError, MissingExtra
+from discreet.noise.entropy import SystemEntropy
+from discreet.plan.schema import Fact, Range, Values
+from discreet.privacy.exact import Real
+from discreet.privacy.guarantee import Budget
+from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.release import Release
+from discreet.run import Run, exact_cells, measure
+from discreet.session import Session, connect
+
+if TYPE_CHECKING:
+    from discreet.backends.duckdb import DuckDB
+    from discreet.plan.plan import Plan
+
+FACTS: Mapping[str, Fact] = MappingProxyType(
+    {"x": Range(0, 10), "v": Range(0, 10), "region": Values("a", "b"), "flag": Values(True, False)}
+)
+"""What the owner of the random tables declares; the values of `level` stay private."""
+
+_AMPLE = Budget(epsilon=10**9, delta=Fraction(1, 2))  # for ledgers from which one answer is paid
+
+
+@dataclass(frozen=True)
+class Connection:
+    """Open tables: the frames that `connect` takes, a session that plans, and the database that reads cells."""
+
+    frames: Mapping[str, Any]
+    planner: Session
+    database: DuckDB
+
+    def close(self) -> None:
+        """Closes session and database."""
+        self.planner.close()
+        self.database.close()
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def run(self, plan: Plan, secret: int) -> Run:
+        """Runs the plan's SQL on the tables, with a secret of the auditor's choice."""
+        parameters = {"secret": secret} if plan.needs_secret else {}
+        return lambda text: self.database.rows(text, parameters if text == plan.sql else {})
+
+
+@dataclass(frozen=True)
+class Ours:
+    """`discreet` with one ε and δ for each question.
+
+    `ask` goes the whole way: a new session with a fresh ledger, the charge, the database, the release. `bulk`
+    plans once, reads each neighbour's exact cells once, under one secret, and draws the noisy table a million
+    times a second, or with `releases` whole releases, a thousand a second.
+
+    Attributes:
+        epsilon, delta: what each question costs: the claim to be audited.
+        unit: who is protected, with caps.
+        columns: what the owner declares.
+        relation: "add-remove" or "replace".
+        noise: "laplace" or "gaussian".
+        truncation: the share of ε that goes to the report on caps.
+        types: the SQL types of the columns.
+        releases: whether `bulk` draws releases.
+        secret: the account's key, by which the groups of a unit that has too many are chosen: for `bulk`, whose two
+            neighbours belong to one account. `ask` opens an account with a key of its own each time.
+    """
+
+    epsilon: Real = 1
+    delta: Real = Fraction(1, 10**5)
+    unit: PrivacyUnit = field(default_factory=lambda: PrivacyUnit(UNIT, max_groups=2, max_rows=2))
+    columns: Mapping[str, Fact] = field(default_factory=lambda: FACTS)
+    relation: str = Relation.ADD_REMOVE.value
+    noise: str = "laplace"
+    truncation: Real = 0
+    types: Mapping[str, str] = field(default_factory=lambda: SCHEMA)
+    releases: bool = False
+    secret: int = 0x9E3779B97F4A7C15
+
+    def open(self, tables: Tables) -> Connection:
+        """Opens a session and a database over the tables."""
+        from discreet.backends.duckdb import DuckDB
+
+        frames = {name: _arrow(rows, self.types) for name, rows in tables.items()}
+        database = DuckDB(frames)
+        for name in frames:
+            database.attach(
+                name, database.discover(name, () if self.unit.column is None else (self.unit.column,))
+            )
+        return Connection(frames, self.session(frames), database)
+
+    def ask(self, connection: Connection, query: str) -> object:
+        """Asks a new session, with a ledger of its own."""
+        with self.session(connection.frames) as session:
+            return shown(
+                session.sql(
+                    query,
+                    epsilon=self.epsilon,
+                    delta=self.delta,
+                    noise=self.noise,
+                    truncation=self.truncation,
+                )
+            )
+
+    def bulk(self, first: Connection, second: Connection, query: str) -> tuple[Draws, Draws]:
+        """Draws of the noisy tables of two neighbours, or of their releases."""
+        if self.releases:
+            return self._releases(first, query), self._releases(second, query)
+        return noisy_tables(self.exact(first, query), self.exact(second, query))
+
+    def exact(self, connection: Connection, query: str) -> Exact | Raised:
+        """The plan and the exact cells of a question, or the error that its analyst would see."""
+        try:
+            plan = self.plan(connection, query)
+            run = connection.run(plan, self.secret)
+            reports = () if plan.truncation is None else tuple(int(c) for c in run(plan.truncation)[0])
+            return Exact(plan, exact_cells(plan, run), reports)
+        except DiscreetError as refusal:
+            return Raised(type(refusal).__name__, str(refusal))
+
+    def plan(self, connection: Connection, query: str) -> Plan:
+        """The decided question."""
+        return connection.planner.plan(
+            query, epsilon=self.epsilon, delta=self.delta, noise=self.noise, truncation=self.truncation
+        )
+
+    def _releases(self, connection: Connection, query: str) -> Draws:
+        """Draws of releases by `discreet.run.measure` itself; only the database is asked no more than once."""
+        try:
+            plan = self.plan(connection, query)
+            run = connection.run(plan, self.secret)
+            read = {text: run(text) for text in (plan.sql, plan.truncation) if text is not None}
+        except DiscreetError as refusal:
+            raised = Raised(type(refusal).__name__, str(refusal))
+            return lambda n: [raised] * n
+        rng, guarantee = SystemEntropy(), plan.allocation.guarantee
+        return lambda n: [
+            shown(Release(plan, measure(plan, read.__getitem__, rng), charged=guarantee, stored=False))
+            for _ in range(n)
+        ]
+
+    def session(self, frames: Mapping[str, Any]) -> Session:
+        """A new session over the frames, with a fresh in-memory ledger."""
+        return connect(
+            dict(frames),
+            unit=self.unit,
+            columns=self.columns,
+            budget=_AMPLE,
+            population="audited",
+            ledger=":memory:",
+            relation=self.relation,
+        )
+
+
+def shown(release: Release) -> object:
+    """Everything that an analyst sees of a release, in the order in which it is shown."""
+    return {
+        "columns": release.columns,
+        "rows": release.rows,
+        "intervals": [release.interval(name) for name in release.columns],
+        "notes": release.notes,
+    }
+
+
+def _arrow(rows: Iterable[Row], types: Mapping[str, str]) -> Any:
+    try:
+        pa = importlib.import_module("pyarrow")
+    except ImportError:
+        raise MissingExtra(
+            "Auditing this package's SQL needs pyarrow.", hint="pip install 'discreet[arrow]'"
+        ) from None
+    listed: Sequence[Row] = list(rows)
+    kinds = {
+        "BOOLEAN": pa.bool_(),
+        "BIGINT": pa.int64(),
+        "DOUBLE": pa.float64(),
+        "VARCHAR": pa.string(),
+        "DATE": pa.date32(),
+        "TIMESTAMP": pa.timestamp("us"),
+    }
+    return pa.table({n: pa.array([r.get(n) for r in listed], type=kinds[t]) for n, t in types.items()})

@@ -1,0 +1,103 @@
+"""Questions to ask of the random tables: a list of traps, then questions put together at random."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from discreet.audit.sql.tables import TABLE
+
+TRAPS: tuple[str, ...] = tuple(
+    text.replace(" t ", f" {TABLE} ").strip()
+    for text in (
+        "SELECT COUNT(*) FROM t ",
+        "SELECT SUM(x) FROM t ",
+        "SELECT AVG(v) FROM t ",
+        "SELECT COUNT(*) AS n, SUM(v) AS s, AVG(x) AS m FROM t WHERE x >= 0",
+        "SELECT region, COUNT(*) AS n FROM t GROUP BY region",
+        "SELECT level, COUNT(*) AS n FROM t GROUP BY level",
+        "SELECT level, flag, SUM(x) AS s FROM t GROUP BY level, flag ORDER BY s DESC",
+        "SELECT region, SUM(v) AS s FROM t GROUP BY region HAVING s > 0 ORDER BY s DESC LIMIT 1",
+        "SELECT level, AVG(x) AS m FROM t GROUP BY level HAVING COUNT(*) > 1 ORDER BY m LIMIT 3",
+        "SELECT level // 7 AS k, COUNT(*) AS n FROM t GROUP BY k ORDER BY n",
+        "SELECT CASE WHEN x > 5 THEN 'high' ELSE region END AS k, COUNT(*) FROM t GROUP BY k",
+        "SELECT SUM(CASE WHEN flag THEN x ELSE 0 END) AS s FROM t ",
+        "SELECT AVG(CASE WHEN v > 5 THEN 1 ELSE 0 END) AS share FROM t ",
+        "SELECT COUNT(*) FROM t WHERE CAST(region AS BIGINT) > 3",
+        "SELECT COUNT(*) FROM t WHERE 1 / (x - 3) > 0",
+        "SELECT COUNT(*) FROM t WHERE sqrt(v) < 2 OR ln(x) > 1",
+        "SELECT COUNT(*) FROM t WHERE x * x * x > 1000",
+        "SELECT COUNT(*) FROM t WHERE v <> v OR v IS NULL",
+        "SELECT SUM(greatest(0, least(10, v * v))) AS s FROM t ",
+        "SELECT COUNT(x), COUNT(v), COUNT(DISTINCT uid) FROM t ",
+        "SELECT COUNT(*) FROM t WHERE uid = 1000003",
+        "SELECT flag, COUNT(*) AS n FROM t WHERE region LIKE 'o%' GROUP BY flag ORDER BY n DESC, flag",
+        "SELECT COUNT(*) / 0 AS q, SUM(x) / COUNT(*) AS m, sqrt(SUM(x)) AS r FROM t ",
+        "SELECT MAX(x) FROM t ",
+        "SELECT * FROM t ",
+    )
+)
+"""Questions on which engines are known to leak: rows that fail, keys, orders, huge values, refusals."""
+
+_AGGREGATES = (
+    "COUNT(*)",
+    "COUNT(x)",
+    "COUNT(v)",
+    "COUNT(DISTINCT uid)",
+    "SUM(x)",
+    "SUM(v)",
+    "AVG(x)",
+    "AVG(v)",
+    "SUM(CASE WHEN flag THEN x END)",
+    "SUM(-x)",
+    "SUM(x - 5)",
+    "AVG(CASE WHEN region = 'a' THEN v ELSE 0 END)",
+    "SUM(least(greatest(coalesce(v, 0), -1), 2))",
+)
+_KEYS = ("region", "level", "flag", "level % 2", "lower(region)", "x > 4", "CASE WHEN v > 2 THEN 'up' END")
+_CONDITIONS = (
+    "x > 2",
+    "v <= 4.5",
+    "region = 'a'",
+    "region LIKE '%a%'",
+    "flag",
+    "level IN (1, 2)",
+    "x IS NOT NULL",
+    "length(region) > 1",
+    "x / level > 1",
+    "CAST(v AS BIGINT) = 1",
+    "uid > 3",
+    "x BETWEEN 0 AND 10",
+)
+
+
+def random_query(rng: np.random.Generator) -> str:
+    """One question over the random table: up to three aggregates, two keys and two conditions."""
+    keys = _some(_KEYS, 0, 2, rng)
+    columns = [f"{a} AS a{i}" for i, a in enumerate(_some(_AGGREGATES, 1, 3, rng))]
+    text = f"SELECT {', '.join([*(f'{k} AS k{i}' for i, k in enumerate(keys)), *columns])} FROM {TABLE}"
+    if conditions := _some(_CONDITIONS, 0, 2, rng):
+        text += f" WHERE {_one_of((' AND ', ' OR '), rng).join(conditions)}"
+    if keys:
+        text += f" GROUP BY {', '.join(keys)}"
+        text += _one_of(("", "", " HAVING a0 > 1", " HAVING COUNT(*) < 4"), rng)
+    text += _one_of(("", "", " ORDER BY a0", " ORDER BY a0 DESC"), rng)
+    return text + _one_of(("", "", "", " LIMIT 1", " LIMIT 2 OFFSET 1"), rng)
+
+
+def all_queries(rng: np.random.Generator) -> Iterator[str]:
+    """Questions without end: the traps first, then traps and random ones by turns."""
+    yield from TRAPS
+    while True:
+        yield random_query(rng)
+        yield TRAPS[int(rng.integers(len(TRAPS)))]
+
+
+def _some(choices: tuple[str, ...], least: int, most: int, rng: np.random.Generator) -> list[str]:
+    n = int(rng.integers(least, most + 1))
+    return [choices[int(i)] for i in rng.permutation(len(choices))[:n]]
+
+
+def _one_of(choices: tuple[str, ...], rng: np.random.Generator) -> str:
+    return choices[int(rng.integers(len(choices)))]

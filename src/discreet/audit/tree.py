@@ -1,0 +1,212 @@
+"""Outputs that are no plain arrays, as columns: one node for each place in them, learned from samples."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.audit.shape import LABEL, MAPPING, NUMBER, SEQUENCE, frame, kind, unfolded
+
+Floats: TypeAlias = NDArray[np.float64]
+Emit: TypeAlias = Callable[[Floats], None]
+
+WIDEST = 64
+"""Positions of a sequence, or keys of a mapping, that become columns; identity covers the rest."""
+_LABELS = 512
+"""Different texts of one place that are told apart; identity covers the rest."""
+_DEEPEST = 6
+_PLAIN = {float, int, bool}
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column: its name, what it holds, and the texts that the numbers of a label column stand for.
+
+    Attributes:
+        name: what a reader calls it: "output[3]".
+        kind: "number" and "label" for what was put out, "difference" and "derived" for what was computed from it.
+        labels: texts, by number; empty where the column is a number.
+    """
+
+    name: str
+    kind: str
+    labels: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Node:
+    """One place in the outputs, and the columns that describe what is there."""
+
+    path: str
+    depth: int = 0
+    kinds: tuple[str, ...] = ()
+    numeric: bool = False
+    boolean: bool = False
+    texts: tuple[str, ...] = ()
+    parses: bool = False
+    lengths: bool = False
+    orders: tuple[str, ...] = ()
+    positions: list[Node] = field(default_factory=list)
+    keys: dict[str, Node] = field(default_factory=dict)
+
+    @classmethod
+    def learned(cls, path: str, values: list[Any], depth: int = 0) -> Node:
+        """The node for values of one place."""
+        node = cls(path, depth)
+        counted = Counter(_kinds(values))
+        node.kinds = tuple(sorted(counted))
+        parts = _parts(values)
+        node.numeric = len(parts[NUMBER][0]) > 0
+        node.boolean = set(node.kinds) <= {"bool", "bool_"}
+        texts: Counter[str] = Counter(parts[LABEL][1])
+        node.texts = tuple(sorted(t for t, _ in texts.most_common(_LABELS)))
+        node.parses = len(texts) > 1 and all(_parsed(t) is not None for t in node.texts)
+        sequences, mappings = parts[SEQUENCE][1], parts[MAPPING][1]
+        node.lengths = len({len(v) for v in sequences} | {len(v) for v in mappings}) > 1
+        if depth < _DEEPEST:
+            for i, (_, items) in enumerate(_transposed(sequences)):
+                node.positions.append(cls.learned(f"{path}[{i}]", items, depth + 1))
+            frequent = Counter(k for m in mappings for k in m).most_common(WIDEST)
+            for key in sorted(k for k, _ in frequent):
+                here = [m[key] for m in mappings if key in m]
+                node.keys[key] = cls.learned(f"{path}[{key!r}]", here, depth + 1)
+        orders = Counter(" ".join(m) for m in mappings)
+        node.orders = tuple(sorted(o for o, _ in orders.most_common(_LABELS))) if len(orders) > 1 else ()
+        return node
+
+    def columns(self) -> list[Column]:
+        """The columns that `encode` gives, in its order."""
+        found = []
+        if len(self.kinds) > 1:
+            found.append(Column(f"type of {self.path}", LABEL, self.kinds))
+        if self.numeric:
+            found.append(Column(self.path, NUMBER, ("False", "True") if self.boolean else ()))
+        if len(self.texts) > 1:
+            found.append(Column(self.path, LABEL, self.texts))
+            found.append(Column(f"length of {self.path}", "derived"))
+        if self.parses:
+            found.append(Column(f"number in {self.path}", NUMBER))
+        if self.lengths:
+            found.append(Column(f"length of {self.path}", "derived"))
+        if self.orders:
+            found.append(Column(f"keys of {self.path}", LABEL, self.orders))
+        for child in [*self.positions, *self.keys.values()]:
+            found += child.columns()
+        return found
+
+    def encode(self, values: list[Any], rows: NDArray[np.intp], n: int, emit: Emit) -> None:
+        """Emits the columns of values, which are those of the given rows out of n; NaN is put elsewhere."""
+
+        def put(at: NDArray[np.intp] | list[int], numbers: Iterable[float] | Floats) -> None:
+            column = np.full(n, np.nan)
+            column[rows[at]] = numbers if isinstance(numbers, np.ndarray) else list(numbers)
+            emit(column)
+
+        everywhere = np.arange(len(values))
+        if len(self.kinds) > 1:
+            put(everywhere, _numbered(_kinds(values), self.kinds))
+        parts = _parts(values)
+        if self.numeric:
+            put(*parts[NUMBER])
+        at, texts = parts[LABEL]
+        if len(self.texts) > 1:
+            put(at, _numbered(texts, self.texts))
+            put(at, [float(len(t)) for t in texts])
+        if self.parses:
+            numbers = [_parsed(t) for t in texts]
+            put(at, [np.nan if x is None else x for x in numbers])
+        (at_s, sequences), (at_m, mappings) = parts[SEQUENCE], parts[MAPPING]
+        if self.lengths:
+            put([*at_s, *at_m], [float(len(v)) for v in [*sequences, *mappings]])
+        if self.orders:
+            put(at_m, _numbered([" ".join(m) for m in mappings], self.orders))
+        rows_s, rows_m = rows[at_s], rows[at_m]
+        items = _transposed(sequences)
+        for i, child in enumerate(self.positions):
+            here, found = items[i] if i < len(items) else ([], [])
+            child.encode(found, rows_s[here], n, emit)
+        for key, child in self.keys.items():
+            here = [i for i, m in enumerate(mappings) if key in m]
+            child.encode([mappings[i][key] for i in here], rows_m[here], n, emit)
+
+
+_Part: TypeAlias = "tuple[Any, Any]"
+
+
+def _parts(values: list[Any]) -> dict[str, _Part]:
+    """Values by shape: for each the indices and the unfolded values."""
+    types = set(map(type, values))
+    empty: tuple[list[int], list[Any]] = ([], [])
+    parts: dict[str, _Part] = {NUMBER: empty, SEQUENCE: empty, MAPPING: empty, LABEL: empty}
+    if types <= _PLAIN and values:
+        try:
+            parts[NUMBER] = (np.arange(len(values)), np.array(values, dtype=np.float64))
+        except OverflowError:
+            pass
+        else:
+            return parts
+    if types <= {list, tuple} and values:
+        parts[SEQUENCE] = (np.arange(len(values)), values)
+        return parts
+    found: dict[str, tuple[list[int], list[Any]]] = {}
+    for i, value in enumerate(values):
+        shape, plain = unfolded(value)
+        at, items = found.setdefault(shape, ([], []))
+        at.append(i)
+        items.append(plain)
+    return parts | found
+
+
+def _kinds(values: list[Any]) -> list[str]:
+    types = set(map(type, values))
+    if types and types <= {int, bool, str, bytes, type(None), list, tuple, dict}:
+        names = {t: t.__name__ for t in types}
+        return [names[t] for t in map(type, values)]
+    return [kind(v) for v in values]
+
+
+def _transposed(sequences: list[Any]) -> list[tuple[Any, list[Any]]]:
+    """For each position the indices of the sequences that reach it, and their items."""
+    if not sequences:
+        return []
+    lengths = np.fromiter(map(len, sequences), dtype=np.int64, count=len(sequences))
+    longest = int(lengths.max())
+    if longest > WIDEST:
+        sequences, longest = [s[:WIDEST] for s in sequences], WIDEST
+    if int(lengths.min()) >= longest:
+        everywhere = np.arange(len(sequences))
+        return [(everywhere, list(items)) for items in zip(*sequences, strict=True)]
+    columns = []
+    for i, items in enumerate(zip_longest(*sequences)):
+        here = np.flatnonzero(lengths > i)
+        columns.append((here, [items[j] for j in here]))
+    return columns
+
+
+def _numbered(texts: list[str], known: tuple[str, ...]) -> list[float]:
+    """The number of each text; −1 for one that was not seen while learning."""
+    index = {t: float(i) for i, t in enumerate(known)}
+    return [index.get(t, -1.0) for t in texts]
+
+
+def _parsed(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None
+
+
+def example(output: Any, most: int = 160) -> str:
+    """An output as text, cut where it is long."""
+    if isinstance(output, (np.generic, np.ndarray)):
+        output = output.tolist()
+    shape, plain = unfolded(output)
+    shown = plain if shape == MAPPING and frame(output) is not None else output
+    text = str(shown) if type(shown).__module__ == "discreet.audit.sampling" else repr(shown)
+    return text if len(text) <= most else text[: most - 1] + "…"

@@ -1,0 +1,147 @@
+"""`discreet audit`: attacks somebody's function, or ours, and says what it found."""
+
+from __future__ import annotations
+
+import ast
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from discreet.cli import output
+from discreet.cli.options import Amount
+from discreet.cli.target import load
+from discreet.cli.waiting import waiting
+from discreet.errors import InvalidParameter, SourceError
+from discreet.privacy.exact import exact, probability
+from discreet.privacy.guarantee import Budget
+
+if TYPE_CHECKING:
+    from discreet.audit import Audit
+
+_VIOLATED = 1  # the exit code, as of programs that compare and find a difference
+_WAYS = ("x", "vectors", "datasets", "numbers", "pairs")
+_HINT = "--x 0 --neighbour 1 for one pair; --vectors 5, --datasets 0,1, --numbers 0:10 or --pairs MODULE:NAME to search"
+
+
+@click.command("audit", short_help="Attack a function that claims to be private.")
+@click.argument("target", metavar="MODULE:FUNCTION")
+@click.option("--epsilon", type=Amount(exact), required=True, help="The ε that is claimed.")
+@click.option(
+    "--delta", type=Amount(probability), default="0", show_default=True, help="The δ that is claimed."
+)
+@click.option("--x", metavar="VALUE", help="An input, as a Python literal: 0, [1, 2], {'a': None}.")
+@click.option("--neighbour", metavar="VALUE", help="A neighbour of it.")
+@click.option("--vectors", type=int, metavar="LENGTH", help="Search vectors of query answers of that length.")
+@click.option(
+    "--change",
+    type=click.Choice(["each", "one", "sum"]),
+    default="each",
+    show_default=True,
+    help="What a neighbour moves by at most 1 in --vectors: each answer, one, or all in sum.",
+)
+@click.option("--datasets", metavar="A,B,…", help="Search all small lists of these values.")
+@click.option("--most", type=int, default=3, show_default=True, help="The longest list of --datasets.")
+@click.option(
+    "--relation",
+    type=click.Choice(["add-remove", "replace"]),
+    default="add-remove",
+    show_default=True,
+    help="The neighbours of --datasets.",
+)
+@click.option("--numbers", metavar="LOW:HIGH", help="Search numbers that differ by at most 1.")
+@click.option(
+    "--pairs", metavar="MODULE:NAME", help="Search these pairs: an iterable, or a function that gives one."
+)
+@click.option("--samples", type=int, help="The most outputs to draw for each input.")
+@click.option("--seconds", type=float, help="The most time to take.")
+@click.option(
+    "--error",
+    type=float,
+    default=1e-3,
+    show_default=True,
+    help="The chance of accusing a function that keeps its claim.",
+)
+@click.option("--html", "page", metavar="FILE", help="Also write the report as an HTML page.")
+@click.option("--json", "as_json", is_flag=True, help="As JSON.")
+def command(
+    target: str,
+    epsilon: Fraction,
+    delta: Fraction,
+    samples: int | None,
+    seconds: float | None,
+    error: float,
+    page: str | None,
+    as_json: bool,
+    **ways: Any,
+) -> int:  # fmt: skip
+    """Look for a violation of (ε, δ) in MODULE:FUNCTION, a function of one input. Exit code 1 when one is found.
+
+    `discreet audit noise.py:noisy_sum --epsilon 1 --x '[0]' --neighbour '[1]'` tries one pair of neighbours.
+    A function with a keyword n is asked for n outputs at once, which is much faster.
+    """
+    mechanism, claimed = load(target), Budget(epsilon, delta)
+    if not callable(mechanism):
+        raise InvalidParameter(f"{target} is a {type(mechanism).__name__}, which cannot be called.")
+    if page is not None and not Path(page).resolve().parent.is_dir():
+        raise SourceError(f"{page} cannot be written: there is no such folder.")
+    limits: dict[str, Any] = {"samples": samples, "seconds": seconds, "error": error, "name": target}
+    with waiting(f"Auditing {target}", quiet=as_json):
+        audit = _run(mechanism, claimed, ways, limits)
+    if page is not None:
+        try:
+            Path(page).write_text(audit.to_html(), encoding="utf-8")
+        except OSError as problem:
+            raise SourceError(f"{page} cannot be written: {problem.strerror}.") from None
+        output.remark(f"The report is in {page}.")
+    if as_json:
+        output.say_json(audit.to_json())
+    else:
+        output.say(str(audit))
+    return _VIOLATED if audit.violated else 0
+
+
+def _run(
+    mechanism: Callable[..., object], claimed: Budget, ways: dict[str, Any], limits: dict[str, Any]
+) -> Audit:
+    from discreet.audit import Datasets, Numbers, Vectors, distinguish, refute
+
+    given = [way for way in _WAYS if ways[way] is not None]
+    if len(given) != 1 or (ways["neighbour"] is not None) != (given == ["x"]):
+        raise InvalidParameter("audit needs one kind of inputs.", hint=_HINT)
+    if given == ["x"]:
+        x, neighbour = _literal("--x", ways["x"]), _literal("--neighbour", ways["neighbour"])
+        return distinguish(mechanism, x, neighbour, claimed, **limits)
+    inputs: Any
+    if given == ["vectors"]:
+        inputs = Vectors(ways["vectors"], change=ways["change"])
+    elif given == ["datasets"]:
+        values = [_literal("--datasets", v) for v in ways["datasets"].split(",")]
+        inputs = Datasets(values, most=ways["most"], relation=ways["relation"])
+    elif given == ["numbers"]:
+        low, colon, high = ways["numbers"].partition(":")
+        if not colon:
+            raise InvalidParameter(f"--numbers {ways['numbers']!r} does not have the form LOW:HIGH.")
+        inputs = Numbers(float(exact("--numbers", low)), float(exact("--numbers", high)))
+    else:
+        pairs = load(ways["pairs"])
+        inputs = pairs() if callable(pairs) else pairs
+    return refute(mechanism, inputs, claimed, **limits)
+
+
+def _literal(option: str, words: str) -> object:
+    """A Python literal; nan and inf are numbers, and a bare word is a text."""
+    words = words.strip()
+    if words.lower() in ("nan", "inf", "-inf"):
+        return math.nan if words.lower() == "nan" else math.copysign(math.inf, -1 if words[0] == "-" else 1)
+    try:
+        return ast.literal_eval(words)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        if words.isidentifier():
+            return words
+        raise InvalidParameter(
+            f"{option} {words!r} is no Python literal.", hint="write 0, 0.5, 'text', [1, 2] or {'a': 1}"
+        ) from None

@@ -1,0 +1,101 @@
+"""Reports: all of an audit is in them, and nothing of it becomes a command or a tag."""
+
+from __future__ import annotations
+
+import json
+import math
+from html.parser import HTMLParser
+
+import numpy as np
+
+from discreet.audit import Audit, Chance, Claim, Probe, Tradeoff, Tried, Witness
+from discreet.audit.report import shown
+
+ALPHA = np.linspace(0, 1, 501)
+
+
+def audit(event: str = "output > 0.5", verdict: str = "violated") -> Audit:
+    claim = Claim.of(1)
+    return Audit(
+        name="module:noisy",
+        claim=claim,
+        verdict=verdict,
+        error=1e-3,
+        epsilon_lower=1.93,
+        delta_lower=0.21,
+        detectable=math.inf,
+        witness=Witness([0], [1], event, Chance(731, 1000, 0.7, 0.76), Chance(105, 1000, 0.08, 0.13), 1.68),
+        tradeoff=Tradeoff(
+            ALPHA, (1 - ALPHA) ** 4, np.minimum((1 - ALPHA) ** 4 + 0.03, 1), claim.tradeoff(ALPHA)
+        ),
+        samples=20_000,
+        seconds=0.31,
+        tried=tuple(Tried(f"pair {i}", i / 10, 1000) for i in range(12)),
+        probes=(
+            Probe("reachable support", "suspicious", "Half of the outputs are odd.", {"p": np.float64(0.5)}),
+        ),
+        notes=("It mutates its input.",),
+    )
+
+
+class Tags(HTMLParser):
+    """Checks that tags are closed in order, and collects them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.seen: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+        if tag != "meta":
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.seen.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def test_the_text_says_the_verdict_first_and_then_what_it_rests_on() -> None:
+    text = str(audit())
+    assert text.startswith("module:noisy: VIOLATED\n")
+    for part in ("ε ≥ 1.93", "output > 0.5", "731 of 1,000", "ε = ∞", "pair 0", "and 4 more", "suspicious"):
+        assert part in text
+    assert "Note: It mutates its input." in text
+
+
+def test_json_has_all_of_it_in_jsons_own_types() -> None:
+    kept = json.loads(json.dumps(audit().to_json(), allow_nan=False))
+    assert kept["verdict"] == "violated" and kept["epsilon_lower"] == 1.93 and kept["detectable"] == "inf"
+    assert len(kept["tried"]) == 12 and len(kept["tradeoff"]["alpha"]) == 501
+    assert kept["witness"]["under_x"] == {"hits": 731, "samples": 1000, "low": 0.7, "high": 0.76}
+    assert kept["probes"][0]["details"] == {"p": 0.5}
+
+
+def test_the_page_is_whole_and_needs_nothing_from_outside() -> None:
+    page = audit().to_html()
+    tags = Tags()
+    tags.feed(page)
+    assert tags.open == [] and "svg" in tags.seen and "table" in tags.seen
+    assert not {"script", "link", "img", "iframe"} & set(tags.seen)
+    assert "http" not in page
+
+
+def test_an_output_cannot_become_a_tag_or_a_command_of_a_terminal() -> None:
+    hostile = audit(event="output is '<script>alert(1)</script>' or '\x1b[31m'")
+    page = hostile.to_html()
+    assert "<script" not in page and "&lt;script&gt;" in page and "\x1b" not in page
+    assert "\x1b" not in str(hostile)
+
+
+def test_an_input_is_shown_on_one_line_whatever_it_is() -> None:
+    class Broken:
+        def __repr__(self) -> str:
+            raise RuntimeError
+
+    assert len(shown(list(range(10_000)))) == 160
+    assert shown(np.arange(3)) == "[0, 1, 2]"
+    assert "\n" not in shown(np.eye(50))
+    assert shown(Broken()) == "<Broken without a text: RuntimeError>"

@@ -1,0 +1,216 @@
+"""The audit of every mechanism, aggregate and estimator, and of the SQL engine: one table, with a broken twin for each.
+
+What is built later adds a row here, beside its contract: `tests/house/test_audits.py` fails for what has none, and
+`tests/contracts/test_audits.py` runs what is here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from discreet.accounting.loss import PrivacyLoss
+from discreet.audit import Audit, audit_sql, distinguish
+from discreet.audit.sql import Neighbours, Ours, RandomTables
+from discreet.audit.sql.engine import Draws
+from discreet.audit.sql.ours import Connection
+from discreet.audit.sql.tables import UNIT, Row
+from discreet.mechanisms import (
+    DiscreteGaussian,
+    Exponential,
+    Gaussian,
+    Geometric,
+    Laplace,
+    NoisyMax,
+    PermuteAndFlip,
+    Threshold,
+)
+from discreet.mechanisms.additive import DiscreteLaplaceNoise
+from discreet.plan.plan import Plan
+from discreet.privacy.guarantee import Budget
+from tests.audit.broken_engines import HalvedSensitivity
+
+ERROR = 1e-9
+"""The chance of accusing what is sound, in each audit: small, since the suite runs often."""
+
+ENGINE = "sql engine"
+"""The name under which the whole SQL engine stands."""
+
+Audited: TypeAlias = Callable[[int], Audit]
+"""An audit with so many samples of each neighbour."""
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """One audit.
+
+    Attributes:
+        of: the class of the mechanism, of the aggregate's measure or of the estimator; or `ENGINE`.
+        case: what of it.
+        sound: the audit of what this package offers: it must end "consistent".
+        broken: the same audit of a deliberately broken twin: it must end "violated".
+        power: how broken the twin is: what the slice in CI would find.
+        ci: samples of each neighbour in CI.
+        long: samples of each neighbour at length.
+    """
+
+    of: str
+    case: str
+    sound: Audited
+    broken: Audited
+    power: str
+    ci: int
+    long: int
+
+    def __str__(self) -> str:
+        return f"{self.of}: {self.case}"
+
+
+def sampled(mechanism: Callable[..., object], x: object, y: object, claim: PrivacyLoss | Budget) -> Audited:
+    """The audit of a mechanism with a keyword `n` on two neighbours."""
+    return lambda samples: distinguish(mechanism, x, y, claim, samples=samples, error=ERROR, probes=False)
+
+
+def noise(
+    kind: Callable[..., Any], x: float, y: float, *, case: str, broken: str, **parameters: Any
+) -> AuditRow:
+    """A number plus noise at ε = 1; the twin has another ε and the same claim.
+
+    Floats are released many at once, so that their number is the dimension for which their grid is made.
+    """
+    real = isinstance(x, float)
+
+    def law(epsilon: str) -> Callable[..., object]:
+        def release(value: float, n: int) -> object:
+            many = {"dimension": n} if real else {}
+            return kind(epsilon=epsilon, **parameters, **many).release(np.full(n, value))
+
+        return release
+
+    mechanism = kind(epsilon=1, **parameters)
+    sound, twin = (sampled(law(e), x, y, mechanism.loss) for e in ("1", broken))
+    return AuditRow(
+        type(mechanism).__name__, case, sound, twin, f"ε = {broken} sold as 1", 40_000, 10_000_000
+    )
+
+
+def selection(kind: type[Exponential | PermuteAndFlip | NoisyMax], broken: Fraction) -> AuditRow:
+    """The worst neighbours: one of many utilities falls, and all others rise."""
+    x, y = [1, *[0] * 9], [0, *[1] * 9]
+
+    def law(epsilon: Fraction) -> Callable[..., object]:
+        mechanism = kind(epsilon=epsilon)
+        return lambda utilities, n: np.array(
+            [mechanism.release(range(len(utilities)), utilities) for _ in range(n)]
+        )
+
+    claim = kind(epsilon=1).loss
+    sound, twin = (sampled(law(e), x, y, claim) for e in (Fraction(1), broken))
+    return AuditRow(kind.__name__, "ten candidates", sound, twin, f"ε = {broken} sold as 1", 6_000, 300_000)
+
+
+def threshold(x: list[int], y: list[int], case: str) -> AuditRow:
+    """Which groups are shown, of so many units each."""
+
+    def law(kept: Threshold) -> Callable[..., object]:
+        return lambda counts, n: np.array(kept.release(np.tile(counts, n))).reshape(n, -1)
+
+    honest, broken = Threshold(1, "0.02"), Threshold("1.25", "0.05")
+    claim = Budget(epsilon=honest.epsilon, delta=honest.delta)
+    sound, twin = (sampled(law(t), x, y, claim) for t in (honest, broken))
+    return AuditRow("Threshold", case, sound, twin, "(1.25, 0.05) sold as (1, 0.02)", 40_000, 10_000_000)
+
+
+@dataclass(frozen=True)
+class LessNoise(Ours):
+    """The engine with three quarters of the noise."""
+
+    def plan(self, connection: Connection, query: str) -> Plan:
+        plan = super().plan(connection, query)
+        noises = []
+        for law in plan.allocation.noises:
+            assert isinstance(law, DiscreteLaplaceNoise)
+            noises.append(DiscreteLaplaceNoise(law.scale * Fraction(3, 4)))
+        return replace(plan, allocation=replace(plan.allocation, noises=tuple(noises)))
+
+
+def aggregate(of: str, query: str) -> AuditRow:
+    """A whole question, asked of a few people and of one more, who has as many and as large values as can be."""
+    sound, twin = (
+        sampled(_asking(kind(delta=0), query), 0, 1, Budget(epsilon=1)) for kind in (Ours, LessNoise)
+    )
+    return AuditRow(of, query, sound, twin, "¾ of the noise", 20_000, 100_000)
+
+
+def engine(
+    case: str, *, candidates: int = 8, ci: int = 6_000, long: int = 100_000, **settings: Any
+) -> AuditRow:
+    """Random questions about random tables; the twin has noise for half of what a unit can move."""
+
+    def audited(ours: Ours) -> Audited:
+        tables = RandomTables(unit=ours.unit.column, relation=ours.relation)
+        return lambda samples: audit_sql(
+            ours,
+            claimed=Budget(epsilon=ours.epsilon, delta=ours.delta),
+            tables=tables,
+            samples=samples,
+            seconds=600,
+            candidates=candidates if samples <= ci else 300,
+            keep=1 if samples <= ci else 4,
+            error=ERROR,
+        )
+
+    sound, twin = (audited(kind(**settings)) for kind in (Ours, HalvedSensitivity))
+    return AuditRow(ENGINE, case, sound, twin, "½ of the noise", ci, long)
+
+
+PERSON: Row = {UNIT: 1, "x": 10, "v": 10.0, "region": "a", "level": 1, "flag": True}
+WORLDS = Neighbours(
+    {"t": [PERSON | {UNIT: u, "x": u, "v": float(u)} for u in range(2, 9)]},
+    {"t": [*(PERSON | {UNIT: u, "x": u, "v": float(u)} for u in range(2, 9)), *[PERSON] * 5]},
+    "one unit more, with five rows at the top of every range",
+)
+
+
+def _asking(ours: Ours, query: str) -> Callable[..., object]:
+    @cache
+    def draws() -> tuple[Draws, Draws]:
+        with ours.open(WORLDS.first) as first, ours.open(WORLDS.second) as second:
+            return ours.bulk(first, second, query)
+
+    def asked(side: int, n: int) -> object:
+        return draws()[side](n)
+
+    return asked
+
+
+DELTA = "1e-5"
+AUDITS: tuple[AuditRow, ...] = (
+    noise(Laplace, 0, 1, case="whole numbers", broken="1.2"),
+    noise(Laplace, 0.3, 1.3, case="floats", broken="1.2"),
+    noise(Geometric, 0, 3, case="sensitivity 3", broken="1.2", sensitivity=3),
+    noise(Gaussian, 0, 1, case="whole numbers", broken="1.5", delta=DELTA),
+    noise(Gaussian, -0.5, 0.5, case="floats", broken="1.5", delta=DELTA),
+    noise(DiscreteGaussian, 0, 1, case="whole numbers", broken="2", delta=DELTA),
+    noise(DiscreteGaussian, 0.0, 1.0, case="floats", broken="2", delta=DELTA, step=Fraction(1, 1024)),
+    threshold([3, 0], [3, 1], "a new group"),
+    threshold([2, 4], [2, 5], "one more in a group"),
+    selection(Exponential, Fraction(2)),
+    selection(PermuteAndFlip, Fraction(2)),
+    selection(NoisyMax, Fraction(2)),
+    aggregate("RowCount", "SELECT COUNT(*) FROM t"),
+    aggregate("KnownCount", "SELECT COUNT(v) FROM t"),
+    aggregate("UnitCount", "SELECT COUNT(DISTINCT uid) FROM t"),
+    aggregate("Total", "SELECT SUM(v) FROM t"),
+    aggregate("CentredTotal", "SELECT AVG(v) FROM t"),
+    engine("add-remove"),
+    engine("replace", relation="replace", candidates=16),
+    engine("gaussian", noise="gaussian", delta=Fraction(1, 50), candidates=12),
+    engine("whole releases", releases=True, candidates=3, ci=1_000, long=20_000),
+)
+"""Every audit."""

@@ -1,0 +1,27 @@
+"""Everything in the table of audits keeps its claim, and the auditor that says so catches its broken twin."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.contracts.audits import AUDITS, AuditRow
+
+every = pytest.mark.parametrize("row", AUDITS, ids=str)
+
+
+@every
+def test_what_is_offered_keeps_its_claim(row: AuditRow) -> None:
+    audit = row.sound(row.ci)
+    assert not audit.violated, str(audit)
+
+
+@every
+def test_the_broken_twin_is_caught_with_as_many_samples(row: AuditRow) -> None:
+    assert row.broken(row.ci).violated, row.power
+
+
+@pytest.mark.slow
+@every
+def test_what_is_offered_keeps_its_claim_at_length(row: AuditRow) -> None:
+    audit = row.sound(row.long)
+    assert not audit.violated, str(audit)
