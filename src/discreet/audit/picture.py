@@ -23,8 +23,8 @@ def svg(tradeoff: Tradeoff) -> str:
         _shape([*found, *upper[::-1]], fill=_BLUE, opacity="0.22"),
         _line(found, _BLUE, "2"),
         *(_tick(x) for x in (0.0, 0.25, 0.5, 0.75, 1.0)),
-        _label(f'x="{_LEFT + _SIDE / 2}" y="{height - 6}"', "type I error: x called x′"),
-        _label(f'transform="translate(14 {_TOP + _SIDE / 2}) rotate(-90)"', "type II error: x′ called x"),
+        _label(f'x="{_LEFT + _SIDE / 2}" y="{height - 6}"', "type I error: x′ called x"),
+        _label(f'transform="translate(14 {_TOP + _SIDE / 2}) rotate(-90)"', "type II error: x called x′"),
     ]
     frame = f'<rect x="{_LEFT}" y="{_TOP}" width="{_SIDE}" height="{_SIDE}" fill="#fff" stroke="#dfe4ea"/>'
     name = 'role="img" aria-label="type II error for each type I error"'
