@@ -262,7 +262,7 @@ STANDARD: tuple[Case, ...] = (
         None,
         True,
         f"{_LYU}, Algorithms 3 and 4 side by side",
-        2_000_000,
+        6_000_000,
     ),
     Case(
         "PrefixSum", prefix_sum, _TEN, 1.0, 1.0, False, "Wang, Ding, Wang, Kifer, Zhang 2019; all counts move"

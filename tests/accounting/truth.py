@@ -13,6 +13,7 @@ over x run in fixed point (256 bits); everything else is mpmath at the same prec
 
 Run ``python tests/accounting/truth.py`` to write ``sgd_truth.json`` beside this file.
 ``python tests/accounting/truth.py few`` adds cases of two steps, whose transforms hardly decay.
+``python tests/accounting/truth.py several`` adds cases of three steps, in doubles, to 12 digits.
 ``python tests/accounting/truth.py check`` compares the contour with three other routes to the answer.
 
 References:
@@ -23,6 +24,7 @@ References:
 from __future__ import annotations
 
 import json
+import math
 import sys
 import time
 from dataclasses import dataclass
@@ -75,6 +77,16 @@ FEW: Final = (
     ("1.19166", "0.00585009", 2, "7e-10"),
     ("1.65388", "0.00006535", 2, "8e-11"),
     ("0.96563", "0.00031266", 2, "3e-7"),
+)
+
+
+# Three steps: all but one are averaged over, in doubles.
+SEVERAL: Final = (
+    (1.0, 1e-4, 3, 1e-9),
+    (0.5, 3e-4, 3, 1e-6),
+    (2.0, 1e-3, 3, 1e-12),
+    (3.0, 1e-3, 3, 1e-9),
+    (0.4, 5e-5, 3, 1e-12),
 )
 
 
@@ -290,6 +302,80 @@ def write_few(path: Path) -> None:
         path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
 
 
+def one_left(rest: Any, s: float, q: float) -> Any:
+    """delta of one step at eps = rest + log(1 - q), to relative accuracy; of a removal."""
+    from scipy.special import erfcx, ndtr
+
+    log_ratio = np.log(np.expm1(np.clip(rest, 1e-300, 700))) + math.log1p(-q) - math.log(q)
+    t = s * s * log_ratio + 0.5
+    a, b = (t - 1) / s, t / s
+    # phi(a) = ratio * phi(b): where both are tails their difference is taken before the normal density.
+    far = np.exp(-a * a / 2) / 2 * (erfcx(np.maximum(a, 0) / 2**0.5) - erfcx(np.maximum(b, 0) / 2**0.5))
+    near = ndtr(-a) - np.exp(np.minimum(log_ratio, 700)) * ndtr(-b)
+    return np.where(
+        rest <= 0, -np.expm1(np.minimum(rest, 0) + math.log1p(-q)), q * np.where(a > 0, far, near)
+    )
+
+
+def several(steps: int, rest: float, s: float, q: float, rule: tuple[int, int]) -> float:
+    """delta of some removals at eps = rest + steps * log(1 - q), where log(1 - q) is the least loss of a use.
+
+    One step after another is averaged over by Gauss's rule on panels, which become narrow towards where
+    the others have nothing left of ``rest``: there the integrand has its only kink, though a flat one.
+    """
+    if steps == 1:
+        return float(one_left(np.array([rest]), s, q)[0])
+    order, panels = rule
+    low, high = -9.5 * s, 1 + 11 * s
+    ends = np.linspace(low, high, panels)
+    if rest > 0:
+        at = s * s * (math.log(math.expm1(rest)) + math.log1p(-q) - math.log(q)) + 0.5
+        around = np.concatenate([s * 0.5 ** np.arange(1, 22), s * s * 2.0 ** np.arange(-4, 3)])
+        ends = np.concatenate([ends, [at], at - around, at + around])
+        ends = np.unique(ends[(ends >= low) & (ends <= high)])
+    nodes, shares = np.polynomial.legendre.leggauss(order)
+    middle, half = (ends[1:] + ends[:-1]) / 2, (ends[1:] - ends[:-1]) / 2
+    x = (middle[:, None] + half[:, None] * nodes).ravel()
+    loss = np.log1p(q / (1 - q) * np.exp((2 * x - 1) / (2 * s * s)))
+    weight = (half[:, None] * shares).ravel() * np.exp(loss - x * x / (2 * s * s))
+    weight *= (1 - q) / (s * math.sqrt(2 * math.pi))
+    if steps == 2:
+        return math.fsum(weight * one_left(rest - loss, s, q))
+    each = zip(weight.tolist(), loss.tolist(), strict=True)
+    return math.fsum(w * several(steps - 1, rest - v, s, q, rule) for w, v in each if w > 1e-32)
+
+
+def write_several(path: Path) -> None:
+    """Adds the cases of three steps to the table; another rule has to agree to 12 digits."""
+    rows = [row for row in json.loads(path.read_text(encoding="utf-8")) if row.get("digits") is None]
+    for s, q, steps, delta in SEVERAL:
+        coarse, fine = (16, 24), (24, 33)
+
+        def log_excess(eps: float, rule: tuple[int, int] = fine) -> float:
+            value = several(steps, eps - steps * math.log1p(-q), s, q, rule)  # noqa: B023
+            return math.log(value / delta)  # noqa: B023
+
+        one = Pair(mpf(s), mpf(q), 1, True)
+        start = float(epsilon_of_one_step(one, mpf(delta) / steps))  # below, and not far
+        old, new = start * (1 - 1e-3), start
+        at, then = log_excess(old, coarse), log_excess(new, coarse)
+        for _ in range(12):
+            old, new, at = new, new - then * (new - old) / (then - at), then
+            then = log_excess(new, coarse)
+            if abs(then) < 1e-13:
+                break
+        slope = (log_excess(new * (1 - 1e-4), coarse) - then) / (-1e-4 * new)
+        gap = log_excess(new) / slope / new
+        adding = steps * float(epsilon_of_one_step(Pair(mpf(s), mpf(q), 1, False), mpf(delta) / steps**2))
+        print(s, q, steps, delta, repr(new), "gap", gap, "adding at most", adding, flush=True)
+        if abs(gap) > 1e-12 or adding > new:
+            print("SKIPPED", flush=True)
+            continue
+        row = {"sigma": s, "q": q, "steps": steps, "delta": delta, "epsilon_remove": f"{new:.12g}"}
+        rows.append({**row, "few": True, "digits": 12})
+        path.write_text(json.dumps(rows, indent=2) + "\n", encoding="utf-8")
+
+
 def write_table(path: Path) -> None:
     """Solve every case, writing the table anew after each one so that a partial table is usable."""
     rows: list[dict[str, object]] = []
@@ -353,5 +439,7 @@ if __name__ == "__main__":
         check()
     elif sys.argv[1:] == ["few"]:
         write_few(Path(__file__).with_name("sgd_truth.json"))
+    elif sys.argv[1:] == ["several"]:
+        write_several(Path(__file__).with_name("sgd_truth.json"))
     else:
         write_table(Path(__file__).with_name("sgd_truth.json"))

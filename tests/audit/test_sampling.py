@@ -100,13 +100,13 @@ def test_an_exception_is_an_output_and_is_said() -> None:
 
 def test_an_exception_among_many_outputs_is_drawn_one_by_one() -> None:
     def mechanism(x: int, n: int) -> list[int]:
-        if n > 5:
+        if n > 100:
             raise MemoryError
         return [x] * n
 
     sampler = Sampler(mechanism, 1)
-    batch = sampler.draw(50)
-    assert len(batch) == 50
+    batch = sampler.draw(150)
+    assert len(batch) == 150
     assert sum(isinstance(o, Raised) for o in batch) == 1  # what the whole call showed is not forgotten
     assert any("one by one" in note for note in sampler.notes)
 

@@ -10,6 +10,7 @@ import pytest
 
 from discreet.privacy.law import AtomsLaw, GaussianLaw, Law, SumLaw, TimesLaw
 from discreet.privacy.sampled_gaussian import SampledGaussianLaw
+from discreet.privacy.sampled_loss import difference
 
 
 def test_a_line_holds_the_numbers_of_each_of_its_points() -> None:
@@ -159,3 +160,44 @@ def test_many_laws_of_atoms_together_are_their_sum() -> None:
         truth *= (np.exp(np.multiply.outer(z, law.law.loss)) @ law.law.mass) ** law.times
     assert np.all(np.abs(np.exp(value) / truth - 1) <= np.expm1(error) + 1e-12)
     assert float(error.max()) < 1e-9
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "c", "y"),
+    [(0.8, 1e-3, 2.0, 30.0), (3.0, 0.3, 1.0, 20.0), (0.3, 0.999, 3.0, 9.0)],
+)
+@pytest.mark.parametrize("removes", [True, False])
+def test_nothing_above_a_height_exceeds_its_bound(
+    sigma: float, rate: float, c: float, y: float, removes: bool
+) -> None:
+    law = SampledGaussianLaw(sigma, rate, 1, removes)
+
+    def size(z: complex) -> float:
+        with mp.workdps(20):
+            return float(mp.log(abs(_mean(sigma, rate, z if removes else -1 - z, None))))
+
+    most = max(size(complex(c, v)) for v in (y, 1.3 * y)) - size(complex(c))
+    assert most <= law.decay(c, y) + 1e-12
+    assert law.decay(c, y) < 0.15 * most  # the bound is of use
+
+
+@pytest.mark.parametrize(("c", "y", "level"), [(3.0, 10.0, 0.3), (0.5, 60.0, 0.05)])
+def test_nothing_above_a_height_exceeds_its_bound_where_no_use_has_a_mark(
+    c: float, y: float, level: float
+) -> None:
+    calm = SampledGaussianLaw(0.9, 0.01, 1, True).under(level)
+    with mp.workdps(20):
+        sizes = [mp.log(abs(_mean(0.9, 0.01, complex(c, v), level))) for v in (0, y, 1.3 * y)]
+    most = float(max(sizes[1:]) - sizes[0])
+    assert most <= calm.decay(c, y) + 1e-12
+    assert calm.decay(c, y) < 0.05 * most
+
+
+def test_a_difference_that_is_smaller_than_its_error_stays_within_what_is_said() -> None:
+    # Of w = 1 ± 0.001 and a = 1 nothing is known of w^1 - a^1 but that it lies in ±0.002 around -0.0009.
+    one = np.array([0j])
+    known = (one, np.zeros(1))
+    value, error = difference(1, (np.array([-0.0009 + 0j]), np.array([1e-3])), known, (one, np.array([0.6])))
+    found, share = float(np.exp(value[0]).real), float(np.expm1(error[0]))
+    for truth in (-0.0019, 0.0001):
+        assert abs(truth - found) <= share * found

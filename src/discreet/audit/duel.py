@@ -12,9 +12,10 @@ from discreet.audit.betting import Cuts, Wealth
 from discreet.audit.claim import Claim
 from discreet.audit.evidence import Event, chances, clearest, detectable, epsilon_of, tradeoff
 from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Probe, Tradeoff, Tried, Witness
+from discreet.audit.fresh import Fresh
 from discreet.audit.learned import Learned, count, joined
 from discreet.audit.promises import Promises
-from discreet.audit.sampling import Batch
+from discreet.audit.sampling import Batch, Sampler
 
 Until: TypeAlias = Literal["refuted", "end"]
 
@@ -22,7 +23,7 @@ TRAINING = 0.2
 """The share of the samples after which events are no longer learned anew and stakes aim at the end."""
 
 _FIRST = (100, 2000)  # the first batch: a twentieth of the samples, within these
-_KEPT = 240_000  # outputs of each neighbour that are kept to learn from
+_KEPT = 600_000  # outputs of each neighbour that are kept to learn from
 _CELLS = 5_000_000  # numbers that a batch may hold, once encoded
 _BATCH = 250_000  # outputs of each neighbour in one batch
 _GAUGE = 16  # outputs that tell how fast the mechanism is, when there is a limit on time
@@ -69,14 +70,14 @@ class Duel:
         self.error, self.samples, self.effort = error, samples, effort
         self.seconds, self.until = seconds, until
         self.promises = Promises.of(claim)
-        self.wealth = Wealth(self.promises, error)
+        self.wealth = Wealth(self.promises, error / 2)  # half for the verdict, half for each bound's own run
         self.spent = 0
         """Outputs drawn of each neighbour."""
         self._past: list[tuple[Batch, Batch]] = [] if began is None else [began]
         self._learned_from = 0
         self._learned: Learned | None = None
         self._event: Event | None = None
-        self._fresh: list[Cuts] = []
+        self._fresh = Fresh((), 0, timed=False)
         self._start = time.monotonic()
 
     @property
@@ -96,16 +97,25 @@ class Duel:
 
     @property
     def epsilon_lower(self) -> float:
-        """A lower bound on ε at the claimed δ."""
-        return self.promises.epsilon_lower(self.wealth.refuted)
+        """A lower bound on ε at the claimed δ; no less than the claimed ε where that is refuted."""
+        found = self.promises.epsilon_lower(self.wealth.refuted)
+        return max(found, self.claim.epsilon) if self._point_refuted else found
 
     @property
     def delta_lower(self) -> float:
-        """A lower bound on δ at the claimed ε."""
-        return self.promises.delta_lower(self.wealth.refuted)
+        """A lower bound on δ at the claimed ε; no less than the claimed δ where that is refuted."""
+        found = self.promises.delta_lower(self.wealth.refuted)
+        return max(found, self.claim.delta) if self._point_refuted else found
+
+    @property
+    def _point_refuted(self) -> bool:
+        return self.refuted and len(self.claim.points) == 1
 
     def run(self) -> Duel:
         """Draws, bets and learns until the claim is refuted, or samples or time are spent."""
+        for source in (self.first, self.second):
+            if isinstance(source, Sampler):
+                source.examine()
         while (most := self._most()) > self.spent:
             training = self.spent < TRAINING * most or (self.spent > 0 and self._learned is None)
             if self._past:
@@ -119,7 +129,7 @@ class Duel:
                 bins = self._learned.bins(p, q)
                 self.wealth.settle(bets, bins, left=None if training else max(most - self.spent, 0))
                 count(self._learned.cuts, bins)
-                count(self._fresh, bins)
+                self._fresh.add(bins)
             if self.refuted and self.until == "refuted":
                 break
         return self
@@ -199,20 +209,27 @@ class Duel:
 
     def _adopt(self, learned: Learned, *, last: bool) -> None:
         ahead = self._most() - self.spent
-        event = clearest(learned.cuts, self.claim.delta, ahead, self.error / 2)
+        event = self._clearest(learned, ahead)
         if last:  # scores that nothing bets on are not computed any more
             used = {event.score, *self.wealth.plan(learned.cuts).score.tolist()}
             learned = learned.keep(sorted(used))
-            event = clearest(learned.cuts, self.claim.delta, ahead, self.error / 2)
+            event = self._clearest(learned, ahead)
         self._learned, self._event = learned, event
-        self._fresh = [cuts.empty() for cuts in learned.cuts]
+        self._fresh = Fresh(learned.cuts, ahead, timed=self.seconds is not None)
+
+    def _clearest(self, learned: Learned, ahead: int) -> Event:
+        """The event to show: the plainest of those that are nearly as good as the best."""
+        claim = self.claim
+        return clearest(
+            learned.cuts, claim.delta, ahead, self.error / 2, epsilon=claim.epsilon, plain=learned.plainness
+        )
 
     def _evidence(self, x: object, x_neighbour: object) -> tuple[Witness | None, Tradeoff | None, float]:
         """Witness, trade-off, and the chance of the event by which power is judged.
 
         Samples that let the test stop early are not those of an interval. A test that ran to its end shows the samples
-        since its last learning, a number that was known before; one that stopped early draws some more. Each of the two
-        has half of the error.
+        since its last learning, a number that was known before (`Fresh`); one that stopped early draws some more. Each
+        of the two has half of the error.
         """
         learned, event = self._learned, self._event
         if learned is None or event is None:
@@ -221,15 +238,17 @@ class Duel:
         separated = any(t.epsilon > 0 for t in learned.tried(self.claim.delta))
         likely = float(bets.p[self.promises.claimed[0]])
         power = likely if separated and likely > self.claim.delta else 0.5
-        fresh = self._fresh
+        fresh, error = self._fresh.counts, self.error / 2 * self._fresh.share
         left = self._most() - self.spent
         if self.refuted and left > 1:
             more = min(max(self.spent, 1000), left, _BATCH)
-            event = clearest(learned.cuts, self.claim.delta, more, self.error / 2)
+            event, error = self._clearest(learned, more), self.error / 2
             fresh = [cuts.empty() for cuts in learned.cuts]
-            count(fresh, learned.bins(*self._draw(more)))
+            bins = learned.bins(*self._draw(more))
+            count(fresh, bins)
+            self.wealth.settle(bets, bins)  # so that the bounds do not stay behind the verdict
         counts = fresh[event.score]
-        one, two = chances(event, counts, self.error / 2)
+        one, two = chances(event, counts, error)
         pair = (x_neighbour, x) if event.other else (x, x_neighbour)
         witness = Witness(*pair, learned.words(event), one, two, epsilon_of(one, two, self.claim.delta))
-        return witness, tradeoff(event, counts, self.claim, self.error / 2), power
+        return witness, tradeoff(event, counts, self.claim, error), power

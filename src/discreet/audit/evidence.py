@@ -26,6 +26,7 @@ from discreet.audit.promises import Promises as Promises
 
 Floats: TypeAlias = NDArray[np.float64]
 
+_NEARLY = 0.85  # of the largest ε: an event that shows as much and is easier to check is shown instead
 _POWER = 0.8416  # the normal quantile of 80 %
 _LEARNING = 0.3  # standard deviations that are lost by learning the event and stepping in slices
 _FEW = 4.0  # the same over the root of the hits under the other neighbour, since bets are not normal tests
@@ -41,15 +42,32 @@ class Event:
     other: bool
 
 
-def clearest(past: Sequence[Cuts], delta: float, n: int, error: float) -> Event:
-    """The event from which the intervals of n fresh samples are expected to leave the largest ε.
+def clearest(
+    past: Sequence[Cuts],
+    delta: float,
+    n: int,
+    error: float,
+    *,
+    epsilon: float = 0.0,
+    plain: Sequence[int] | None = None,
+) -> Event:
+    """The event from which the intervals of n fresh samples are expected to leave the largest ε, or nearly so.
 
     Counts of the past are doubted as well, so that an event is not chosen for having been lucky.
+
+    Args:
+        past: the events, with counts of the past.
+        delta: the claimed δ.
+        n: fresh samples.
+        error: of the intervals.
+        epsilon: the claimed ε, which the intervals should exceed if they can.
+        plain: how hard the events of each score are to check; of those that are nearly as good as the best, one of the
+            easiest is taken.
     """
     from scipy.special import ndtri
 
     z = float(-ndtri(error / 8))
-    best, found = -math.inf, Event(0, 0, False)
+    best: dict[int, tuple[float, Event]] = {}
     for i, cuts in enumerate(past):
         likely, rare = both_orders((cuts.p + 0.5) / (cuts.n + 1), (cuts.q + 0.5) / (cuts.n + 1))
         wide = z / math.sqrt(max(n, 1)) + 1 / math.sqrt(max(cuts.n, 1))
@@ -61,9 +79,15 @@ def clearest(past: Sequence[Cuts], delta: float, n: int, error: float) -> Event:
         gap -= 1e3 * np.tile((seen == 0) | (seen == 2 * cuts.n), 2)
         worth = np.where(low > high, np.log(np.maximum(low, 1e-300) / high), gap - 1e6)
         k = int(np.argmax(worth))
-        if worth[k] > best:
-            best, found = float(worth[k]), Event(i, k % len(cuts.at), k >= len(cuts.at))
-    return found
+        rank = plain[i] if plain is not None else 0
+        if rank not in best or worth[k] > best[rank][0]:
+            best[rank] = float(worth[k]), Event(i, k % len(cuts.at), k >= len(cuts.at))
+    most = max((worth for worth, _ in best.values()), default=0.0)
+    least = _NEARLY * most if most > 0 else most - 0.1 * abs(most + 1e6)
+    if most > epsilon:
+        least = max(least, most - (1 - _NEARLY) * (most - epsilon) * 2)
+    good = [rank for rank, (worth, _) in best.items() if worth >= least]
+    return best[min(good)][1] if good else Event(0, 0, False)
 
 
 def chances(event: Event, fresh: Cuts, error: float) -> tuple[Chance, Chance]:

@@ -11,23 +11,29 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.shape import frame
+from discreet.audit.shape import attributes, frame, label
 
 Codes: TypeAlias = NDArray[np.int64]
 Words: TypeAlias = NDArray[np.uint64]
 
 _VERSION = 2
 """Of marshal: the last one that writes equal values as equal bytes, whatever objects they share."""
-_SALT = {"f": 1, "i": 2, "u": 2, "b": 3}
+_NUMERIC = "fiub"
+_FLOAT, _INTEGER, _BOOL = 1, 2, 3
+_EXACT = 2**53
+"""Up to this all integers are floats."""
 
 
 def codes_of(batch: list[Any] | NDArray[Any]) -> Codes:
     """One code for each output; 0.0 and −0.0, 1 and 1.0 and True differ, and all NaNs are one.
 
+    Numbers of numpy count by their value alone: whether an array holds integers or floats depends on all of its
+    entries, so that it says nothing about one of them.
+
     Two different outputs share a code by a chance of 2⁻⁶⁴. Nothing rests on that: an event of codes is an event.
     """
-    if isinstance(batch, np.ndarray) and batch.dtype.kind in _SALT:
-        return _array_codes(batch)
+    if isinstance(batch, np.ndarray) and batch.dtype.kind in _NUMERIC:
+        return _array_codes(batch, _FLOAT)
     outputs = list(batch.tolist()) if isinstance(batch, np.ndarray) else batch
     groups: dict[tuple[Any, ...], list[int]] = {}
     kinds = [_group(o) for o in outputs]
@@ -53,7 +59,7 @@ def canonical(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return (type(value).__name__, *(canonical(v) for v in value))
     if isinstance(value, Set):
-        return ("set", *sorted((canonical(v) for v in value), key=repr))
+        return ("set", *sorted((canonical(v) for v in value), key=label))
     if isinstance(value, Mapping):
         return ("mapping", *((canonical(k), canonical(v)) for k, v in value.items()))
     found = frame(value)
@@ -62,7 +68,8 @@ def canonical(value: Any) -> Any:
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         fields = ((f.name, canonical(getattr(value, f.name))) for f in dataclasses.fields(value))
         return (type(value).__name__, *fields)
-    return (type(value).__name__, repr(value))
+    inner = attributes(value)
+    return (type(value).__name__, label(value) if inner is None else canonical(inner))
 
 
 _PLAIN = (bool, int, str, bytes, type(None))
@@ -75,21 +82,32 @@ def _group(output: Any) -> tuple[Any, ...]:
         return ("i",) if -(2**63) <= output < 2**63 else ("other",)
     if type(output) is bool:
         return ("b",)
-    if isinstance(output, (np.ndarray, np.generic)) and output.dtype.kind in _SALT:
-        return (output.dtype.kind, output.shape)
+    if isinstance(output, (np.ndarray, np.generic)) and output.dtype.kind in _NUMERIC:
+        return ("numpy", output.shape)
     return ("other",)
 
 
 def _group_codes(kind: tuple[Any, ...], members: list[Any]) -> Codes:
     if kind[0] == "other":
         return np.fromiter(map(_text_code, members), dtype=np.int64, count=len(members))
-    dtype = {"f": np.float64, "i": np.int64, "b": np.bool_, "u": np.uint64}[kind[0]]
-    return _array_codes(np.asarray(members, dtype=dtype))
+    if kind[0] == "numpy":
+        codes = np.empty(len(members), dtype=np.int64)
+        dtypes = [m.dtype for m in members]
+        for dtype in set(dtypes):
+            rows = [i for i, d in enumerate(dtypes) if d == dtype]
+            codes[rows] = _array_codes(np.stack([np.asarray(members[i]) for i in rows]), _FLOAT)
+        return codes
+    dtype, salt = {"f": (np.float64, _FLOAT), "i": (np.int64, _INTEGER), "b": (np.bool_, _BOOL)}[kind[0]]
+    return _array_codes(np.asarray(members, dtype=dtype), salt)
 
 
 def _text_code(value: Any) -> int:
-    plain = value if type(value) is str else canonical(value) if not _marshals(value) else value
-    digest = hashlib.blake2b(marshal.dumps(plain, _VERSION), digest_size=8).digest()
+    try:
+        plain = value if type(value) is str else canonical(value) if not _marshals(value) else value
+        written = marshal.dumps(plain, _VERSION)
+    except Exception:  # contains itself, is nested too deeply, or does not let itself be looked at
+        written = label(value).encode(errors="backslashreplace")
+    digest = hashlib.blake2b(written, digest_size=8).digest()
     return int.from_bytes(digest, "little", signed=True)
 
 
@@ -100,15 +118,19 @@ def _marshals(value: Any) -> bool:
     return type(value) in _PLAIN
 
 
-def _array_codes(batch: NDArray[Any]) -> Codes:
+def _array_codes(batch: NDArray[Any], salt: int) -> Codes:
     flat = batch.reshape(len(batch), -1)
     if batch.dtype.kind == "f":
         bits = np.ascontiguousarray(flat, dtype=np.float64).view(np.uint64)
         if np.isnan(flat).any():
             bits = np.where(np.isnan(flat), np.float64(np.nan).view(np.uint64), bits)
     else:
-        bits = flat.astype(np.int64).view(np.uint64)
-    start = _SALT[batch.dtype.kind]
+        whole = flat.astype(np.int64)
+        bits = whole.astype(np.float64).view(np.uint64)
+        large = (whole > _EXACT) | (whole < -_EXACT) | ((flat > _EXACT) if flat.dtype.kind == "u" else False)
+        if large.any():
+            bits = np.where(large, _mixed(whole.view(np.uint64)), bits)
+    start = salt
     for length in batch.shape[1:]:
         start = (start * 1_000_003 + length) % 2**62
     code: Words = np.full(len(flat), start, dtype=np.uint64)

@@ -16,12 +16,15 @@ from discreet.audit.finding import Tried
 from discreet.audit.outputs import Encoded, Encoder
 from discreet.audit.sampling import Batch
 from discreet.audit.scores import learn
+from discreet.audit.scores.column import OneColumn
 from discreet.audit.scores.enumeration import Enumeration
 from discreet.audit.scores.score import Score
+from discreet.audit.scores.trees import Trees
 
 Bins: TypeAlias = tuple[Ints, Ints]
 
 _LOOKED_AT = 20_000  # outputs of each neighbour from which an event is put into words
+_LISTED = 8  # outputs that a reader may be shown one by one
 _FEWEST = 10  # outputs that are enough to learn anything from
 
 
@@ -62,6 +65,11 @@ class Learned:
         """Numbers in a row."""
         return max(len(self.seen[0].columns), 1)
 
+    @property
+    def plainness(self) -> tuple[int, ...]:
+        """For each score how hard its events are to check by hand: 0 for one column or a few outputs."""
+        return tuple(_plainness(score) for score in self.scores)
+
     def keep(self, which: Sequence[int]) -> Learned:
         """The same with some of the scores only."""
         return Learned(
@@ -80,14 +88,14 @@ class Learned:
         """An event in words.
 
         Scores put "score above a threshold" into words. A complement is the negation of that, except that of a list of
-        whole outputs, which is one too.
+        whole outputs and that of intervals, which are of the same kind.
         """
         score, cut = self.scores[event.score], self.cuts[event.score]
         hits = np.concatenate([cut.bins(score(rows)) > event.cut for rows in self.seen])
         outputs = Encoded.joined(self.seen)
         if not event.other:
             return score.words(outputs, hits)
-        if isinstance(score, Enumeration):
+        if isinstance(score, Enumeration) or (isinstance(score, OneColumn) and score.ordered):
             return score.words(outputs, ~hits)
         return f"not: {score.words(outputs, hits)}"
 
@@ -95,6 +103,14 @@ class Learned:
         """The scores, and what ε each showed, best first."""
         found = [Tried(s.name, shown(c, delta), c.n) for s, c in zip(self.scores, self.cuts, strict=True)]
         return tuple(sorted(found, key=lambda t: -t.epsilon))
+
+
+def _plainness(score: Score) -> int:
+    if isinstance(score, OneColumn):
+        return 0
+    if isinstance(score, Enumeration):
+        return 0 if len(score.known) <= _LISTED else 1
+    return 3 if isinstance(score, Trees) else 2
 
 
 def count(cuts: Sequence[Cuts], bins: Sequence[Bins]) -> None:

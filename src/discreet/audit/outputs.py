@@ -148,12 +148,14 @@ class _Plain:
     @classmethod
     def learned(cls, batches: list[Batch]) -> _Plain | None:
         arrays = [_as_array(batch) for batch in batches]
-        shapes = {None if a is None else (a.shape[1:], a.dtype.kind) for a in arrays}
+        shapes = {
+            None if a is None else (a.shape[1:], _type(b)) for a, b in zip(arrays, batches, strict=True)
+        }
         if len(shapes) != 1 or None in shapes or not all(len(b) for b in batches):
             return None
         flat = [np.asarray(a, dtype=np.float64).reshape(len(a), -1) for a in arrays if a is not None]
         shape = arrays[0].shape[1:] if arrays[0] is not None else ()
-        return cls(shape, _widest(flat), arrays[0] is not None and arrays[0].dtype.kind == "b")
+        return cls(shape, _widest(flat), all(a is not None and a.dtype.kind == "b" for a in arrays))
 
     @property
     def columns(self) -> tuple[Column, ...]:
@@ -201,6 +203,13 @@ def _as_array(batch: Batch) -> NDArray[Any] | None:
     return None
 
 
+def _type(batch: Batch) -> type | None:
+    """The type of all outputs, where it is Python's own: numbers of numpy are told apart by their values alone."""
+    return (
+        None if isinstance(batch, np.ndarray) or type(batch[0]) not in (int, float, bool) else type(batch[0])
+    )
+
+
 def _widest(flat: list[Floats]) -> NDArray[np.intp]:
     """The columns that are kept: all, or those whose means differ most between the batches."""
     width = flat[0].shape[1]
@@ -214,7 +223,11 @@ def _widest(flat: list[Floats]) -> NDArray[np.intp]:
 
 
 def _listed(batch: Batch) -> list[Any]:
-    return list(batch.tolist()) if isinstance(batch, np.ndarray) else batch
+    if not isinstance(batch, np.ndarray):
+        return batch
+    # What holds for all entries of an array says nothing about one of them: see `codes_of`.
+    plain = batch.astype(np.float64) if batch.dtype.kind in "fiub" else batch
+    return list(plain.tolist())
 
 
 def _beside(raw: Floats, found: list[Floats]) -> Floats:

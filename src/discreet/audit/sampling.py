@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import inspect
 import itertools
 import math
-import pickle
 import signal
 import threading
 import time
@@ -19,6 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.audit.guarded import UNCHANGING, Input, Printed, copied, unmasked
+from discreet.audit.shape import in_words, without_addresses
 from discreet.errors import InvalidParameter
 
 Batch: TypeAlias = "list[object] | NDArray[Any]"
@@ -30,9 +30,15 @@ _TRIALS = 8
 """Runs that are looked at, and thrown away, before samples are drawn."""
 _LOOKED_AT = 200
 """Outputs of a draw that are compared with each other for the notes."""
+_TOGETHER = (48, 64)
+"""Calls, and outputs of each, that tell whether outputs of one call depend on each other."""
+_TOGETHER_SECONDS = (0.15, 1.0)
+"""The most that these calls take, of the processor and by the clock."""
+_CLOCKS = (time.process_time, time.monotonic)
+_PRINTED = 8
+"""Outputs of a draw of which it is checked that later runs do not change them."""
 _MOST_ITEMS = 10_000
 """Items that are read from an iterator that a mechanism returns."""
-_UNCHANGING = (int, float, complex, str, bytes, bool, type(None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,8 +103,9 @@ class Sampler:
         self._seconds = seconds_each
         self._several = any(p.name == "n" for p in _parameters(mechanism)[1:])
         self._singly = not self._several
-        self._input = _Input(x)
-        self._same_object = False
+        self._input = Input(x)
+        self._copied = False
+        self._family: object = None
         self._runs = 0
         self._raised: dict[str, int] = {}
         self._hangs = 0
@@ -135,37 +142,94 @@ class Sampler:
         self._describe(batch)
         return batch
 
+    def examine(self) -> None:
+        """Looks whether outputs of one call depend on each other; if so, each output has its own call from now on.
+
+        The test of a claim takes them for independent: outputs that share a part of their noise are few in truth.
+        What is drawn here is thrown away, so that nothing that is tested depends on it.
+        """
+        from discreet.audit.together import depend
+
+        calls, each = _TOGETHER
+        ends = [now() + s for now, s in zip(_CLOCKS, _TOGETHER_SECONDS, strict=True)]
+        found: list[Batch] = []
+        with self._watched():
+            while not self._singly and len(found) < calls:
+                if any(now() > end for now, end in zip(_CLOCKS, ends, strict=True)):
+                    break
+                found.append(self._at_once(each))
+                self._input.changed()
+        if not self._singly and depend(found):
+            self._one_at_a_time("the outputs of one call depend on each other")
+        self._forget()
+
     def _look(self) -> None:
         with self._watched():
             if self._several:
-                self._at_once(2)
-                self._input.changed()
+                for n in (2, 64):
+                    self._at_once(n)
+                    self._input.changed()
+            outputs = Printed(_TRIALS)
             before: object = None
             for _ in range(_TRIALS):
                 output = self._run(n=1)
-                self._same_object |= output is before and not isinstance(output, (*_UNCHANGING, tuple))
+                if output is before and not isinstance(output, (*UNCHANGING, tuple)):
+                    self._copy_all()
+                outputs.add(output)
                 self._input.changed()
                 before = output
-        if self._same_object:
-            self._notes["same object"] = "it returns one object again and again: each output was copied."
+            if outputs.changed():
+                self._copy_all()
+        self._forget()
+
+    def _forget(self) -> None:
+        """What was only looked at is not counted."""
         self._runs = 0
         self._raised.clear()
 
     def _one_by_one(self, n: int) -> list[object]:
-        outputs = []
-        for _ in range(n):
-            output = self._run(n=1)
-            outputs.append(copy.deepcopy(output) if self._same_object else output)
+        for _ in range(2):
+            outputs: list[object] = []
+            printed = Printed(_PRINTED)
+            for _ in range(n):
+                output = self._run(n=1)
+                if self._copied:
+                    output = copied(output)
+                else:
+                    printed.add(output)
+                outputs.append(output)
+            if not printed.changed():
+                break
+            self._copy_all()
         return outputs
+
+    def _copy_all(self) -> None:
+        self._copied = True
+        self._notes["copied"] = (
+            "it returns one object again and again, or changes what it returned: each output was copied."
+        )
+
+    def _one_at_a_time(self, why: str) -> None:
+        self._singly = True
+        self._notes["singly"] = f"{why}: they were drawn one by one."
 
     def _at_once(self, n: int) -> Batch:
         output = self._run(n=n)
         if not isinstance(output, Raised):
-            return _exactly(output, n)
+            batch = _exactly(output, n)
+            family = _family(batch)
+            if self._family in (None, family):
+                self._family = family
+                return batch
+            # The shape or the type of an array depends on all of its entries: padded to the longest, text for all
+            # where one is a text. One output would then tell what the other ones are.
+            self._one_at_a_time(
+                "the outputs of one call had another shape or type than those of another call"
+            )
+            return self._one_by_one(n)
         # One exception hides n outputs. From now on each output has its own run; and since one of these n is known
         # to be an exception, one is put among them if no run shows it: else this draw would hold too few.
-        self._singly = True
-        self._notes["singly"] = "it raised while drawing many outputs at once: they were drawn one by one."
+        self._one_at_a_time("it raised while drawing many outputs at once")
         outputs = self._one_by_one(n)
         if not any(isinstance(o, Raised) for o in outputs):
             outputs[int(np.random.default_rng(self._runs).integers(n))] = output
@@ -178,15 +242,17 @@ class Sampler:
             x = self._input.handed()
             output = self._mechanism(x, n=n) if self._several else self._mechanism(x)
             if isinstance(output, Iterator):
-                output = list(itertools.islice(output, _MOST_ITEMS))
+                output = list(itertools.islice(output, max(_MOST_ITEMS, n + 1)))
+            if isinstance(output, np.ma.MaskedArray):
+                output = unmasked(output)
             if self._several and n == 1:
                 output = _exactly(output, 1)[0]
         except InvalidParameter as e:
             if self._several and e.message.startswith(_WRONG_LENGTH):
                 raise
             return self._note_raised(e)
-        except (Exception, SystemExit) as e:
-            return self._note_raised(e)
+        except KeyboardInterrupt:
+            raise
         except _TooSlow:
             self._hangs += 1
             message = f"the mechanism did not return within {self._seconds:g} seconds"
@@ -196,13 +262,15 @@ class Sampler:
                 ) from None
             self._notes["hangs"] = f"{message} in {self._hangs} runs; that was taken as an output."
             return Raised("TimeLimit", "no answer in time")
+        except BaseException as e:  # a panic of a compiled library, an exit, a cancellation
+            return self._note_raised(e)
         return output
 
     def _note_raised(self, e: BaseException) -> Raised:
         name = type(e).__name__
         self._raised[name] = self._raised.get(name, 0) + 1
         try:
-            return Raised(name, str(e))
+            return Raised(name, without_addresses(str(e)))
         except Exception:
             return Raised(name, "")
 
@@ -233,7 +301,7 @@ class Sampler:
         if len(batch) < 2:
             return
         some = batch[:_LOOKED_AT]
-        texts = [repr(o) for o in (some.tolist() if isinstance(some, np.ndarray) else some)]
+        texts = [in_words(o) for o in (some.tolist() if isinstance(some, np.ndarray) else some)]
         if len(set(texts)) == 1 and len(texts) >= 20:
             self._notes["constant"] = f"it gave the same output in {len(texts)} runs."
         elif len(texts) >= 20 and texts == self._begun:
@@ -250,43 +318,6 @@ class Sampler:
             self._notes["nan"] = f"NaN was in {nan} of the last {len(batch)} outputs."
 
 
-class _Input:
-    """The input, protected from a mechanism that changes it."""
-
-    def __init__(self, x: object) -> None:
-        self._x = x
-        self._copies = False
-        self._print: bytes | None = None
-        self.notes: list[str] = []
-        if isinstance(x, _UNCHANGING):
-            return
-        try:
-            self._x = copy.deepcopy(x)
-            self._print = pickle.dumps(copy.deepcopy(self._x))
-        except Exception:
-            self._x = x
-            self.notes.append("its input cannot be copied: whether it is changed by a run was not checked.")
-
-    def handed(self) -> object:
-        """What the next run gets."""
-        return pickle.loads(self._print) if self._copies and self._print is not None else self._x  # noqa: S301
-
-    def changed(self) -> bool:
-        """Whether a run changed the input since; from then on each run gets a copy."""
-        if self._copies or self._print is None:
-            return False
-        try:
-            # A copy is pickled both times: pickles of equal objects differ by which parts are shared.
-            same = pickle.dumps(copy.deepcopy(self._x)) == self._print
-        except Exception:
-            same = False
-        if same:
-            return False
-        self._copies = True
-        self.notes.append("it changes its input: each run got a copy.")
-        return True
-
-
 _WRONG_LENGTH = "the mechanism was asked for n="
 
 
@@ -294,8 +325,11 @@ def _exactly(output: object, n: int) -> Batch:
     """The n outputs of one call."""
     if hasattr(output, "to_numpy"):
         output = output.to_numpy()
-    batch = output if isinstance(output, (np.ndarray, list)) else None
-    if batch is None and isinstance(output, (tuple, Iterator)):
+    batch: Batch | None = None
+    # A copy: the next call may write into the same array.
+    if isinstance(output, np.ndarray):
+        batch = np.array(output)
+    elif isinstance(output, (list, tuple)):
         batch = list(output)
     if batch is None or (isinstance(batch, np.ndarray) and batch.ndim == 0):
         raise InvalidParameter(
@@ -308,6 +342,13 @@ def _exactly(output: object, n: int) -> Batch:
             hint="a keyword n is the number of outputs; call it otherwise if it means something else",
         )
     return batch
+
+
+def _family(batch: Batch) -> object:
+    """What all outputs of one call have in common, and those of another call should have as well."""
+    if not isinstance(batch, np.ndarray):
+        return "list"
+    return ("number" if batch.dtype.kind in "fiub" else batch.dtype.kind, batch.shape[1:])
 
 
 def _parameters(mechanism: Callable[..., object]) -> list[inspect.Parameter]:

@@ -92,10 +92,14 @@ def check_limits(*, samples: int | None, seconds: float | None, error: float) ->
         raise InvalidParameter(
             f"samples must be a positive integer, not {samples!r}.", hint="samples=100_000"
         )
-    if seconds is not None and not (seconds > 0 and math.isfinite(seconds)):
+    if seconds is not None and not (_is_number(seconds) and seconds > 0 and math.isfinite(seconds)):
         raise InvalidParameter(f"seconds must be positive, not {seconds!r}.", hint="seconds=10")
-    if not 0 < error <= 0.5:
+    if not (_is_number(error) and 0 < error <= 0.5):
         raise InvalidParameter(f"error must be above 0 and at most 1/2, not {error!r}.", hint="error=1e-3")
+
+
+def _is_number(x: object) -> bool:
+    return isinstance(x, (int, float)) and not isinstance(x, bool)
 
 
 def _probes(

@@ -6,6 +6,7 @@ import dataclasses
 import datetime as dt
 import decimal
 import math
+import re
 import sys
 from collections.abc import Mapping, Set
 from fractions import Fraction
@@ -18,11 +19,19 @@ SEQUENCE = "sequence"
 MAPPING = "mapping"
 LABEL = "label"
 
+_ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")
 _NUMBERS = (int, float, Fraction, decimal.Decimal, np.number, np.bool_, dt.date, dt.timedelta)
 
 
 def unfolded(value: Any) -> tuple[str, Any]:
     """The shape of a value, and the value as float, list, dict with text as keys, or text."""
+    try:
+        return _unfolded(value)
+    except Exception:  # it does not let itself be looked at
+        return LABEL, label(value)
+
+
+def _unfolded(value: Any) -> tuple[str, Any]:
     if isinstance(value, _NUMBERS):
         return NUMBER, number(value)
     if isinstance(value, (str, bytes, type(None))):
@@ -34,7 +43,7 @@ def unfolded(value: Any) -> tuple[str, Any]:
     if isinstance(value, np.generic):
         return unfolded(value.item())
     if isinstance(value, Set):
-        return MAPPING, {label(v): True for v in sorted(value, key=repr)}
+        return MAPPING, {label(v): True for v in sorted(value, key=label)}
     if isinstance(value, Mapping):
         return MAPPING, {label(k): v for k, v in value.items()}
     found = frame(value)
@@ -42,7 +51,28 @@ def unfolded(value: Any) -> tuple[str, Any]:
         return MAPPING, found
     if dataclasses.is_dataclass(value) and not isinstance(value, type):
         return MAPPING, {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
-    return LABEL, label(value)
+    inner = attributes(value)
+    return (LABEL, label(value)) if inner is None else (MAPPING, inner)
+
+
+def attributes(value: Any) -> dict[str, Any] | None:
+    """What an object without a text of its own holds; None for one that has a text, or holds nothing."""
+    if not textless(value):
+        return None
+    slots = [name for c in type(value).__mro__ for name in _slots(c) if hasattr(value, name)]
+    held = {name: getattr(value, name) for name in slots} | getattr(value, "__dict__", {})
+    return held or None
+
+
+def textless(value: Any) -> bool:
+    """Whether an object has no text of its own but its address."""
+    return getattr(type(value), "__repr__", None) is object.__repr__
+
+
+def _slots(cls: type) -> tuple[str, ...]:
+    found = cls.__dict__.get("__slots__", ())
+    names = (found,) if isinstance(found, str) else tuple(found)
+    return tuple(n for n in names if not n.startswith("__"))
 
 
 def frame(value: Any) -> dict[str, list[Any]] | None:
@@ -68,14 +98,31 @@ def frame(value: Any) -> dict[str, list[Any]] | None:
 
 
 def label(value: Any) -> str:
-    """A value as text that tells values apart."""
-    return value if isinstance(value, str) else repr(value)
+    """A value as text that tells values apart; where it is in memory is no part of it, nor of an output."""
+    return value if isinstance(value, str) else in_words(value)
+
+
+def in_words(value: Any) -> str:
+    """The text that a value has as code, without addresses, whatever its `__repr__` does."""
+    try:
+        return without_addresses(repr(value))
+    except Exception:  # somebody else's __repr__ must not end an audit
+        return f"<{type(value).__name__}>"
+
+
+def without_addresses(text: str) -> str:
+    """A text without places in memory, which repeat in patterns that have nothing to do with a mechanism."""
+    return _ADDRESS.sub("", text) if " at 0x" in text else text
 
 
 def kind(value: Any) -> str:
-    """The name of a value's type; NaN has its own."""
+    """The name of a value's type; NaN has its own. All numbers of numpy are floats, as `codes_of` says."""
     if isinstance(value, (float, np.floating)) and math.isnan(value):
         return "NaN"
+    if isinstance(value, (np.integer, np.floating, np.bool_)) and not isinstance(value, np.timedelta64):
+        return "float"
+    if isinstance(value, np.generic):
+        value = value.item()
     return type(value).__name__
 
 
@@ -87,6 +134,8 @@ def number(value: Any) -> float:
         return float(value.toordinal())
     if isinstance(value, dt.timedelta):
         return value.total_seconds()
+    if isinstance(value, np.timedelta64):
+        return math.nan if np.isnat(value) else float(value.astype(np.int64))
     if isinstance(value, np.complexfloating):
         return float(value.real)
     try:

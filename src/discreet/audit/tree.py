@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.shape import LABEL, MAPPING, NUMBER, SEQUENCE, frame, kind, unfolded
+from discreet.audit.shape import LABEL, MAPPING, NUMBER, SEQUENCE, frame, in_words, kind, textless, unfolded
 
 Floats: TypeAlias = NDArray[np.float64]
 Emit: TypeAlias = Callable[[Floats], None]
@@ -207,6 +207,7 @@ def example(output: Any, most: int = 160) -> str:
     if isinstance(output, (np.generic, np.ndarray)):
         output = output.tolist()
     shape, plain = unfolded(output)
-    shown = plain if shape == MAPPING and frame(output) is not None else output
-    text = str(shown) if type(shown).__module__ == "discreet.audit.sampling" else repr(shown)
+    named = shape == MAPPING and (frame(output) is not None or textless(output))
+    shown = plain if named else output
+    text = str(shown) if type(shown).__module__ == "discreet.audit.sampling" else in_words(shown)
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -34,13 +34,13 @@ _BEYOND = 3.0  # levels at which the integrand falls for good, on every path tha
 _FARTHEST = 200.0  # deviations: a level that is reached only beyond is not divided at
 _LEAST_SIGMA = 0.1
 _TURNS = np.array([0.02, 0.05, 0.1, 0.16, 0.22, 0.3, 0.38, 0.46, 0.53, 0.6])  # a path turns by at most 0.6
-_SMALL_TURNS = np.geomspace(2e-3, 0.6, 11)
+_SMALL_TURNS = np.geomspace(2e-3, 0.5, 11)  # with _FURTHER a path turns by at most 0.65
+_FURTHER = 0.15  # the turn by which a path is moved on to bound the quadrature of a height
 _GOOD = 43.0  # the rule is good to about e^-40 of what it measures
 _MOST = 4e4  # points of the rule
 _MOST_PRODUCTS = 3e7  # of points and heights
 _LARGEST = 700.0  # e to this is a float
 _SMALLEST = 1e-290  # what is kept below loses digits
-_QUADRATURE = -23.0  # log of what the quadrature of a height may be off, as a share of M(c)
 _PAIR = tuple[Complex, Floats]
 
 
@@ -117,8 +117,7 @@ class MarkedGaussianLaw(Law):
             if nodes is None:
                 return 0.0
             least, whole = _real(self, p)
-            own = float(np.logaddexp(nodes.size(y), whole + _QUADRATURE)) + 1e-11
-            return self.steps * min(own, whole) - least
+            return self.steps * min(nodes.size(y), whole) - least
         cells = _cells(self.sigma, self.rate, p, self.low, self.high)
         if cells is None:
             return 0.0
@@ -300,7 +299,7 @@ class _Cells:
             size[:, [0, -1]] if p > 0 else np.stack([np.full(t.size, math.log1p(-rate)), size[:, -1]], 1)
         )
         ends = ends - x[[0, -1]] ** 2 / (2 * sigma**2) + math.log(0.5)
-        bare = np.concatenate([inner, ends], axis=1) + moved
+        bare = np.concatenate([inner, ends], axis=1) + moved + 16 * UNIT * (1 + abs(p) * (1 + scale[-1]))
 
         def kept(at: float) -> tuple[Floats, Floats]:
             """Bounds of log |ψ| and log |1 − ψ| in the cells, and beyond the ends."""
@@ -351,28 +350,58 @@ class _Cells:
 
 
 class _Nodes:
-    """A trapezoid rule for ∫ |integrand| over turned paths, of one window."""
+    """Upper bounds of ∫ |integrand| over turned paths, of one window, by a trapezoid rule whose error is bounded."""
 
-    def __init__(
-        self, sigma: float, rate: float, p: float, high: float, end: float, width: float | None = None
-    ) -> None:
-        width = sigma * min(sigma / 32, 0.125) if width is None else width
+    def __init__(self, sigma: float, rate: float, p: float, high: float, end: float) -> None:
+        width = sigma * min(sigma / 40, 0.125)
         x = np.arange(-_FAR * sigma, end + width, width)
         u = (2 * x - 1) / (2 * sigma**2)
-        t = np.append(0.0, _SMALL_TURNS)[:, None] * min(1.0, 8 / sigma)
-        scale = np.maximum(u, 0.0)
+        narrow = min(1.0, 8 / sigma)
+        t = np.append(0.0, _SMALL_TURNS)[:, None] * narrow
+        scale, lost = np.maximum(u, 0.0), math.log1p(-rate)
         one, two = (1 - rate) * np.exp(-scale), rate * np.exp(u - scale)
-        real, imaginary = one + two * np.cos(t), two * np.sin(t)
-        size = np.log(np.hypot(real, imaginary)) + scale
-        self.angle = np.arctan2(imaginary, real)
-        kept = (self.angle / spread(high)) ** 2 / 2 + _log_kept(size - math.log1p(-rate), high)
-        self.exponent = p * size - x * x / (2 * sigma**2) + (sigma * t) ** 2 / 2 + kept
-        self.share = math.log(width / (sigma * math.sqrt(2 * math.pi)))
-        self.least = float(_log_sum(self.exponent[:1])[0]) + self.share
+
+        def path(turn: Floats) -> tuple[Floats, Floats]:
+            real, imaginary = one + two * np.cos(turn), two * np.sin(turn)
+            return np.log(np.hypot(real, imaginary)) + scale, np.arctan2(imaginary, real)
+
+        size, angle = path(t)
+        normal = -x * x / (2 * sigma**2)
+        kept = (angle / spread(high)) ** 2 / 2 + _log_kept(size - lost, high)
+        # Of w, 2|u| + 8 units where it is e^u, and 8; these move the window, and p times the logarithm.
+        slip = (2 * np.abs(u) + 8) * two / (one + two) + 8 + 2 * scale
+        window = np.maximum(size - lost - high, 0.0) / spread(high) ** 2 + 1 / spread(high)
+        turned = (np.abs(u) + 4) * (angle / spread(high)) ** 2
+        slip = UNIT * (
+            2 * abs(p) * slip + 4 * slip * window + 4 * turned + 8 * (np.abs(normal) + np.abs(kept) + 1)
+        )
+        share = math.log(width / (sigma * math.sqrt(2 * math.pi)))
+        exponent = p * size + normal + (sigma * t) ** 2 / 2 + kept + slip
+        self.angle, self.exponent, self.share = angle[1:] * (1 - 1e-12), exponent[1:], share
+        # On the path that is moved on by a further turn, the largest value in each cell: no more is needed of it.
+        more = _FURTHER * narrow
+        size, level = path(t + more)[0], size[0] - lost
+        turned = (t * t + more * more) * np.minimum(level, 1.0) ** 2 / (2 * spread(high) ** 2)
+        above = np.maximum(level * np.cos(t + more) - high, 0.0) / spread(high)
+        below = np.maximum(high - level, 0.0) / spread(high)
+        left, right = np.s_[:, :-1], np.s_[:, 1:]
+        inside = np.minimum(
+            turned[right] - above[left] ** 2 / 2, np.logaddexp(0.0, turned[right] - below[right[1]] ** 2 / 2)
+        )
+        nearest = np.where(x[:-1] * x[1:] < 0, 0.0, np.maximum(normal[:-1], normal[1:]))
+        grown = inside + nearest + (p * level[1:] + p * lost if p > 0 else p * size[left])
+        gaussian = sigma**2 * (t * t + more * more)[:, 0] / 2
+        moved = _log_sum(grown) + gaussian - 2 * math.pi * sigma**2 * more / width + math.log(2.1)
+        # Beyond the ends: to the right the integrand falls, to the left |w| is at least 1 − q.
+        ends = p * level[-1] + p * lost if p > 0 else p * size[:, -1]
+        ends = ends + turned[:, -1] - above[:, -1] ** 2 / 2 + normal[-1] + gaussian
+        first = math.log(math.erfc(_FAR / math.sqrt(2))) - share + max(p * lost, 0.0) + gaussian + 1
+        tails = np.logaddexp(ends + math.log(sigma / width), first)
+        self.off = (np.logaddexp(moved, tails) + 1e-9 + 8 * UNIT * abs(p))[1:]
 
     def size(self, y: float) -> float:
-        """Log |M(c + iv)| is at most this for all v ≥ y, up to the quadrature."""
-        return float(np.min(_log_sum(self.exponent[1:] - y * self.angle[1:]))) + self.share
+        """Log |M(c + iv)| is at most this for all v ≥ y."""
+        return float(np.min(np.logaddexp(_log_sum(self.exponent - y * self.angle), self.off))) + self.share
 
 
 @lru_cache(maxsize=16)

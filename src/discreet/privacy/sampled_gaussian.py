@@ -20,12 +20,14 @@ from discreet.privacy.nonuniform import Complex, Floats, dot, line_sizes, line_s
 from discreet.privacy.sampled_loss import UNIT, checked, few_digits, loss_slips, losses, power, shares
 
 _TAIL = 9.5  # deviations of the normal law that are summed; what is left out is bounded and added
-_MOST = 5e4  # points of the rule; a line that needs more is given up, as an infinite bound
+_MOST = 8e4  # points of the rule; a line that needs more is given up, as an infinite bound
 _MOST_PRODUCTS = 1.5e7  # of points and heights
 _GOOD = 40.0  # the rule is good to about e^-40 of M(c)
 _LARGEST = 700.0  # e to this is a float
 _LEAST, _MOST_SIGMA = 1e-3, 1e5  # a σ beyond is not answered
-_QUADRATURE = -27.0  # log of what the quadrature of a height may be off, as a share of M(c)
+_WINDOW = 1.5  # deviations beyond the last node: where the window of a turned path ends
+_TURNS = np.array([0.05, 0.2, 0.5, 0.9, 1.2, 1.5])  # below π/2, up to which |w| rises with x on a turned path
+_FURTHER = 0.3, 0.6, 1.0, 1.5  # turns at which the quadrature of a height is bounded
 _ROUGH = np.arange(-76, 84) / 8.0  # deviations
 
 
@@ -70,8 +72,7 @@ class SampledGaussianLaw(Law):
             return 0.0
         with np.errstate(all="ignore"):
             own, least = _moving(self, c).height(y)
-        # Where M(c) is the quadrature's, it is as good as that of the height.
-        return self.steps * min(float(np.logaddexp(own - least, _QUADRATURE)) + 1e-11, 0.0)
+        return self.steps * (own - least) if own < least else 0.0
 
     def under(self, level: float) -> Law:
         if not self.removes or not divides(self.sigma, self.rate, level):
@@ -138,17 +139,23 @@ def _ends(law: SampledGaussianLaw, c: float) -> tuple[float, float]:
         if 1 + c > far:  # the peak may be far to the left of 1 + c: look where the integrand falls for good
             x = np.linspace(low, high, 600)
             g = (1 + c) * losses(sigma, rate, x) - x * x / (2 * sigma**2)
-            falls = x[:-1] - (1 + c) * shares(sigma, rate, x)[1:] >= far
+            falls = x[:-1] - (1 + c) * _steepest(sigma, rate, x)[1:] >= far
             falls &= g[:-1] < g.max() - _TAIL * _TAIL / 2
             rises = np.flatnonzero(~falls)
             high = float(x[min(int(rises[-1]) + 1 if rises.size else 0, x.size - 1)])
     elif _leans(law, c):
         x = -np.geomspace(far + c, far, 600)  # the peak may be far to the right of −c
         g = -c * losses(sigma, rate, x) - x * x / (2 * sigma**2)
-        falls = (-x - c * shares(sigma, rate, x) >= far) & (g < g.max() - _TAIL * _TAIL / 2)
+        falls = (-x - c * _steepest(sigma, rate, x) >= far) & (g < g.max() - _TAIL * _TAIL / 2)
         rises = np.flatnonzero(~falls)
         low = float(x[max(int(rises[0]) - 1 if rises.size else x.size - 1, 0)])
     return low, high
+
+
+def _steepest(sigma: float, rate: float, x: Floats) -> Floats:
+    """The largest derivative of σ² log |w| on a path that is turned by at most π/2."""
+    share = shares(sigma, rate, x)
+    return np.maximum(share, share**2 / (share**2 + (1 - share) ** 2))
 
 
 def _leans(law: SampledGaussianLaw, c: float) -> bool:
@@ -177,56 +184,130 @@ def _cut(law: SampledGaussianLaw, c: float, low: float, high: float) -> float:
 
 def _rule(law: SampledGaussianLaw, c: float, y: float, low: float, high: float) -> tuple[float, float]:
     """A spacing for which the rule is good to about e^-40 of M(c) up to the height y, and its error."""
-    turns = min(1.0, 5 / law.sigma) * np.array(
-        [0.0, 0.05, 0.2, 0.5, 0.9, 1.4, 2.0] if y else [0.0, 0.9, 1.4, 2.0]
-    )
-    grown = _Moved(law, c, turns).worst(y)
+    turns = min(1.0, 5 / law.sigma) * np.append(0.0, _TURNS if y else _TURNS[3:])
+    moved = _Moved(law, c, turns, y)
+    grown = moved.sums
     lost = np.maximum(grown[1:] - grown[0], 0.0)
     spacings = 2 * math.pi * law.sigma**2 * turns[1:] / (_GOOD + 3 + lost)
     best = int(np.argmax(spacings))
     spacing = few_digits(min(float(spacings[best]), law.sigma / 4, (high - low) / 8))
     rule = grown[best + 1] - 2 * math.pi * law.sigma**2 * turns[best + 1] / spacing
-    return spacing, 32 * math.exp(min(float(rule), _LARGEST))
+    outside = (moved.outside + math.log1p(spacing / moved.width)) if y else -math.inf
+    return spacing, 4 * (math.exp(min(float(rule), _LARGEST)) + math.exp(min(outside, _LARGEST)))
 
 
-class _Moved:
-    """∫ |integrand at x ± iσ²·turn| dx for several turns."""
+class _Path:
+    """Points x ± iσ²·turn for several turns, the first of which is 0: log |w|, arg w, and the rounding of p·log |w|."""
 
-    def __init__(self, law: SampledGaussianLaw, c: float, turns: Floats) -> None:
+    def __init__(self, law: SampledGaussianLaw, c: float, turns: Floats, x: Floats) -> None:
         sigma, rate = law.sigma, law.rate
-        low, high = _ends(law, c)
-        low, high = low - 3 * sigma, high + 3 * sigma
-        width = min(sigma / 8, max(sigma**2 / 16, (high - low) / 8000))
-        x = np.linspace(low, high, math.ceil(min((high - low) / width, _MOST)) + 1)
+        self.p, self.x, self.turns = (1 + c if law.removes else -c), x, turns[:, None]
+        self.width = float(x[1] - x[0])
         u = (2 * x - 1) / (2 * sigma**2)
-        t = turns[:, None]
         # w = 1 − q + q·e^(u + i·turn), scaled by e^−max(u, 0).
         scale = np.maximum(u, 0.0)
         one, two = (1 - rate) * np.exp(-scale), rate * np.exp(u - scale)
-        real, imaginary = one + two * np.cos(t), two * np.sin(t)
-        size = 0.5 * np.log(real * real + imaginary * imaginary) + scale
+        real, imaginary = one + two * np.cos(self.turns), two * np.sin(self.turns)
+        self.size = 0.5 * np.log(real * real + imaginary * imaginary) + scale
         self.angle = np.arctan2(imaginary, real)
-        self.exponent = (1 + c if law.removes else -c) * size + (sigma * t) ** 2 / 2 - x * x / (2 * sigma**2)
-        self.share = math.log((x[1] - x[0]) / (sigma * math.sqrt(2 * math.pi)))
+        self.normal = (sigma * self.turns) ** 2 / 2 - x * x / (2 * sigma**2)
+        # Both parts of w are off by a few units of what they are without a turn, and e^u by 2|u| more.
+        plain = (2 * np.abs(u) + 8) * two / (one + two) + 8 + 2 * scale
+        self.slip = UNIT * (abs(self.p) * plain / np.cos(self.turns / 2) + 4 * np.abs(self.normal) + 4)
+        self.share = math.log(self.width / (sigma * math.sqrt(2 * math.pi)))
+        # By how much the logarithm may be larger inside a cell than at both of its ends.
+        self.inside: Floats | float = (self.width / sigma) ** 2 / 8
+        if not law.removes:
+            odds = np.log(rate) - math.log1p(-rate) + u
+            bend = 0.5 / np.cosh(np.minimum(np.abs(odds), 700.0))
+            bend[1:][odds[1:] * odds[:-1] <= 0] = 0.5
+            bend = np.maximum(bend, np.maximum(np.append(bend[1:], 0.0), np.append(0.0, bend[:-1])))
+            self.inside = (self.width / sigma) ** 2 * (1 / 2 + c / (2 * sigma**2) * bend)
 
-    def worst(self, y: float) -> Floats:
-        """Upper bounds, up to a factor in the proof, on the worse side for all heights up to y."""
-        if not y:
-            return self._sum(self.exponent)
-        angle = self.angle.copy()  # the largest in the cell to the right: the integrand may be steep there
-        angle[:, :-1] = angle[:, 1:]
-        return self._sum(self.exponent + y * angle)
-
-    def height(self, y: float) -> tuple[float, float]:
-        """Log |M(c + iv)| is at most the first for all v ≥ y; log M(c). The first turn is 0."""
-        least = float(self._sum(self.exponent[:1])[0])
-        return min(float(np.min(self._sum(self.exponent[1:] - y * self.angle[1:]))), least), least
-
-    def _sum(self, exponent: Floats) -> Floats:
+    def sum(self, exponent: Floats) -> Floats:
         top = exponent.max(axis=1)
         return np.asarray(top + np.log(np.exp(exponent - top[:, None]).sum(axis=1)) + self.share)
 
 
+def _width(law: SampledGaussianLaw, low: float, high: float) -> float:
+    return max(min(law.sigma / 8, max(law.sigma**2 / 16, (high - low) / 8000)), (high - low) / _MOST)
+
+
+class _Moved:
+    """Upper bounds of ∫ |integrand at x ± iσ²·turn| dx on the worse side for all heights up to y, by cells.
+
+    At a height the integrand is multiplied by a window that falls beyond the ends: `sums`, as logarithms.
+    """
+
+    def __init__(self, law: SampledGaussianLaw, c: float, turns: Floats, y: float) -> None:
+        sigma = law.sigma
+        low, high = _ends(law, c)
+        low, middle, high = low - 3 * sigma, high + _WINDOW * sigma, high + 3 * sigma
+        width = _width(law, low, high)
+        t = turns[1:, None]
+        narrow = sigma * np.minimum(sigma * t / 3, 0.5)
+        if y:  # as far as the window needs, if that is not very far
+            far = float((narrow * np.sqrt(2 * (y * t + 30))).max())
+            high = max(high, middle + min(far, 2000 * width))
+        path = _Path(law, c, turns, np.arange(low, high + width, width))
+        grown = path.p * path.size + path.normal + path.slip + math.log(2.0) + path.inside
+        if y:
+            angle = np.append(path.angle[1:, 1:], np.broadcast_to(t, (t.size, 1)), axis=1)
+            inner = np.maximum(middle - path.x, 0.0) / (0.5 * sigma)
+            self.outside = float(path.sum(grown[:1] - inner**2 / 2)[0])
+            beyond = np.maximum(path.x - width - middle, 0.0) / narrow
+            grown[1:] += y * angle * (1 + 1e-12) + (sigma**2 * t / narrow) ** 2 / 2 - beyond**2 / 2
+        grown[:, [0, -1]] += math.log(sigma / width)  # what lies beyond falls at least as fast as e^(−8t/σ)
+        self.sums, self.width = path.sum(grown), width
+
+
+class _Heights:
+    """Upper bounds of |M(c + iv)| and a lower one of M(c), by a trapezoid rule whose error is bounded."""
+
+    def __init__(self, law: SampledGaussianLaw, c: float) -> None:
+        sigma, removes = law.sigma, law.removes
+        low, high = _ends(law, c)
+        low, high = low - 3 * sigma, high + 3 * sigma
+        narrow = min(1.0, 12 / sigma)
+        turns = np.append(0.0, np.geomspace(1e-3, 2.8 if removes else 1.2, 12) * narrow)
+        x = np.arange(low, high, _width(law, low, high))
+        path = _Path(law, c, turns, x)
+        exponent = path.p * path.size + path.normal
+        self.angle = path.angle[1:] * (1 - 1e-12)
+        self.exponent, self.sum = exponent[1:] + path.slip[1:], path.sum
+        turn, resolved = path.turns[:, 0], 2 * math.pi * sigma**2 / path.width
+        least = float(path.sum(exponent[:1] - path.slip[:1])[0])
+        if removes:  # |w| is at most what it is without a turn, so that this sum, nearly M(c), serves
+            further = np.minimum(np.maximum(turn, math.pi / 2 - turn), 0.95 * (math.pi - turn))
+            further = np.minimum(further, 2 * math.pi / path.width)
+            off = self._off(least + 0.1, resolved * further, further, turn, sigma)
+        else:  # |w| falls with the turn: the farthest one serves
+            ends = np.array([0.0, *_FURTHER]) * narrow
+            cells = _Path(law, c, ends, x)
+            grown = cells.p * cells.size - x * x / (2 * sigma**2) + cells.slip + math.log(2.0) + cells.inside
+            grown[:, [0, -1]] += math.log(sigma / path.width)
+            whole = path.sum(grown)[1:, None]
+            further = ends[1:, None] - turn
+            off = self._off(whole, resolved * further, further, turn, sigma).min(axis=0)
+        ends = exponent[:, [0, -1]]  # what lies beyond falls at least as fast as e^(−8t/σ)
+        ends = np.maximum(ends, ends[0] + (sigma * path.turns) ** 2 / 2)
+        tail = np.logaddexp(ends[:, 0], ends[:, 1]) + path.share + math.log(sigma / path.width)
+        self.off = np.logaddexp(off, tail)[1:]
+        missing = float(off[0])
+        self.least = least + math.log1p(-math.exp(missing - least)) if missing < least - 3 else -math.inf
+
+    @staticmethod
+    def _off(whole: Floats | float, fallen: Floats, further: Floats, turn: Floats, sigma: float) -> Floats:
+        """Log of what the rule may be off, if ∫ |integrand| on the path that is moved on is known."""
+        off = math.log(2.1) + whole - fallen + sigma**2 * (further**2 + turn**2) / 2
+        return np.where((further > 0) & (fallen > 4), off, math.inf)
+
+    def height(self, y: float) -> tuple[float, float]:
+        """Log |M(c + iv)| is at most the first for all v ≥ y; log M(c) at least the second."""
+        sums = np.logaddexp(self.sum(self.exponent - y * self.angle), self.off)
+        return float(np.min(sums)), self.least
+
+
 @lru_cache(maxsize=2)
-def _moving(law: SampledGaussianLaw, c: float) -> _Moved:
-    return _Moved(law, c, np.append(0.0, np.geomspace(1e-3, 2.8, 12) * min(1.0, 12 / law.sigma)))
+def _moving(law: SampledGaussianLaw, c: float) -> _Heights:
+    return _Heights(law, c)

@@ -91,8 +91,8 @@ def difference(
     )
     use = (np.abs(ratio) + off < 0.5) & (near_error < plain_error)
     value, error = np.where(use, near, plain), np.where(use, near_error, plain_error)
-    value = np.where(np.abs(value) > error, value, error + 1e-300)  # at most twice the error away
-    return np.asarray(top + np.log(value)), np.asarray(np.log1p(2 * error / np.abs(value)) + 8 * UNIT)
+    value = np.where(np.abs(value) > error, value, error + 1e-300)  # at most three times the error away
+    return np.asarray(top + np.log(value)), np.asarray(np.log1p(3 * error / np.abs(value)) + 8 * UNIT)
 
 
 def checked(value: Complex, error: Floats) -> tuple[Complex, Floats]:

@@ -29,17 +29,24 @@ class OneColumn:
         """How it was learned."""
         return f"{self.bins.columns[self.column].name}, {self.how}"
 
+    @property
+    def ordered(self) -> bool:
+        """Whether its events are unions of intervals."""
+        return self.bins.orders[self.column] is None
+
     def __call__(self, outputs: Encoded) -> Floats:
         """The score of each output."""
         return np.asarray(self.scores[self.bins.of(outputs, np.array([self.column]))[0]])
 
     def words(self, outputs: Encoded, hit: NDArray[np.bool_]) -> str:
-        """The intervals of the column that are hit."""
+        """The intervals of the column that are hit: those of the larger scores, or of the smaller ones."""
         if not hit.any():
             return "never"
         index = self.bins.of(outputs, np.array([self.column]))[0]
         inside = self.scores >= self.scores[index[hit]].min()
-        if self.bins.orders[self.column] is None:
+        if not hit.all() and self.scores[index[hit]].max() < self.scores[index[~hit]].min():
+            inside = self.scores < self.scores[index[~hit]].min()
+        if self.ordered:
             inside[0] &= bool((index[hit] == 0).any())
         return self.bins.words(self.column, inside)
 
