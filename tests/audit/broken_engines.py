@@ -10,7 +10,7 @@ from types import MappingProxyType
 import duckdb
 import numpy as np
 
-from discreet.audit.sampling import Raised
+from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql import Ours
 from discreet.audit.sql.engine import Draws
 from discreet.audit.sql.noisy import Exact

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from discreet.audit.betting import Bets, Cuts, Wealth
 from discreet.audit.claim import Claim
-from discreet.audit.evidence import Event, chances, clearest, detectable, epsilon_of, shown, tradeoff
+from discreet.audit.evidence.betting import Bets, Cuts, Wealth
+from discreet.audit.evidence.events import Event, chances, clearest, detectable, epsilon_of, shown, tradeoff
+from discreet.audit.evidence.intervals import clopper_pearson, tradeoff_high
+from discreet.audit.evidence.promises import Promises
 from discreet.audit.finding import Chance
-from discreet.audit.intervals import clopper_pearson, tradeoff_high
-from discreet.audit.promises import Promises
 from discreet.privacy.guarantee import Budget
 
 FALSE_ALARM = 1e-9

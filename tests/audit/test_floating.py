@@ -12,11 +12,11 @@ import pytest
 from numpy.typing import NDArray
 
 import discreet as dp
-from discreet.audit.contrast import BITS, EXACT, VALUES, Numbers, contrast
 from discreet.audit.finding import Probe
-from discreet.audit.floating import probe_floats
-from discreet.audit.grid import grid_of
-from discreet.audit.sampling import Raised
+from discreet.audit.outputs.sampling import Raised
+from discreet.audit.probes.contrast import BITS, EXACT, VALUES, Numbers, contrast
+from discreet.audit.probes.floating import probe_floats
+from discreet.audit.probes.grid import grid_of
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import Gaussian, Geometric, Laplace
 

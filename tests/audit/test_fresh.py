@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import betaincinv
 
-from discreet.audit.betting import Cuts
-from discreet.audit.evidence import clearest
-from discreet.audit.fresh import Fresh
-from discreet.audit.intervals import clopper_pearson
+from discreet.audit.evidence.betting import Cuts
+from discreet.audit.evidence.events import clearest
+from discreet.audit.evidence.fresh import Fresh
+from discreet.audit.evidence.intervals import clopper_pearson
 from discreet.audit.sequential import distinguish
 
 

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 
 import discreet as dp
 from discreet.audit.claim import Claim
-from discreet.audit.exponential import exceeds, exponential
-from discreet.audit.matrix import Finite, finite
+from discreet.audit.exact.exponential import exceeds, exponential
+from discreet.audit.exact.matrix import Finite, finite
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import Gaussian, Geometric
 

@@ -19,9 +19,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.audit.derived import lowest_bit
-from discreet.audit.outputs import Encoded, Encoder
-from discreet.audit.sampling import Raised
+from discreet.audit.outputs.derived import lowest_bit
+from discreet.audit.outputs.encoding import Encoded, Encoder
+from discreet.audit.outputs.sampling import Raised
 
 
 @dataclass(frozen=True)

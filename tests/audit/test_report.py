@@ -9,7 +9,7 @@ from html.parser import HTMLParser
 import numpy as np
 
 from discreet.audit import Audit, Chance, Claim, Probe, Tradeoff, Tried, Witness
-from discreet.audit.report import shown
+from discreet.audit.reports.report import shown
 
 ALPHA = np.linspace(0, 1, 501)
 

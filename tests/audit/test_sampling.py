@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.audit.sampling import Raised, Sampler, check
+from discreet.audit.outputs.sampling import Raised, Sampler, check
 from discreet.errors import InvalidParameter
 
 

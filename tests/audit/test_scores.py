@@ -15,8 +15,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
-from discreet.audit.outputs import Encoded, Encoder
-from discreet.audit.sampling import Raised
+from discreet.audit.outputs.encoding import Encoded, Encoder
+from discreet.audit.outputs.sampling import Raised
 from discreet.audit.scores import Score, learn
 from discreet.audit.scores.ratios import monotone, pieces, shrunk
 

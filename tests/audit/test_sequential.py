@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from discreet.audit import Audit, Claim
-from discreet.audit.betting import Bets, Cuts, Wealth
 from discreet.audit.duel import Duel, Source
+from discreet.audit.evidence.betting import Bets, Cuts, Wealth
 from discreet.audit.learned import Pilot
-from discreet.audit.sampling import Batch
+from discreet.audit.outputs.sampling import Batch
 from discreet.audit.sequential import distinguish
 from discreet.errors import InvalidParameter
 from discreet.privacy.guarantee import Budget

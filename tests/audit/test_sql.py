@@ -13,7 +13,7 @@ from scipy import stats
 
 from discreet.audit import audit_sql
 from discreet.audit.claim import Claim
-from discreet.audit.sampling import Raised
+from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql import Asked, Neighbours, Ours, RandomTables, all_queries
 from discreet.audit.sql.noisy import Exact, noisy_tables
 from discreet.audit.sql.queries import TRAPS, random_query

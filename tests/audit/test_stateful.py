@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.audit import processes
 from discreet.audit.finding import Probe
-from discreet.audit.repeats import Yardstick, stream
-from discreet.audit.sampling import Sampler
-from discreet.audit.stateful import probe_state
+from discreet.audit.outputs.sampling import Sampler
+from discreet.audit.probes import processes
+from discreet.audit.probes.repeats import Yardstick, stream
+from discreet.audit.probes.stateful import probe_state
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import Geometric, Laplace
 from tests.audit import twins
@@ -256,7 +256,7 @@ def test_a_probe_runs_from_a_plain_script(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
         "import numpy as np\n"
-        "from discreet.audit.stateful import probe_state\n"
+        "from discreet.audit.probes.stateful import probe_state\n"
         "def mechanism(x):\n    return x + np.random.laplace()\n"
         "for p in probe_state(mechanism, 0.0, seconds=10):\n    print(p.name, '=', p.verdict)\n"
     )

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.audit.sampling import Sampler
+from discreet.audit.outputs.sampling import Sampler
+from discreet.audit.outputs.together import depend
 from discreet.audit.sequential import distinguish
-from discreet.audit.together import depend
 
 Random = np.random.Generator
 

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.audit.identity import codes_of
-from discreet.audit.outputs import Encoder
-from discreet.audit.sampling import Raised, Sampler
+from discreet.audit.outputs.encoding import Encoder
+from discreet.audit.outputs.identity import codes_of
+from discreet.audit.outputs.sampling import Raised, Sampler
 from discreet.audit.sequential import distinguish
 from discreet.errors import InvalidParameter
 

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.loss import PrivacyLoss
-from discreet.audit.sampling import Raised
+from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql import Ours
 from discreet.audit.sql.noisy import Exact, noisy_tables
 from discreet.mechanisms import Gaussian, Laplace

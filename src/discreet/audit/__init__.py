@@ -19,41 +19,41 @@ from discreet.audit.finding import Witness as Witness
 
 if TYPE_CHECKING:
     from discreet.audit.assertion import assert_private as assert_private
-    from discreet.audit.canaries import Canaries as Canaries
-    from discreet.audit.canaries import many_runs as many_runs
-    from discreet.audit.canaries import one_run as one_run
-    from discreet.audit.floating import probe_floats as probe_floats
-    from discreet.audit.games import attributes as attributes
-    from discreet.audit.games import game as game
-    from discreet.audit.matrix import Finite as Finite
-    from discreet.audit.matrix import finite as finite
+    from discreet.audit.canary.canaries import Canaries as Canaries
+    from discreet.audit.canary.canaries import many_runs as many_runs
+    from discreet.audit.canary.canaries import one_run as one_run
+    from discreet.audit.exact.matrix import Finite as Finite
+    from discreet.audit.exact.matrix import finite as finite
+    from discreet.audit.games.play import attributes as attributes
+    from discreet.audit.games.play import game as game
+    from discreet.audit.games.played import Game as Game
     from discreet.audit.neighbours import Datasets as Datasets
     from discreet.audit.neighbours import Numbers as Numbers
     from discreet.audit.neighbours import Vectors as Vectors
-    from discreet.audit.played import Game as Game
+    from discreet.audit.probes.floating import probe_floats as probe_floats
+    from discreet.audit.probes.stateful import probe_state as probe_state
     from discreet.audit.search import refute as refute
     from discreet.audit.sequential import distinguish as distinguish
     from discreet.audit.sql import audit_sql as audit_sql
-    from discreet.audit.stateful import probe_state as probe_state
 
 _HOMES = MappingProxyType(
     {
-        "Canaries": "canaries",
+        "Canaries": "canary.canaries",
         "Datasets": "neighbours",
-        "Finite": "matrix",
-        "Game": "played",
+        "Finite": "exact.matrix",
+        "Game": "games.played",
         "Numbers": "neighbours",
         "Vectors": "neighbours",
         "assert_private": "assertion",
-        "attributes": "games",
+        "attributes": "games.play",
         "audit_sql": "sql",
         "distinguish": "sequential",
-        "finite": "matrix",
-        "game": "games",
-        "many_runs": "canaries",
-        "one_run": "canaries",
-        "probe_floats": "floating",
-        "probe_state": "stateful",
+        "finite": "exact.matrix",
+        "game": "games.play",
+        "many_runs": "canary.canaries",
+        "one_run": "canary.canaries",
+        "probe_floats": "probes.floating",
+        "probe_state": "probes.stateful",
         "refute": "search",
     }
 )

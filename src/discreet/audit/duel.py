@@ -8,14 +8,14 @@ from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
-from discreet.audit.betting import Cuts, Wealth
 from discreet.audit.claim import Claim
-from discreet.audit.evidence import Event, chances, clearest, detectable, epsilon_of, tradeoff
+from discreet.audit.evidence.betting import Cuts, Wealth
+from discreet.audit.evidence.events import Event, chances, clearest, detectable, epsilon_of, tradeoff
+from discreet.audit.evidence.fresh import Fresh
+from discreet.audit.evidence.promises import Promises
 from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Probe, Tradeoff, Tried, Witness
-from discreet.audit.fresh import Fresh
 from discreet.audit.learned import Learned, count, joined
-from discreet.audit.promises import Promises
-from discreet.audit.sampling import Batch, Sampler
+from discreet.audit.outputs.sampling import Batch, Sampler
 
 Until: TypeAlias = Literal["refuted", "end"]
 

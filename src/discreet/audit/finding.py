@@ -143,18 +143,18 @@ class Audit:
         return self.verdict == VIOLATED
 
     def __str__(self) -> str:
-        from discreet.audit.report import text
+        from discreet.audit.reports.report import text
 
         return text(self)
 
     def to_json(self) -> dict[str, Any]:
         """The audit as JSON values."""
-        from discreet.audit.report import to_json
+        from discreet.audit.reports.report import to_json
 
         return to_json(self)
 
     def to_html(self) -> str:
         """The audit as one HTML page without outside parts."""
-        from discreet.audit.html import page
+        from discreet.audit.reports.html import page
 
         return page(self)

@@ -9,12 +9,12 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.betting import Cuts, Ints, edges
 from discreet.audit.claim import Claim
-from discreet.audit.evidence import Event, shown
+from discreet.audit.evidence.betting import Cuts, Ints, edges
+from discreet.audit.evidence.events import Event, shown
 from discreet.audit.finding import Tried
-from discreet.audit.outputs import Encoded, Encoder
-from discreet.audit.sampling import Batch
+from discreet.audit.outputs.encoding import Encoded, Encoder
+from discreet.audit.outputs.sampling import Batch
 from discreet.audit.scores import learn
 from discreet.audit.scores.column import OneColumn
 from discreet.audit.scores.enumeration import Enumeration

@@ -12,13 +12,13 @@ from typing import TypeAlias, get_args
 import numpy as np
 
 from discreet.accounting.loss import PrivacyLoss
-from discreet.audit.betting import Cuts
 from discreet.audit.claim import Claim
 from discreet.audit.duel import Duel, Until
+from discreet.audit.evidence.betting import Cuts
 from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Probe, Tried
 from discreet.audit.neighbours import Inputs, Pair, read_inputs
-from discreet.audit.outputs import Encoder
-from discreet.audit.sampling import Batch, Sampler, check
+from discreet.audit.outputs.encoding import Encoder
+from discreet.audit.outputs.sampling import Batch, Sampler, check
 from discreet.audit.scores import learn
 from discreet.audit.sequential import SAMPLES_AT_ONCE, SAMPLES_SINGLY, check_limits
 from discreet.errors import InvalidParameter
@@ -344,7 +344,7 @@ def _probes(search: _Search, candidate: _Candidate, duel: Duel, claim: Claim) ->
         floats = all(isinstance(output, (float, np.floating)) for output in some)
     if not floats or not isinstance(candidate.pair[0], (int, float, np.number, np.ndarray)):
         return ()
-    from discreet.audit.floating import probe_floats
+    from discreet.audit.probes.floating import probe_floats
 
     seconds = max(duel.elapsed / 5, 1.0)
     return probe_floats(search.mechanism, *candidate.pair, claimed=claim, samples=100_000, seconds=seconds)

@@ -13,7 +13,7 @@ from discreet.audit.claim import Claim
 from discreet.audit.duel import Duel as Duel
 from discreet.audit.duel import Until
 from discreet.audit.finding import Audit, Probe
-from discreet.audit.sampling import Batch, Sampler, check
+from discreet.audit.outputs.sampling import Batch, Sampler, check
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget
@@ -112,7 +112,7 @@ def _probes(
         floats = all(isinstance(output, (float, np.floating)) for output in some)
     if not floats:
         return ()
-    from discreet.audit.floating import probe_floats
+    from discreet.audit.probes.floating import probe_floats
 
     return probe_floats(
         mechanism,

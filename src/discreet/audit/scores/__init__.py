@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.outputs import Encoded
+from discreet.audit.outputs.encoding import Encoded
 from discreet.audit.scores import additive, column, enumeration, trees
 from discreet.audit.scores.bins import Bins, Index, counts
 from discreet.audit.scores.score import Score as Score

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.outputs import Encoded
+from discreet.audit.outputs.encoding import Encoded
 from discreet.audit.scores.bins import Bins, Index
 from discreet.audit.scores.column import SumOfColumns, threshold_words
 from discreet.audit.scores.logistic import fitted

@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.outputs import Encoded
-from discreet.audit.tree import Column
+from discreet.audit.outputs.encoding import Encoded
+from discreet.audit.outputs.tree import Column
 
 Floats: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.uint8]

@@ -8,7 +8,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.outputs import Encoded
+from discreet.audit.outputs.encoding import Encoded
 from discreet.audit.scores.bins import Bins
 from discreet.audit.scores.ratios import monotone, pieces
 

@@ -7,7 +7,7 @@ from typing import Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.outputs import Encoded
+from discreet.audit.outputs.encoding import Encoded
 
 Floats: TypeAlias = NDArray[np.float64]
 

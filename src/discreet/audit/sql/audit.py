@@ -13,7 +13,7 @@ import numpy as np
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
 from discreet.audit.finding import Audit, Tried
-from discreet.audit.sampling import Batch, Sampler
+from discreet.audit.outputs.sampling import Batch, Sampler
 from discreet.audit.sequential import distinguish
 from discreet.audit.sql.engine import BulkEngine, Engine
 from discreet.audit.sql.queries import TRAPS, all_queries

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.sampling import Raised
+from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql.engine import Draws
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.keys import sort_key

@@ -9,7 +9,7 @@ from fractions import Fraction
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
-from discreet.audit.sampling import Raised
+from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql.engine import Draws
 from discreet.audit.sql.noisy import Exact, noisy_tables
 from discreet.audit.sql.tables import SCHEMA, UNIT, Row, Tables

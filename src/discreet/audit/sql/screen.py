@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.claim import Claim, Floats
-from discreet.audit.outputs import Encoded, Encoder
-from discreet.audit.sampling import Batch
+from discreet.audit.outputs.encoding import Encoded, Encoder
+from discreet.audit.outputs.sampling import Batch
 
 
 class Look(NamedTuple):

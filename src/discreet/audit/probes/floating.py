@@ -12,12 +12,12 @@ import numpy as np
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
-from discreet.audit.contrast import VALUES, Contrast, Numbers, contrast
+from discreet.audit.evidence.intervals import clopper_pearson
 from discreet.audit.finding import CONSISTENT, VIOLATED, Chance, Probe
-from discreet.audit.float_inputs import is_number, shifted, specials
-from discreet.audit.grid import grid_of
-from discreet.audit.intervals import clopper_pearson
-from discreet.audit.sampling import Sampler
+from discreet.audit.outputs.sampling import Sampler
+from discreet.audit.probes.contrast import VALUES, Contrast, Numbers, contrast
+from discreet.audit.probes.float_inputs import is_number, shifted, specials
+from discreet.audit.probes.grid import grid_of
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import Approximate, Budget

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.loss import PrivacyLoss
-from discreet.audit.allowed import errors
+from discreet.audit.canary.coins import Coins, finite_scores, trained
+from discreet.audit.canary.guesses import Guesses, epsilon_lower, ladder, p_value, promises
 from discreet.audit.claim import Claim
-from discreet.audit.coins import Coins, finite_scores, trained
+from discreet.audit.evidence.two_samples import between, threshold
 from discreet.audit.finding import CONSISTENT, VIOLATED
-from discreet.audit.guesses import Guesses, epsilon_lower, ladder, p_value, promises
-from discreet.audit.two_samples import between, threshold
+from discreet.audit.games.allowed import errors
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import Approximate, Budget

@@ -17,8 +17,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.guarded import UNCHANGING, Input, Printed, copied, unmasked
-from discreet.audit.shape import in_words, without_addresses
+from discreet.audit.outputs.guarded import UNCHANGING, Input, Printed, copied, unmasked
+from discreet.audit.outputs.shape import in_words, without_addresses
 from discreet.errors import InvalidParameter
 
 Batch: TypeAlias = "list[object] | NDArray[Any]"
@@ -148,7 +148,7 @@ class Sampler:
         The test of a claim takes them for independent: outputs that share a part of their noise are few in truth.
         What is drawn here is thrown away, so that nothing that is tested depends on it.
         """
-        from discreet.audit.together import depend
+        from discreet.audit.outputs.together import depend
 
         calls, each = _TOGETHER
         ends = [now() + s for now, s in zip(_CLOCKS, _TOGETHER_SECONDS, strict=True)]

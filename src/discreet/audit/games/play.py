@@ -12,15 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.loss import PrivacyLoss
-from discreet.audit import allowed
-from discreet.audit.bob import Chooser, Guesser, scored
 from discreet.audit.claim import Claim
+from discreet.audit.evidence.intervals import clopper_pearson, tradeoff_high
 from discreet.audit.finding import CONSISTENT, VIOLATED, Chance, Tradeoff
-from discreet.audit.intervals import clopper_pearson, tradeoff_high
-from discreet.audit.played import UNCLAIMED, Measure
-from discreet.audit.played import Game as Game
-from discreet.audit.report import shown
-from discreet.audit.sampling import Sampler
+from discreet.audit.games import allowed
+from discreet.audit.games.bob import Chooser, Guesser, scored
+from discreet.audit.games.played import UNCLAIMED, Measure
+from discreet.audit.games.played import Game as Game
+from discreet.audit.outputs.sampling import Sampler
+from discreet.audit.reports.report import shown
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count, exact
 from discreet.privacy.guarantee import Approximate, Budget

@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from discreet.audit.identity import codes_of
-from discreet.audit.intervals import clopper_pearson
-from discreet.audit.sampling import Batch, Raised, Sampler
+from discreet.audit.evidence.intervals import clopper_pearson
+from discreet.audit.outputs.identity import codes_of
+from discreet.audit.outputs.sampling import Batch, Raised, Sampler
 
 Stream: TypeAlias = list[int | None]
 """Outputs one after another, by their codes; None for an exception."""

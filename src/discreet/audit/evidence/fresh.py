@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from discreet.audit.betting import Cuts, Ints
+from discreet.audit.evidence.betting import Cuts, Ints
 
 _PARTS = 16
 """Sizes, equally far from each other, at which a test that is limited by time may show its counts."""

@@ -9,10 +9,10 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.derived import Derived
-from discreet.audit.identity import codes_of
-from discreet.audit.sampling import Batch
-from discreet.audit.tree import Column, Node, example
+from discreet.audit.outputs.derived import Derived
+from discreet.audit.outputs.identity import codes_of
+from discreet.audit.outputs.sampling import Batch
+from discreet.audit.outputs.tree import Column, Node, example
 
 Floats: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = "slice | NDArray[Any]"

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.shape import attributes, frame, label
+from discreet.audit.outputs.shape import attributes, frame, label
 
 Codes: TypeAlias = NDArray[np.int64]
 Words: TypeAlias = NDArray[np.uint64]

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from discreet.audit.contrast import Numbers
-from discreet.audit.derived import lowest_bit
+from discreet.audit.outputs.derived import lowest_bit
+from discreet.audit.probes.contrast import Numbers
 
 _ENOUGH = 50  # outputs of one size; all of them are even multiples by a chance of 2^-50
 _SPARE = 8  # bits of a float that are used by chance only

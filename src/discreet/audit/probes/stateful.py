@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.finding import CONSISTENT, VIOLATED, Probe
-from discreet.audit.processes import CAN_FORK, forked, fresh
-from discreet.audit.repeats import Stream, Yardstick, stream, stream_of
-from discreet.audit.sampling import Sampler
-from discreet.audit.spending import spending
+from discreet.audit.outputs.sampling import Sampler
+from discreet.audit.probes.processes import CAN_FORK, forked, fresh
+from discreet.audit.probes.repeats import Stream, Yardstick, stream, stream_of
+from discreet.audit.probes.spending import spending
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import count
 

@@ -13,16 +13,16 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.betting import Bets as Bets
-from discreet.audit.betting import Cuts as Cuts
-from discreet.audit.betting import Wealth as Wealth
-from discreet.audit.betting import both_orders
 from discreet.audit.claim import Claim
+from discreet.audit.evidence.betting import Bets as Bets
+from discreet.audit.evidence.betting import Cuts as Cuts
+from discreet.audit.evidence.betting import Wealth as Wealth
+from discreet.audit.evidence.betting import both_orders
+from discreet.audit.evidence.intervals import clopper_pearson as clopper_pearson
+from discreet.audit.evidence.intervals import tradeoff_high as tradeoff_high
+from discreet.audit.evidence.promises import FARTHEST
+from discreet.audit.evidence.promises import Promises as Promises
 from discreet.audit.finding import Chance, Tradeoff
-from discreet.audit.intervals import clopper_pearson as clopper_pearson
-from discreet.audit.intervals import tradeoff_high as tradeoff_high
-from discreet.audit.promises import FARTHEST
-from discreet.audit.promises import Promises as Promises
 
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -10,10 +10,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.outputs import Encoded, Encoder
-from discreet.audit.sampling import Batch
+from discreet.audit.evidence.two_samples import Event, threshold
+from discreet.audit.outputs.encoding import Encoded, Encoder
+from discreet.audit.outputs.sampling import Batch
 from discreet.audit.scores import Score, learn
-from discreet.audit.two_samples import Event, threshold
 
 Floats: TypeAlias = NDArray[np.float64]
 

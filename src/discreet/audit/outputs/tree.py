@@ -11,7 +11,17 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.shape import LABEL, MAPPING, NUMBER, SEQUENCE, frame, in_words, kind, textless, unfolded
+from discreet.audit.outputs.shape import (
+    LABEL,
+    MAPPING,
+    NUMBER,
+    SEQUENCE,
+    frame,
+    in_words,
+    kind,
+    textless,
+    unfolded,
+)
 
 Floats: TypeAlias = NDArray[np.float64]
 Emit: TypeAlias = Callable[[Floats], None]
@@ -209,5 +219,5 @@ def example(output: Any, most: int = 160) -> str:
     shape, plain = unfolded(output)
     named = shape == MAPPING and (frame(output) is not None or textless(output))
     shown = plain if named else output
-    text = str(shown) if type(shown).__module__ == "discreet.audit.sampling" else in_words(shown)
+    text = str(shown) if type(shown).__module__ == "discreet.audit.outputs.sampling" else in_words(shown)
     return text if len(text) <= most else text[: most - 1] + "…"

@@ -9,7 +9,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.tree import Column
+from discreet.audit.outputs.tree import Column
 
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -11,10 +11,10 @@ from typing import Any
 from discreet.accounting.decimals import log
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
-from discreet.audit.exponential import beyond, exceeds, exponential
+from discreet.audit.exact.exponential import beyond, exceeds, exponential
+from discreet.audit.exact.rows import Table, graph, read
+from discreet.audit.exact.two_laws import impossible, largest_ratio, least_ratio, likelier, type_two
 from discreet.audit.finding import CONSISTENT, VIOLATED
-from discreet.audit.rows import Table, graph, read
-from discreet.audit.two_laws import impossible, largest_ratio, least_ratio, likelier, type_two
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, above, below, count, exact, probability
 from discreet.privacy.guarantee import Approximate, Budget, decimal

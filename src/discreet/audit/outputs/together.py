@@ -8,8 +8,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.outputs import Encoder
-from discreet.audit.sampling import Batch
+from discreet.audit.outputs.encoding import Encoder
+from discreet.audit.outputs.sampling import Batch
 
 Floats: TypeAlias = NDArray[np.float64]
 

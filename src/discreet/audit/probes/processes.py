@@ -19,7 +19,7 @@ from typing import IO, Any
 
 CAN_FORK = hasattr(os, "fork")
 
-_WORKER = "from discreet.audit.processes import serve; serve()"
+_WORKER = "from discreet.audit.probes.processes import serve; serve()"
 
 
 class Child:

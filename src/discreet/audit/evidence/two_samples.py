@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.intervals import clopper_pearson, clopper_pearson_many
+from discreet.audit.evidence.intervals import clopper_pearson, clopper_pearson_many
 
 Floats: TypeAlias = NDArray[np.float64]
 

@@ -10,10 +10,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.derived import lowest_bit
+from discreet.audit.evidence.intervals import clopper_pearson, clopper_pearson_many
 from discreet.audit.finding import Chance
-from discreet.audit.intervals import clopper_pearson, clopper_pearson_many
-from discreet.audit.sampling import Batch, Raised
+from discreet.audit.outputs.derived import lowest_bit
+from discreet.audit.outputs.sampling import Batch, Raised
 
 Floats: TypeAlias = NDArray[np.float64]
 Keys: TypeAlias = NDArray[np.int64]

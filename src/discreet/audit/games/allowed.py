@@ -10,8 +10,8 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.audit.canary.guesses import promises
 from discreet.audit.claim import Claim
-from discreet.audit.guesses import promises
 
 Floats: TypeAlias = NDArray[np.float64]
 

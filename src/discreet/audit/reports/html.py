@@ -5,8 +5,8 @@ from __future__ import annotations
 from html import escape
 
 from discreet.audit.finding import Audit, Tradeoff, Witness
-from discreet.audit.picture import svg
-from discreet.audit.report import chance_words, number, shown
+from discreet.audit.reports.picture import svg
+from discreet.audit.reports.report import chance_words, number, shown
 from discreet.table import render_html, visible
 
 _STYLE = """

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 
 from discreet.audit.finding import CONSISTENT, VIOLATED, Probe
-from discreet.audit.processes import fresh
+from discreet.audit.probes.processes import fresh
 
 _WORKERS = 4
 _TRIES = 4  # refusals after which a worker stops: one may be a lock that was busy

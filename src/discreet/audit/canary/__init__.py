@@ -1,0 +1,1 @@
+"""Training audited with canaries."""

@@ -1,0 +1,1 @@
+"""Mechanisms that are small matrices, judged exactly."""

@@ -1,0 +1,1 @@
+"""Runs a mechanism, and turns whatever it puts out into rows of numbers."""

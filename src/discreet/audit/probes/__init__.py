@@ -1,0 +1,1 @@
+"""Probes beside the statistical test: floating-point numbers, and state."""
