@@ -17,7 +17,7 @@ from discreet.audit.duel import Duel, Source
 from discreet.audit.evidence.betting import Bets, Cuts, Wealth
 from discreet.audit.learned import Pilot
 from discreet.audit.outputs.sampling import Batch
-from discreet.audit.sequential import distinguish
+from discreet.audit.sequential import distinguish, longest_call
 from discreet.errors import InvalidParameter
 from discreet.privacy.guarantee import Budget
 
@@ -291,3 +291,17 @@ def test_a_handful_of_samples_is_no_error(samples: int) -> None:
 def test_limits_that_make_no_sense_are_refused(wrong: dict[str, Any]) -> None:
     with pytest.raises(InvalidParameter, match=next(iter(wrong))):
         distinguish(laplace(1), 0.0, 1.0, 1, **wrong)
+
+
+def test_a_mechanism_that_hangs_is_refused_within_the_time_of_the_test(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert [longest_call(x) for x in (None, 1.0, 20.0, 900.0)] == [60, 5, 20, 60]
+    monkeypatch.setattr("discreet.audit.sequential.longest_call", lambda seconds: 0.1 * seconds)
+
+    def hangs(x: int) -> int:
+        time.sleep(3600)
+        return x
+
+    with pytest.raises(InvalidParameter, match="did not return within 0.1 seconds"):
+        distinguish(hangs, 0, 1, Budget(1), seconds=1)

@@ -20,7 +20,7 @@ from discreet.audit.neighbours import Inputs, Pair, read_inputs
 from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.sampling import Batch, Sampler, check
 from discreet.audit.scores import learn
-from discreet.audit.sequential import SAMPLES_AT_ONCE, SAMPLES_SINGLY, check_limits
+from discreet.audit.sequential import SAMPLES_AT_ONCE, SAMPLES_SINGLY, check_limits, longest_call
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget
@@ -163,7 +163,7 @@ class _Search:
         rng: np.random.Generator,
     ) -> None:
         self.mechanism, self.source, self.claim, self.until, self.rng = mechanism, source, claim, until, rng
-        self.began = time.monotonic()
+        self.began, self.longest_call = time.monotonic(), longest_call(seconds)
         self.deadline = math.inf if seconds is None else self.began + _SEARCHING * seconds
         self.seen: set[str] = set()
         self.tried: list[_Candidate] = []
@@ -190,7 +190,8 @@ class _Search:
     def samplers(self, c: _Candidate) -> tuple[Sampler, Sampler]:
         """What draws from the two neighbours."""
         if c.samplers is None:
-            c.samplers = Sampler(self.mechanism, c.pair[0]), Sampler(self.mechanism, c.pair[1])
+            one, two = (Sampler(self.mechanism, x, seconds_each=self.longest_call) for x in c.pair)
+            c.samplers = one, two
         return c.samplers
 
     def best(self, keep: int) -> list[_Candidate]:

@@ -48,7 +48,7 @@ def distinguish(
         x_neighbour: the other one.
         claimed: a `Budget`, a `PrivacyLoss` or an ε.
         samples: the most outputs of each neighbour; by default a million with a keyword `n`, else 100,000.
-        seconds: the most time, about.
+        seconds: the most time, about; a call that takes longer (5 at least, 60 at most) counts as hanging.
         error: the chance of accusing a mechanism that keeps its claim.
         name: what the report calls it; its own name by default.
         probes: whether floating-point probes are run beside the test, if outputs are floats.
@@ -69,7 +69,7 @@ def distinguish(
     check_limits(samples=samples, seconds=seconds, error=error)
     if until not in get_args(Until):
         raise InvalidParameter(f"until must be 'refuted' or 'end', not {until!r}.", hint="until='end'")
-    first, second = Sampler(mechanism, x), Sampler(mechanism, x_neighbour)
+    first, second = (Sampler(mechanism, at, seconds_each=longest_call(seconds)) for at in (x, x_neighbour))
     if samples is None:
         samples = SAMPLES_AT_ONCE if first.takes_n else SAMPLES_SINGLY
     duel = Duel(first, second, claim, error=error, samples=samples, seconds=seconds, until=until).run()
@@ -79,6 +79,11 @@ def distinguish(
     if duel.spent < samples and not duel.refuted:
         notes.append(f"time ran out after {duel.spent} of {samples} samples of each neighbour.")
     return duel.audit(name, x, x_neighbour, probes=found, notes=tuple(notes))
+
+
+def longest_call(seconds: float | None) -> float:
+    """The most seconds that one call may take, in a test that may take so many."""
+    return 60.0 if seconds is None else min(60.0, max(seconds, 5.0))
 
 
 def check_limits(*, samples: int | None, seconds: float | None, error: float) -> None:
