@@ -126,9 +126,13 @@ def test_mutation_climbs_to_larger_worlds() -> None:
     given = refute(
         lies_less_with_more_ones, list(inputs.pairs()), claim, samples=50_000, error=ERROR, probes=False
     )
-    searched = refute(lies_less_with_more_ones, inputs, claim, samples=50_000, error=ERROR, probes=False)
     assert not given.violated
-    assert searched.violated
+    assert any(  # one search in about ten goes astray
+        refute(
+            lies_less_with_more_ones, inputs, claim, samples=50_000, error=ERROR, probes=False, seed=seed
+        ).violated
+        for seed in range(8)
+    )
 
 
 @pytest.mark.parametrize("claimed", [0.5, Budget(epsilon="0.5", delta="0.01")])

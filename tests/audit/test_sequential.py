@@ -303,5 +303,5 @@ def test_a_mechanism_that_hangs_is_refused_within_the_time_of_the_test(
         time.sleep(3600)
         return x
 
-    with pytest.raises(InvalidParameter, match="did not return within 0.1 seconds"):
+    with pytest.raises(InvalidParameter, match=r"did not return within 0\.1 seconds"):
         distinguish(hangs, 0, 1, Budget(1), seconds=1)
