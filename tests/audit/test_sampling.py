@@ -105,9 +105,9 @@ def test_an_exception_among_many_outputs_is_drawn_one_by_one() -> None:
         return [x] * n
 
     sampler = Sampler(mechanism, 1)
-    batch = sampler.draw(150)
-    assert len(batch) == 150
-    assert sum(isinstance(o, Raised) for o in batch) == 1  # what the whole call showed is not forgotten
+    before = sampler.manner
+    assert sampler.draw(150) == [1] * 150
+    assert sampler.manner != before  # so that who tests knows that this draw was not fair
     assert any("one by one" in note for note in sampler.notes)
 
 

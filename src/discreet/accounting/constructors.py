@@ -25,6 +25,7 @@ from discreet.privacy.unit import Relation
 
 _LARGEST = Fraction(10) ** 100
 """Of an integer, or of one of a list: its square, times any count of uses, is still a float."""
+
 if TYPE_CHECKING:
     from discreet.privacy.densities import Density
 

@@ -50,7 +50,8 @@ class Duel:
         began: outputs of the two that were drawn before, to learn from (not tested, not counted).
 
     Guarantee:
-        As `Wealth`, if all outputs are independent. No bet is settled on samples that it was learned from.
+        As `Wealth`, if all outputs are independent. No bet is settled on samples that it was learned from, nor on a
+        batch during which the way of drawing changed (`Sampler.manner`).
     """
 
     def __init__(
@@ -70,7 +71,10 @@ class Duel:
         self.error, self.samples, self.effort = error, samples, effort
         self.seconds, self.until = seconds, until
         self.promises = Promises.of(claim)
-        self.wealth = Wealth(self.promises, error / 2)  # half for the verdict, half for each bound's own run
+        self._era, self._manner = 0, self._manners()
+        self.wealth = self._new_wealth()
+        self._rows = np.zeros(len(self.promises), dtype=np.bool_)
+        self._claim = False
         self.spent = 0
         """Outputs drawn of each neighbour."""
         self._past: list[tuple[Batch, Batch]] = [] if began is None else [began]
@@ -83,7 +87,7 @@ class Duel:
     @property
     def refuted(self) -> bool:
         """Whether the claim is refuted."""
-        return self.wealth.claim_refuted
+        return self._claim or self.wealth.claim_refuted
 
     @property
     def counts(self) -> tuple[Cuts, ...]:
@@ -98,13 +102,13 @@ class Duel:
     @property
     def epsilon_lower(self) -> float:
         """A lower bound on ε at the claimed δ; no less than the claimed ε where that is refuted."""
-        found = self.promises.epsilon_lower(self.wealth.refuted)
+        found = self.promises.epsilon_lower(self._rows | self.wealth.refuted)
         return max(found, self.claim.epsilon) if self._point_refuted else found
 
     @property
     def delta_lower(self) -> float:
         """A lower bound on δ at the claimed ε; no less than the claimed δ where that is refuted."""
-        found = self.promises.delta_lower(self.wealth.refuted)
+        found = self.promises.delta_lower(self._rows | self.wealth.refuted)
         return max(found, self.claim.delta) if self._point_refuted else found
 
     @property
@@ -116,6 +120,7 @@ class Duel:
         for source in (self.first, self.second):
             if isinstance(source, Sampler):
                 source.examine()
+        self._manner = self._manners()
         while (most := self._most()) > self.spent:
             training = self.spent < TRAINING * most or (self.spent > 0 and self._learned is None)
             if self._past:
@@ -123,6 +128,9 @@ class Duel:
             n = self._next(most, training)
             bets = self.wealth.plan(self._learned.cuts) if self._learned else None
             p, q = self._draw(n)
+            if not self._fair():
+                self._start_again()
+                continue
             if training:
                 self._past.append((p, q))
             if bets is not None and self._learned is not None:
@@ -194,6 +202,34 @@ class Duel:
         self.spent += n
         return p, q
 
+    def _manners(self) -> tuple[object, ...]:
+        return tuple(getattr(source, "manner", None) for source in (self.first, self.second))
+
+    def _fair(self) -> bool:
+        """Whether outputs are still drawn in the manner in which they were before; from now on that is the new one."""
+        before, self._manner = self._manner, self._manners()
+        if before == self._manner:
+            return True
+        self._era += 1
+        return False
+
+    def _part(self) -> float:
+        """The part of the error for what is drawn in one manner: all parts together are 1."""
+        return 7 / 8 if self._era == 0 else 2.0**-self._era / 8
+
+    def _new_wealth(self) -> Wealth:
+        # Half of the error is for the verdict, half for each bound's own run.
+        return Wealth(self.promises, self.error / 2 * self._part())
+
+    def _start_again(self) -> None:
+        """Goes on in another manner: what was refuted stays so, a new wealth has its own part of the error."""
+        self._rows |= self.wealth.refuted
+        self._claim |= self.wealth.claim_refuted
+        self.wealth = self._new_wealth()
+        if self._learned is not None:
+            ahead = self._most() - self.spent
+            self._fresh = Fresh(self._learned.cuts, ahead, timed=self.seconds is not None)
+
     def _learn_if_due(self, training: bool) -> None:
         """Learns when the past has doubled, and a last time when training ends."""
         held = sum(len(p) for p, _ in self._past)
@@ -238,15 +274,22 @@ class Duel:
         separated = any(t.epsilon > 0 for t in learned.tried(self.claim.delta))
         likely = float(bets.p[self.promises.claimed[0]])
         power = likely if separated and likely > self.claim.delta else 0.5
-        fresh, error = self._fresh.counts, self.error / 2 * self._fresh.share
+        fresh, error = self._fresh.counts, self.error / 2 * self._fresh.share * self._part()
         left = self._most() - self.spent
         if self.refuted and left > 1:
             more = min(max(self.spent, 1000), left, _BATCH)
-            event, error = self._clearest(learned, more), self.error / 2
+            event = self._clearest(learned, more)
             fresh = [cuts.empty() for cuts in learned.cuts]
-            bins = learned.bins(*self._draw(more))
+            drawn = self._draw(more)
+            if fair := self._fair():
+                bins = learned.bins(*drawn)
+                self.wealth.settle(bets, bins)  # so that the bounds do not stay behind the verdict
+            while not fair:
+                drawn = self._draw(more)
+                fair = self._fair()
+                bins = learned.bins(*drawn)
+            error = self.error / 2 * self._part()
             count(fresh, bins)
-            self.wealth.settle(bets, bins)  # so that the bounds do not stay behind the verdict
         counts = fresh[event.score]
         one, two = chances(event, counts, error)
         pair = (x_neighbour, x) if event.other else (x, x_neighbour)

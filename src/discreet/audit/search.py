@@ -15,12 +15,18 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
 from discreet.audit.duel import Duel, Until
 from discreet.audit.evidence.betting import Cuts
-from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Probe, Tried
+from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Tried
 from discreet.audit.neighbours import Inputs, Pair, read_inputs
 from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.sampling import Batch, Sampler, check
 from discreet.audit.scores import learn
-from discreet.audit.sequential import SAMPLES_AT_ONCE, SAMPLES_SINGLY, check_limits, longest_call
+from discreet.audit.sequential import (
+    SAMPLES_AT_ONCE,
+    SAMPLES_SINGLY,
+    check_limits,
+    float_probes,
+    longest_call,
+)
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget
@@ -319,7 +325,8 @@ def _audit(
     candidate, duel = max(duels, key=lambda d: (d[1].refuted, d[1].epsilon_lower))
     x, y = candidate.pair
     notes = dict.fromkeys(note for c, _ in duels for s in search.samplers(c) for note in s.notes)
-    found = _probes(search, candidate, duel, claim) if probes else ()
+    source = search.samplers(candidate)[0]
+    found = float_probes(search.mechanism, candidate.pair, claim, duel, source) if probes else ()
     audit = duel.audit(name, x, y, notes=tuple(notes))
     looked = sorted(search.tried, key=lambda c: -c.excess)
     tried = tuple(Tried(search.source.describe(c.pair), c.epsilon, c.drawn) for c in looked)
@@ -334,18 +341,3 @@ def _audit(
         tried=tried or audit.tried,
         probes=found,
     )
-
-
-def _probes(search: _Search, candidate: _Candidate, duel: Duel, claim: Claim) -> tuple[Probe, ...]:
-    """Floating-point probes of the pair that is reported on, where a float is released."""
-    some = search.samplers(candidate)[0].draw(8)
-    if isinstance(some, np.ndarray):
-        floats = some.dtype.kind == "f" and some.ndim == 1
-    else:
-        floats = all(isinstance(output, (float, np.floating)) for output in some)
-    if not floats or not isinstance(candidate.pair[0], (int, float, np.number, np.ndarray)):
-        return ()
-    from discreet.audit.probes.floating import probe_floats
-
-    seconds = max(duel.elapsed / 5, 1.0)
-    return probe_floats(search.mechanism, *candidate.pair, claimed=claim, samples=100_000, seconds=seconds)

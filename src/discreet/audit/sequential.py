@@ -13,7 +13,7 @@ from discreet.audit.claim import Claim
 from discreet.audit.duel import Duel as Duel
 from discreet.audit.duel import Until
 from discreet.audit.finding import Audit, Probe
-from discreet.audit.outputs.sampling import Batch, Sampler, check
+from discreet.audit.outputs.sampling import Sampler, check
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget
@@ -73,7 +73,7 @@ def distinguish(
     if samples is None:
         samples = SAMPLES_AT_ONCE if first.takes_n else SAMPLES_SINGLY
     duel = Duel(first, second, claim, error=error, samples=samples, seconds=seconds, until=until).run()
-    found = _probes(mechanism, x, x_neighbour, claim, duel, first.draw(8)) if probes else ()
+    found = float_probes(mechanism, (x, x_neighbour), claim, duel, first) if probes else ()
     name = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
     notes = [*(f"x: {note}" for note in first.notes), *(f"x_neighbour: {note}" for note in second.notes)]
     if duel.spent < samples and not duel.refuted:
@@ -107,10 +107,11 @@ def _is_number(x: object) -> bool:
     return isinstance(x, (int, float)) and not isinstance(x, bool)
 
 
-def _probes(
-    mechanism: Callable[..., object], x: object, x_neighbour: object, claim: Claim, duel: Duel, some: Batch
+def float_probes(
+    mechanism: Callable[..., object], pair: tuple[object, object], claim: Claim, duel: Duel, source: Sampler
 ) -> tuple[Probe, ...]:
-    """Floating-point probes, where outputs are floats, in a fifth of the test's time or a second."""
+    """Floating-point probes of a pair, where a float is released, in a fifth of the test's time or a second."""
+    some = source.draw(8)
     if isinstance(some, np.ndarray):
         floats = some.dtype.kind == "f" and some.ndim == 1
     else:
@@ -119,11 +120,5 @@ def _probes(
         return ()
     from discreet.audit.probes.floating import probe_floats
 
-    return probe_floats(
-        mechanism,
-        x,
-        x_neighbour,
-        claimed=claim,
-        samples=min(max(duel.spent, 1000), 100_000),
-        seconds=max(duel.elapsed / 5, 1.0),
-    )
+    samples, seconds = min(max(duel.spent, 1000), 100_000), max(duel.elapsed / 5, 1.0)
+    return probe_floats(mechanism, *pair, claimed=claim, samples=samples, seconds=seconds)

@@ -24,6 +24,7 @@ from discreet.privacy.sampled_loss import (
     half_erfc,
     loss_slips,
     losses,
+    one_by_one,
     power,
 )
 
@@ -75,12 +76,7 @@ class MarkedGaussianLaw(Law):
     high: float = math.inf
 
     def log_mgf(self, z: Complex) -> tuple[Complex, Floats]:
-        flat = np.ravel(z)
-        value, error = np.empty(flat.size, dtype=np.complex128), np.empty(flat.size)
-        for i, at in enumerate(flat):
-            v, e = self.line(float(at.real), float(at.imag), 2 if at.imag else 1)
-            value[i], error[i] = v[-1], e[-1]
-        return value.reshape(z.shape), error.reshape(z.shape)
+        return one_by_one(self, z)
 
     def line(self, c: float, step: float, count: int) -> tuple[Complex, Floats]:
         return self._line(self._power(c), step, count)

@@ -17,7 +17,16 @@ import numpy as np
 from discreet.privacy.law import Law
 from discreet.privacy.marked_gaussian import MarkedGaussianLaw, divides
 from discreet.privacy.nonuniform import Complex, Floats, dot, line_sizes, line_sums, summed
-from discreet.privacy.sampled_loss import UNIT, checked, few_digits, loss_slips, losses, power, shares
+from discreet.privacy.sampled_loss import (
+    UNIT,
+    checked,
+    few_digits,
+    loss_slips,
+    losses,
+    one_by_one,
+    power,
+    shares,
+)
 
 _TAIL = 9.5  # deviations of the normal law that are summed; what is left out is bounded and added
 _MOST = 8e4  # points of the rule; a line that needs more is given up, as an infinite bound
@@ -44,12 +53,7 @@ class SampledGaussianLaw(Law):
     removes: bool
 
     def log_mgf(self, z: Complex) -> tuple[Complex, Floats]:
-        flat = np.ravel(z)
-        value, error = np.empty(flat.size, dtype=np.complex128), np.empty(flat.size)
-        for i, at in enumerate(flat):
-            v, e = self.line(float(at.real), float(at.imag), 2 if at.imag else 1)
-            value[i], error[i] = v[-1], e[-1]
-        return value.reshape(z.shape), error.reshape(z.shape)
+        return one_by_one(self, z)
 
     def line(self, c: float, step: float, count: int) -> tuple[Complex, Floats]:
         with np.errstate(all="ignore"):

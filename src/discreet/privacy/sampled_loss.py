@@ -10,6 +10,7 @@ import math
 
 import numpy as np
 
+from discreet.privacy.law import Law
 from discreet.privacy.nonuniform import Complex, Floats
 
 UNIT = 2.0**-52
@@ -104,3 +105,13 @@ def checked(value: Complex, error: Floats) -> tuple[Complex, Floats]:
 def half_erfc(t: Floats) -> Floats:
     """Φ(−√2·t)."""
     return 0.5 * np.fromiter(map(math.erfc, t.tolist()), dtype=np.float64, count=t.size)
+
+
+def one_by_one(law: Law, z: Complex) -> tuple[Complex, Floats]:
+    """`log_mgf` of a law that knows lines only: each z is the second point of a line of its own."""
+    flat = np.ravel(z)
+    value, error = np.empty(flat.size, dtype=np.complex128), np.empty(flat.size)
+    for i, at in enumerate(flat):
+        v, e = law.line(float(at.real), float(at.imag), 2 if at.imag else 1)
+        value[i], error[i] = v[-1], e[-1]
+    return value.reshape(z.shape), error.reshape(z.shape)

@@ -58,7 +58,8 @@ class Input:
 
     def __init__(self, x: object) -> None:
         self._x = x
-        self._copies = False
+        self.copies = False
+        """Whether each run gets a copy."""
         self._print: bytes | None = None
         self.notes: list[str] = []
         if isinstance(x, UNCHANGING):
@@ -72,11 +73,11 @@ class Input:
 
     def handed(self) -> object:
         """What the next run gets."""
-        return pickle.loads(self._print) if self._copies and self._print is not None else self._x  # noqa: S301
+        return pickle.loads(self._print) if self.copies and self._print is not None else self._x  # noqa: S301
 
     def changed(self) -> bool:
         """Whether a run changed the input since; from then on each run gets a copy."""
-        if self._copies or self._print is None:
+        if self.copies or self._print is None:
             return False
         try:
             # A copy is pickled both times: pickles of equal objects differ by which parts are shared.
@@ -85,6 +86,6 @@ class Input:
             same = False
         if same:
             return False
-        self._copies = True
+        self.copies = True
         self.notes.append("it changes its input: each run got a copy.")
         return True

@@ -119,6 +119,13 @@ class Sampler:
         return self._several
 
     @property
+    def manner(self) -> tuple[bool, bool, bool]:
+        """How outputs are drawn: one by one, copied, from a copy of the input. A draw after which it is another than
+        before is not fair: that depends on what was drawn. Each changes once at most.
+        """
+        return self._singly, self._copied, self._input.copies
+
+    @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about the runs so far."""
         raised = [
@@ -227,13 +234,9 @@ class Sampler:
                 "the outputs of one call had another shape or type than those of another call"
             )
             return self._one_by_one(n)
-        # One exception hides n outputs. From now on each output has its own run; and since one of these n is known
-        # to be an exception, one is put among them if no run shows it: else this draw would hold too few.
+        # One exception hides n outputs, so that what is not hidden is no fair draw: each output has its own run now.
         self._one_at_a_time("it raised while drawing many outputs at once")
-        outputs = self._one_by_one(n)
-        if not any(isinstance(o, Raised) for o in outputs):
-            outputs[int(np.random.default_rng(self._runs).integers(n))] = output
-        return outputs
+        return self._one_by_one(n)
 
     def _run(self, n: int) -> object:
         """One call: its output, or the exception that it raised."""
