@@ -24,7 +24,7 @@ from discreet.errors import (
     UnknownColumn,
     UnsupportedQuery,
 )
-from discreet.plan.bind import MOST_MEASURES
+from discreet.plan.answer import MOST_MEASURES
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.parse import LONGEST
 from discreet.plan.plan import Plan, make_plan

@@ -1,49 +1,25 @@
-"""From syntax to typed trees: names resolved, types inferred, aggregates turned into noisy columns."""
+"""From syntax to typed trees over the cells of a row: names resolved, types inferred, constants read."""
 
 from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
 
 from sqlglot import exp
 
-from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
-from discreet.plan.aggregates import AGGREGATES
-from discreet.plan.aggregates.aggregate import Needs
-from discreet.plan.expr import Call, Column, Expr, Key, Literal, Measured
+from discreet.errors import InvalidParameter, UnsupportedQuery
+from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.functions import FUNCTIONS
-from discreet.plan.measure import Measure
-from discreet.plan.schema import Fact, Range, TableSchema, Values, fact_type
+from discreet.plan.schema import Fact, Range, Values, fact_type
+from discreet.plan.scope import Scope
 from discreet.plan.syntax import function_of
 from discreet.plan.types import Type
 
 DEEPEST = 60
 """Levels of nesting in one expression."""
 
-MOST_MEASURES = 200
-"""Different noisy columns in one question."""
 
-
-@dataclass(slots=True)
-class Measures:
-    """The distinct measures of a question, in the order in which they were first asked for."""
-
-    found: list[Measure] = field(default_factory=list)
-
-    def column(self, measure: Measure, kind: Type) -> Measured:
-        """The noisy column of a measure; the same measure is measured once."""
-        if measure not in self.found:
-            if len(self.found) == MOST_MEASURES:
-                raise UnsupportedQuery(
-                    f"The question asks for more than {MOST_MEASURES} different aggregates.",
-                    hint="ask several questions; the budget is divided among the aggregates of one anyway",
-                )
-            self.found.append(measure)
-        return Measured(self.found.index(measure), measure.step, kind)
-
-
-def bind_row(node: exp.Expr, table: TableSchema, alias: str) -> Expr:
+def bind_row(node: exp.Expr, scope: Scope) -> Expr:
     """An expression over the cells of a row.
 
     Raises:
@@ -52,52 +28,14 @@ def bind_row(node: exp.Expr, table: TableSchema, alias: str) -> Expr:
 
     def leaf(e: exp.Expr, depth: int) -> Expr | None:
         if isinstance(e, exp.Column):
-            return _column(e, table, alias)
+            return scope.column(e)
         if isinstance(e, exp.AggFunc):
             raise UnsupportedQuery(
                 f"{e.sql_name()} cannot stand here.", hint="aggregates belong in SELECT, HAVING and ORDER BY"
             )
-        return None
+        return scope.other(e)
 
-    return _bind(node, leaf, 0)
-
-
-def bind_answer(
-    node: exp.Expr,
-    table: TableSchema,
-    alias: str,
-    keys: Sequence[Expr],
-    measures: Measures,
-    names: dict[str, Expr],
-) -> Expr:
-    """An expression over the answer: group keys, noisy columns and the output columns in `names`."""
-    needs = Needs(table.facts, measures.column)
-
-    def leaf(e: exp.Expr, depth: int) -> Expr | None:
-        if isinstance(e, exp.Column) and not e.table and e.name.lower() in names:
-            return names[e.name.lower()]
-        if not e.find(exp.AggFunc):
-            if isinstance(e, exp.Literal | exp.Boolean | exp.Null):
-                return None
-            try:
-                row = bind_row(e, table, alias)
-            except UnknownColumn:
-                if isinstance(e, exp.Column | exp.Anonymous):
-                    raise
-                return None  # a part of it may be an output column
-            if row in keys:
-                return Key(keys.index(row), row.type)  # type: ignore[arg-type]  # keys are typed, unlike a bare NULL
-            if isinstance(e, exp.Column):
-                raise UnsupportedQuery(
-                    f"The column {e.name!r} must be in GROUP BY or inside an aggregate.",
-                    hint="single rows are never released",
-                )
-        if isinstance(e, exp.AggFunc):
-            name, argument = _aggregate(e, table, alias)
-            return AGGREGATES[name](argument, needs)
-        return None
-
-    return _bind(node, leaf, 0)
+    return bind(node, leaf, 0)
 
 
 def as_condition(expr: Expr, clause: str) -> Expr:
@@ -133,11 +71,12 @@ def coerce(expr: Expr, wanted: Type) -> Expr:
     return Call(f"as {wanted.value.lower()}", (expr,), wanted)
 
 
-def _bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: int) -> Expr:
+def bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: int) -> Expr:
+    """A tree whose leaves, and whatever else `leaf` knows, are read by `leaf`."""
     if depth > DEEPEST:
         raise UnsupportedQuery(f"An expression nests more than {DEEPEST} levels.", hint="write it flatter")
     if isinstance(node, exp.Paren):
-        return _bind(node.this, leaf, depth)
+        return bind(node.this, leaf, depth)
     found = leaf(node, depth) or _constant(node) or _negative(node)
     if found is not None:
         return found
@@ -145,7 +84,7 @@ def _bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: i
         name, parts = ("and" if isinstance(node, exp.And) else "or"), list(node.flatten())
     else:
         name, parts = function_of(node)
-    args = [_bind(p, leaf, depth + 1) for p in parts]
+    args = [bind(p, leaf, depth + 1) for p in parts]
     if name in ("and", "or"):  # a AND (b AND c) is one conjunction, in one order
         args = [b for a in args for b in (a.args if isinstance(a, Call) and a.name == name else (a,))]
         args.sort(key=repr)
@@ -154,22 +93,7 @@ def _bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: i
     return call(name, args)
 
 
-def _column(node: exp.Column, table: TableSchema, alias: str) -> Expr:
-    if node.args.get("db") or (node.table and node.table.lower() not in (alias.lower(), table.name.lower())):
-        raise UnknownColumn(
-            f"There is no table {node.table!r} in this question.", hint=f"the table here is {alias}"
-        )
-    name = table.find(node.name)
-    kind = table.columns[name]
-    if kind is None:
-        raise UnsupportedQuery(
-            f"The column {name!r} holds a nested or binary value, which cannot be asked about.",
-            hint="store the part that you need in a column of its own",
-        )
-    return _declared(Column(name, kind), table.facts.get(name))
-
-
-def _declared(column: Column, fact: Fact | None) -> Expr:
+def declared(column: Column, fact: Fact | None) -> Expr:
     """A column read as what its declaration says, where the stored type says less."""
     if fact is None:
         return column
@@ -179,54 +103,6 @@ def _declared(column: Column, fact: Fact | None) -> Expr:
     if isinstance(fact, Values) and wanted is Type.INT and column.type is Type.REAL:
         return coerce(column, Type.REAL)
     return coerce(column, wanted)
-
-
-def _aggregate(node: exp.Expr, table: TableSchema, alias: str) -> tuple[str, Expr | None]:
-    argument = node.args.get("this")
-    if not isinstance(node, exp.Count | exp.Sum | exp.Avg):
-        raise UnsupportedQuery(f"{_word(node)} is not answered here.", hint=_AGGREGATES)
-    if any(part and place not in ("this", "big_int") for place, part in node.args.items()):
-        raise UnsupportedQuery(f"This form of {_word(node)} is not answered here.", hint=_AGGREGATES)
-    if isinstance(argument, exp.Order):
-        raise UnsupportedQuery(f"{_word(node)} does not depend on an order.", hint="leave ORDER BY out of it")
-    if isinstance(node, exp.Count):
-        if argument is None or isinstance(argument, exp.Star):
-            return "count", None
-        if isinstance(argument, exp.Distinct):
-            return "count distinct unit", _unit_argument(argument, table, alias)
-        return "count", bind_row(argument, table, alias)
-    name = "sum" if isinstance(node, exp.Sum) else "avg"
-    if isinstance(argument, exp.Distinct):
-        raise UnsupportedQuery(f"{_word(node)} with DISTINCT is not answered here.", hint=_AGGREGATES)
-    if argument is None or isinstance(argument, exp.Star):
-        raise UnsupportedQuery(f"{_word(node)} needs one number.", hint=f"write {_word(node)}(x)")
-    bound = bind_row(argument, table, alias)
-    if bound.type is Type.BOOL:
-        return name, coerce(bound, Type.INT)
-    if bound.type not in (Type.INT, Type.REAL, Type.TEXT):
-        raise UnsupportedQuery(f"{name.upper()} needs a number.", hint="CAST the argument to DOUBLE")
-    return name, bound if bound.type.is_number else coerce(bound, Type.REAL)
-
-
-_AGGREGATES = "aggregates are COUNT, COUNT(DISTINCT unit), SUM and AVG"
-
-
-def _word(node: exp.Expr) -> str:
-    return node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
-
-
-def _unit_argument(distinct: exp.Distinct, table: TableSchema, alias: str) -> Expr:
-    unit = table.unit.column
-    args = distinct.expressions
-    if unit is not None and len(args) == 1 and isinstance(args[0], exp.Column):
-        bound = bind_row(args[0], table, alias)
-        column = bound.args[0] if isinstance(bound, Call) else bound
-        if isinstance(column, Column) and column.name == unit:
-            return bound
-    named = (
-        f"COUNT(DISTINCT {unit}), which counts people" if unit else "COUNT(*), since each row is one person"
-    )
-    raise UnsupportedQuery("COUNT(DISTINCT …) of other columns is not answered here.", hint=f"use {named}")
 
 
 def _constant(node: exp.Expr) -> Literal | None:

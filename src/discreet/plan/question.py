@@ -13,13 +13,15 @@ from typing import Any
 from sqlglot import exp
 
 from discreet.errors import UnknownColumn, UnsupportedQuery
-from discreet.plan.bind import Measures, as_condition, bind_answer, bind_row
+from discreet.plan.answer import Measures, bind_answer
+from discreet.plan.bind import as_condition, bind_row
 from discreet.plan.cost import Kind
 from discreet.plan.expr import Call, Expr, Mean, Measured, columns_of, identity
 from discreet.plan.keys import Keys, find_keys
 from discreet.plan.measure import Measure
 from discreet.plan.parse import Ordering, Select, parse_select
 from discreet.plan.schema import TableSchema
+from discreet.plan.scope import Scope, TableScope
 
 FORMAT = 1
 """The version of a question's identity; stored releases are found by it."""
@@ -104,13 +106,14 @@ def read_question(sql: str, tables: Sequence[TableSchema]) -> Question:
 def _read(sql: str, tables: Sequence[TableSchema]) -> Question:
     select = parse_select(sql)
     table = _find_table(select.table, tables)
+    scope = TableScope(table, select.alias)
     items = select.items
     exprs = _group_nodes(select)
-    keys = find_keys(tuple(dict.fromkeys(_key(e, table, select.alias) for e in exprs)), table.facts)
+    keys = find_keys(tuple(dict.fromkeys(_key(e, scope) for e in exprs)), table.facts)
     measures = Measures()
 
     def answer(node: exp.Expr, names: dict[str, Expr]) -> Expr:
-        return bind_answer(node, table, select.alias, keys.exprs, measures, names)
+        return bind_answer(node, scope, keys.exprs, measures, names)
 
     columns: list[tuple[str, Expr]] = []
     for name, node in items:
@@ -119,9 +122,7 @@ def _read(sql: str, tables: Sequence[TableSchema]) -> Question:
     names = {n.lower(): e for n, e in columns}
     having = None if select.having is None else as_condition(answer(select.having, names), "HAVING")
     order = tuple(_order(o, columns, answer, names) for o in select.order)
-    where = (
-        None if select.where is None else as_condition(bind_row(select.where, table, select.alias), "WHERE")
-    )
+    where = None if select.where is None else as_condition(bind_row(select.where, scope), "WHERE")
     if not measures.found and keys.lists is not None:
         raise UnsupportedQuery(
             "The question asks nothing of the data: its columns are all public.",
@@ -195,12 +196,12 @@ def _same_name(e: exp.Column, named: dict[str, exp.Expr]) -> bool:
     return isinstance(target, exp.Column) and target.name.lower() == e.name.lower()
 
 
-def _key(node: exp.Expr, table: TableSchema, alias: str) -> Expr:
+def _key(node: exp.Expr, scope: Scope) -> Expr:
     if node.find(exp.AggFunc):
         raise UnsupportedQuery(
             "An aggregate cannot be a group key.", hint="group by columns or expressions of them"
         )
-    key = bind_row(node, table, alias)
+    key = bind_row(node, scope)
     if key.type is None or not _reads_row(key):
         raise UnsupportedQuery(
             "A constant cannot be a group key.", hint="group by columns or expressions of them"

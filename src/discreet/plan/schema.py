@@ -92,16 +92,27 @@ Fact: TypeAlias = Range | Values
 
 
 @dataclass(frozen=True, slots=True)
+class Reached:
+    """A foreign key by which a row finds its unit: `column` holds a value of `key` in `table`."""
+
+    column: str
+    table: str
+    key: str
+
+
+@dataclass(frozen=True, slots=True)
 class TableSchema:
-    """A private table as the planner sees it: names and types, pinned, and the owner's facts.
+    """A table as the planner sees it: names and types, pinned, and the owner's facts.
 
     Attributes:
         name: the table's name in SQL.
         columns: name → type, in order; a column whose type is None cannot be asked about.
         facts: name → what the owner declared.
         text: whether the source is text (CSV, JSON), so that a column's type is what its place asks for.
-        unit: who is protected, with caps.
+        unit: who is protected, with caps; its column is this table's own, where the table has one.
         relation: which neighbours.
+        reached: the foreign key that leads to the unit, where the table does not have the unit's column.
+        public: whether the table holds nobody's data.
     """
 
     name: str
@@ -109,6 +120,8 @@ class TableSchema:
     facts: Mapping[str, Fact]
     unit: PrivacyUnit
     relation: Relation
+    reached: Reached | None = None
+    public: bool = False
 
     def find(self, name: str) -> str:
         """The column's own spelling; names match without regard to case when that is unambiguous.

@@ -22,5 +22,5 @@ class Needs:
     column: Callable[[Measure, Type], Measured]
 
 
-Aggregate: TypeAlias = Callable[[Expr | None, Needs], Expr]
-"""The bound argument (None for `*`) and the needs → the expression over noisy columns."""
+Aggregate: TypeAlias = Callable[[tuple[Expr, ...], Needs], Expr]
+"""The bound arguments (none for `*`) and the needs → the expression over noisy columns."""

@@ -9,9 +9,9 @@ from discreet.plan.measure import CentredTotal, KnownCount
 from discreet.plan.types import Type
 
 
-def mean(argument: Expr | None, needs: Needs) -> Expr:
+def mean(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     """The noisy mean, a number inside the bounds whatever the noise."""
-    assert argument is not None
+    (argument,) = arguments
     value = lattice_value(argument, needs.facts)
     numerator = CentredTotal(value)
     return Mean(

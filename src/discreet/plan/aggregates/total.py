@@ -9,8 +9,8 @@ from discreet.plan.measure import Total
 from discreet.plan.types import Type
 
 
-def total(argument: Expr | None, needs: Needs) -> Expr:
+def total(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     """The noisy sum; whole when its values are."""
-    assert argument is not None
+    (argument,) = arguments
     value = lattice_value(argument, needs.facts)
     return needs.column(Total(value), Type.INT if value.is_whole else Type.REAL)

@@ -1,0 +1,76 @@
+"""From syntax to expressions over the answer: group keys, and aggregates turned into noisy columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from sqlglot import exp
+
+from discreet.errors import UnknownColumn, UnsupportedQuery
+from discreet.plan.aggregates import AGGREGATES
+from discreet.plan.aggregates.aggregate import Needs
+from discreet.plan.aggregates.read import read_aggregate
+from discreet.plan.bind import bind, bind_row
+from discreet.plan.expr import Expr, Key, Measured
+from discreet.plan.measure import Measure
+from discreet.plan.scope import Scope
+from discreet.plan.types import Type
+
+MOST_MEASURES = 200
+"""Different noisy columns in one question."""
+
+
+@dataclass(slots=True)
+class Measures:
+    """The distinct measures of a question, in the order in which they were first asked for."""
+
+    found: list[Measure] = field(default_factory=list)
+
+    def column(self, measure: Measure, kind: Type) -> Measured:
+        """The noisy column of a measure; the same measure is measured once."""
+        if measure not in self.found:
+            if len(self.found) == MOST_MEASURES:
+                raise UnsupportedQuery(
+                    f"The question asks for more than {MOST_MEASURES} different aggregates.",
+                    hint="ask several questions; the budget is divided among the aggregates of one anyway",
+                )
+            self.found.append(measure)
+        return Measured(self.found.index(measure), measure.step, kind)
+
+
+def bind_answer(
+    node: exp.Expr,
+    scope: Scope,
+    keys: Sequence[Expr],
+    measures: Measures,
+    names: dict[str, Expr],
+) -> Expr:
+    """An expression over the answer: group keys, noisy columns and the output columns in `names`."""
+    needs = Needs(scope.facts, measures.column)
+
+    def leaf(e: exp.Expr, depth: int) -> Expr | None:
+        if isinstance(e, exp.Column) and not e.table and e.name.lower() in names:
+            return names[e.name.lower()]
+        if not e.find(exp.AggFunc):
+            if isinstance(e, exp.Literal | exp.Boolean | exp.Null):
+                return None
+            try:
+                row = bind_row(e, scope)
+            except UnknownColumn:
+                if isinstance(e, exp.Column | exp.Anonymous):
+                    raise
+                return None  # a part of it may be an output column
+            if row in keys:
+                return Key(keys.index(row), row.type)  # type: ignore[arg-type]  # keys are typed, unlike a bare NULL
+            if isinstance(e, exp.Column):
+                raise UnsupportedQuery(
+                    f"The column {e.name!r} must be in GROUP BY or inside an aggregate.",
+                    hint="single rows are never released",
+                )
+        if isinstance(e, exp.AggFunc):
+            name, arguments = read_aggregate(e, scope)
+            return AGGREGATES[name](arguments, needs)
+        return None
+
+    return bind(node, leaf, 0)

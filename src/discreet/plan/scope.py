@@ -1,0 +1,80 @@
+"""What the names in a question stand for: the columns of the rows that it reads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlglot import exp
+
+from discreet.errors import UnknownColumn, UnsupportedQuery
+from discreet.plan.expr import Call, Column, Expr
+from discreet.plan.schema import Fact, TableSchema
+from discreet.privacy.unit import PrivacyUnit
+
+
+class Scope(Protocol):
+    """The columns that an expression may name, with what is publicly known of them."""
+
+    @property
+    def facts(self) -> Mapping[str, Fact]:
+        """Column → declaration, by the names that `column` gives."""
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        """Who is protected, with caps."""
+
+    def column(self, node: exp.Column) -> Expr:
+        """The column that a name stands for, read as what its declaration says.
+
+        Raises:
+            UnknownColumn, UnsupportedQuery: no such column, or one that cannot be asked about.
+        """
+
+    def is_unit(self, expr: Expr) -> bool:
+        """Whether an expression is the unit's id as it stands."""
+
+    def other(self, node: exp.Expr) -> Expr | None:
+        """What a node stands for that only this scope knows, such as a subquery; None for any other."""
+
+
+@dataclass(frozen=True, slots=True)
+class TableScope:
+    """One table, under its name or an alias."""
+
+    table: TableSchema
+    alias: str
+
+    @property
+    def facts(self) -> Mapping[str, Fact]:
+        return self.table.facts
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        return self.table.unit
+
+    def column(self, node: exp.Column) -> Expr:
+        from discreet.plan.bind import declared
+
+        table = self.table
+        named = (self.alias.lower(), table.name.lower())
+        if node.args.get("db") or (node.table and node.table.lower() not in named):
+            raise UnknownColumn(
+                f"There is no table {node.table!r} in this question.", hint=f"the table here is {self.alias}"
+            )
+        name = table.find(node.name)
+        kind = table.columns[name]
+        if kind is None:
+            raise UnsupportedQuery(
+                f"The column {name!r} holds a nested or binary value, which cannot be asked about.",
+                hint="store the part that you need in a column of its own",
+            )
+        return declared(Column(name, kind), table.facts.get(name))
+
+    def is_unit(self, expr: Expr) -> bool:
+        column = expr.args[0] if isinstance(expr, Call) else expr
+        return isinstance(column, Column) and column.name == self.table.unit.column
+
+    def other(self, node: exp.Expr) -> Expr | None:
+        return None
