@@ -28,6 +28,7 @@ PEERS: dict[str, tuple[str, ...]] = {
     "autodp": ("autodp==0.2.3.1",),
     "python-dp": ("python-dp==1.1.5", "numpy"),
     "tumult": ("tmlt-core==0.20.0", "numpy"),
+    "tpch": ("duckdb==1.5.5", "duckdb-extensions==1.5.5", "duckdb-extension-tpch==1.5.5"),
 }
 
 

@@ -18,13 +18,13 @@ if TYPE_CHECKING:
     from discreet import accounting as accounting
     from discreet import audit as audit
     from discreet import mechanisms as mechanisms
+    from discreet.connecting import connect as connect
     from discreet.mechanisms import mechanism as mechanism
     from discreet.plan.plan import Plan as Plan
     from discreet.plan.schema import Range as Range
     from discreet.plan.schema import Values as Values
     from discreet.release import Release as Release
     from discreet.session import Session as Session
-    from discreet.session import connect as connect
 
 __all__ = [
     "Budget",
@@ -50,7 +50,7 @@ _HOMES = {
     "Release": "discreet.release",
     "Session": "discreet.session",
     "Values": "discreet.plan.schema",
-    "connect": "discreet.session",
+    "connect": "discreet.connecting",
     "mechanism": "discreet.mechanisms",
 }
 """Public names that are loaded when they are first used, so that importing the package stays quick."""

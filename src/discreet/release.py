@@ -11,13 +11,18 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.errors import MissingExtra
 from discreet.privacy.exact import Real
-from discreet.privacy.guarantee import Approximate, words
+from discreet.privacy.guarantee import Approximate
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
+    from discreet.mechanisms.additive import Additive
+    from discreet.plan.evaluate import Answer
+    from discreet.plan.expr import Expr
+    from discreet.plan.interval import RowInterval
     from discreet.plan.plan import Plan
     from discreet.plan.question import OrderBy
     from discreet.plan.schema import Scalar
+    from discreet.plan.tree import Families
 
 SHOWN_ROWS = 60
 """Rows that a printed release shows; `rows` has all."""
@@ -31,28 +36,38 @@ class NoisyTable:
         keys: the group keys, one tuple a row; a single empty one without GROUP BY.
         cells: the noisy integers of each row, in the order of the question's measures.
         reports: the noisy numbers of units above `max_groups` and above `max_rows`, when they were asked for.
+        spreads: for each spread that the question reads, and each row, the noisy nodes that were looked at.
     """
 
     keys: tuple[tuple[Scalar, ...], ...]
     cells: tuple[tuple[int, ...], ...]
     reports: tuple[int, ...] = ()
+    spreads: tuple[tuple[Families, ...], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The stored form; integers are text, since JSON readers lose digits of large ones."""
-        return {
+        kept: dict[str, Any] = {
             "format": 1,
             "keys": [[_stored(v) for v in key] for key in self.keys],
             "cells": [[str(c) for c in row] for row in self.cells],
             "reports": [str(c) for c in self.reports],
         }
+        if self.spreads:
+            from discreet.plan.tree import families_json
+
+            kept["spreads"] = [[families_json(f) for f in rows] for rows in self.spreads]
+        return kept
 
     @classmethod
     def from_json(cls, kept: dict[str, Any]) -> NoisyTable:
         """What `to_json` wrote."""
+        from discreet.plan.tree import families_of
+
         return cls(
             tuple(tuple(_restored(v) for v in key) for key in kept["keys"]),
             tuple(tuple(int(c) for c in row) for row in kept["cells"]),
             tuple(int(c) for c in kept["reports"]),
+            tuple(tuple(families_of(f) for f in rows) for rows in kept.get("spreads", ())),
         )
 
 
@@ -97,13 +112,12 @@ class Release:
             UnknownColumn: no such output column.
             InvalidParameter: a confidence outside (0, 1).
         """
-        from discreet.plan.interval import interval_of
         from discreet.plan.plan import confidence_level
 
-        of_row = interval_of(
-            self.plan.column(column), self.plan.allocation.noises, confidence_level(confidence)
-        )
-        return [of_row(self.table.keys[i], self.table.cells[i]) for i, _ in self._selected]
+        if self.plan.is_end(column):
+            return [None] * len(self._selected)
+        of_line = _interval_of_line(self.plan.column(column), confidence_level(confidence))
+        return [of_line(line) for line, _ in self._selected]
 
     @property
     def notes(self) -> list[str]:
@@ -161,8 +175,7 @@ class Release:
         return f"{render_html(columns, rows)}<p>{below}</p>"
 
     def _footer(self) -> str:
-        guarantee = self.plan.allocation.guarantee
-        price = words(guarantee.epsilon, guarantee.delta)
+        price = self.plan.price
         paid = (
             f"answered again from the ledger, free (it cost {price})" if self.stored else f"charged {price}"
         )
@@ -181,33 +194,101 @@ class Release:
         return self.columns, cells
 
 
-def _selected(plan: Plan, table: NoisyTable) -> list[tuple[int, tuple[Any, ...]]]:
-    """(place in the noisy table, output values) after HAVING, ORDER BY, LIMIT and OFFSET."""
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """One row of the answer before its columns are computed: its keys, its noisy numbers, and the noise in them."""
+
+    keys: tuple[Scalar, ...]
+    cells: tuple[Any, ...]
+    noises: tuple[Additive, ...]
+
+
+def _selected(plan: Plan, table: NoisyTable) -> list[tuple[_Line, tuple[Any, ...]]]:
+    """Lines with their output values, after HAVING, ORDER BY, LIMIT and OFFSET."""
     from discreet.plan.evaluate import compiled
 
     outer = plan.question.outer
-    columns = [compiled(e) for _, e in outer.columns]
-    having = None if outer.having is None else compiled(outer.having)
-    places = [i for i in range(len(table.keys)) if having is None or having(table.keys[i], table.cells[i])]
+    columns = [_of_line(compiled(e)) for _, e in outer.columns]
+    for place, upper in outer.ends:
+        columns[place] = _end(plan, place, upper=upper)
+    lines = _lines(plan, table)
+    if outer.having is not None:
+        having = _of_line(compiled(outer.having))
+        lines = [line for line in lines if having(line)]
     for term in reversed(outer.order):
-        by = compiled(term.by)
-        places.sort(key=_ordering(term, lambda i, by=by: by(table.keys[i], table.cells[i])))  # type: ignore[misc]  # bound now
+        lines.sort(key=_ordering(term, _of_line(compiled(term.by))))
     end = None if outer.limit is None else outer.offset + outer.limit
-    return [(i, tuple(c(table.keys[i], table.cells[i]) for c in columns)) for i in places[outer.offset : end]]
+    return [(line, tuple(c(line) for c in columns)) for line in lines[outer.offset : end]]
 
 
-def _ordering(term: OrderBy, value: Callable[[int], Any]) -> Callable[[int], Any]:
+def _of_line(value: Answer) -> Callable[[_Line], Any]:
+    return lambda line: value(line.keys, line.cells)
+
+
+def _end(plan: Plan, place: int, *, upper: bool) -> Callable[[_Line], float | None]:
+    """An end of the interval of a column's expression, as a column."""
+    from discreet.plan.ends import CONFIDENCE
+
+    of_line = _interval_of_line(plan.question.outer.columns[place][1], CONFIDENCE)
+
+    def value(line: _Line) -> float | None:
+        found = of_line(line)
+        return None if found is None else found[int(upper)]
+
+    return value
+
+
+def _interval_of_line(expr: Expr, level: Fraction) -> Callable[[_Line], tuple[float, float] | None]:
+    """The interval of a column, prepared once for each noise that lines have."""
+    from discreet.plan.interval import interval_of
+
+    found: dict[tuple[Additive, ...], RowInterval] = {}
+
+    def value(line: _Line) -> tuple[float, float] | None:
+        if line.noises not in found:
+            found[line.noises] = interval_of(expr, line.noises, level)
+        return found[line.noises](line.keys, line.cells)
+
+    return value
+
+
+def _lines(plan: Plan, table: NoisyTable) -> list[_Line]:
+    """The rows of the noisy table; with grouping sets, those that are added up from them."""
+    noises, sets = tuple(plan.allocation.noises), plan.question.outer.sets
+    if sets is None:
+        return [_Line(key, _cells(plan, table, i), noises) for i, key in enumerate(table.keys)]
+    from discreet.plan.totals import summed_noises, totals
+
+    width, columns = len(plan.question.keys.exprs), len(noises)
+    rows = totals(table.keys, table.cells, sets, width=width, columns=columns)
+    found = {n: summed_noises(noises, n) for n in {row.parts for row in rows}}
+    return [_Line(row.keys, row.cells, found[row.parts]) for row in rows]
+
+
+def _cells(plan: Plan, table: NoisyTable, row: int) -> tuple[Any, ...]:
+    """The noisy integers of a row and, after them, the noisy trees of its spreads."""
+    if not table.spreads:
+        return table.cells[row]
+    from discreet.plan.tree import NoisyTree
+
+    is_row = plan.question.table.unit.is_row
+    read = zip(plan.question.spreads, plan.allocation.spreads, table.spreads, strict=True)
+    trees = {s.spread: NoisyTree(s.spread, noise, rows[row], is_row=is_row) for s, noise, rows in read}
+    return (*table.cells[row], trees)
+
+
+def _ordering(term: OrderBy, value: Callable[[_Line], Any]) -> Callable[[_Line], Any]:
     """A sort key for one term: NULLs where the term says, equal values in the order they had."""
 
-    def compare(i: int, j: int) -> int:
-        a, b = value(i), value(j)
+    def compare(one: _Line, other: _Line) -> int:
+        a, b = value(one), value(other)
         if a is None or b is None:
             first = -1 if term.nulls_first else 1
             return 0 if a is None and b is None else first if a is None else -first
         order = int(a > b) - int(a < b)
         return -order if term.descending else order
 
-    key: Callable[[int], Any] = cmp_to_key(compare)
+    key: Callable[[_Line], Any] = cmp_to_key(compare)
     return key
 
 

@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from discreet.errors import BackendFailed
 from discreet.plan.keys import sort_key
 from discreet.plan.plan import Plan
+from discreet.plan.spread import Looked
+from discreet.plan.tree import ExactLeaves, Families, NoisyTree
 from discreet.release import NoisyTable
 
 if TYPE_CHECKING:
@@ -24,6 +26,9 @@ Run: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
 Cells: TypeAlias = "dict[tuple[Scalar, ...], list[int]]"
 """Group key → exact bounded integers. Private."""
 
+Leaves: TypeAlias = "dict[tuple[Scalar, ...], ExactLeaves]"
+"""Group key → exact weights of a spread's leaves; a group that is not there has none. Private."""
+
 
 def measure(plan: Plan, run: Run, rng: Entropy) -> NoisyTable:
     """The noisy table of a plan.
@@ -33,13 +38,59 @@ def measure(plan: Plan, run: Run, rng: Entropy) -> NoisyTable:
         selected, in an order that follows the keys alone; it costs the plan's events.
     """
     reports = _reports(plan, run, rng)  # first: when it fails, no exact cell is in any frame of the traceback
-    cells = exact_cells(plan, run)
+    cells, leaves = exact(plan, run)
     keys = _shown_groups(plan, cells, rng)
     columns: list[list[int]] = []
     for i, noise in enumerate(plan.allocation.noises):
         columns.append(noise.add([cells[k][i] for k in keys], rng))
     rows = zip(*columns, strict=True) if columns else (() for _ in keys)
-    return NoisyTable(tuple(keys), tuple(tuple(r) for r in rows), reports)
+    trees = tuple(
+        tuple(_looked_at(plan, i, found.get(k, NOTHING), rng) for k in keys) for i, found in enumerate(leaves)
+    )
+    return NoisyTable(tuple(keys), tuple(tuple(r) for r in rows), reports, trees)
+
+
+def exact(plan: Plan, run: Run) -> tuple[Cells, list[Leaves]]:
+    """The exact cells, and the exact leaves of each spread. Private. When one of them fails, the others are forgotten
+    first, so that no exact number is in any frame of the traceback.
+    """
+    leaves: list[Leaves] = []
+    try:
+        leaves.extend(exact_leaves(plan, place, run) for place in range(len(plan.spreads)))
+        return exact_cells(plan, run), leaves
+    except BaseException:
+        leaves.clear()
+        raise
+
+
+def exact_leaves(plan: Plan, place: int, run: Run) -> Leaves:
+    """The exact weights of the leaves of one of the plan's spreads, in each group that has any. Private."""
+    keys, most = plan.question.keys, plan.question.spreads[place].spread.leaves - 1
+    n = len(keys.exprs)
+    found: dict[tuple[Scalar, ...], dict[int, int]] = {}
+    for row in run(plan.spreads[place][1]):
+        key = _plain(row[:n]) if keys.lists is None else _declared(row[:n], keys.lists)
+        weights = found.setdefault(key, {})
+        leaf = min(max(int(row[n]), 0), most)  # as it is anyhow: what is private may not fail here
+        weights[leaf] = weights.get(leaf, 0) + int(row[n + 1])
+    return {key: ExactLeaves.of(weights) for key, weights in found.items()}
+
+
+NOTHING = ExactLeaves.of({})
+"""The leaves of a group without rows."""
+
+
+def _looked_at(plan: Plan, place: int, leaves: ExactLeaves, rng: Entropy) -> Families:
+    """The noisy nodes of a group that the question's answers read; the noise of each is drawn when it is first read."""
+    looked: Looked = plan.question.spreads[place]
+    noise, spread = plan.allocation.spreads[place], looked.spread
+
+    def draw(level: int, node: int) -> tuple[int, ...]:
+        return tuple(noise.add(leaves.sums(spread, level, node), rng))
+
+    tree = NoisyTree(spread, noise, {}, is_row=plan.question.table.unit.is_row, draw=draw)
+    tree.look(looked)
+    return tree.families
 
 
 def exact_cells(plan: Plan, run: Run) -> Cells:
@@ -47,8 +98,27 @@ def exact_cells(plan: Plan, run: Run) -> Cells:
     audits call it.
     """
     keys = plan.question.keys
+    found: list[Cells] = []
+    try:
+        found.extend(_read(plan, run, text) for _, text in plan.distinct)
+        cells = _read(plan, run, plan.sql) if plan.sql else {}
+    except BaseException:
+        found.clear()  # so that no exact number is in any frame of the traceback
+        raise
+    if keys.lists is not None:
+        empty = [0] * (len(plan.question.measures) - len(plan.distinct))
+        cells = {key: cells.get(key, list(empty)) for key in keys.all()}
+    for (place, _), counts in zip(plan.distinct, found, strict=True):
+        for key, cell in cells.items():
+            cell.insert(place, counts.get(key, [0])[0])
+    return cells
+
+
+def _read(plan: Plan, run: Run, text: str) -> Cells:
+    """The cells of the groups that a statement gives."""
+    keys = plan.question.keys
     n = len(keys.exprs)
-    rows = run(plan.sql)
+    rows = run(text)
     if keys.lists is None:
         found = {_plain(row[:n]): [int(c) for c in row[n:]] for row in rows}
     else:
@@ -57,10 +127,7 @@ def exact_cells(plan: Plan, run: Run) -> Cells:
         raise BackendFailed(
             "The database gave one group twice. The charge stands.", hint="please report the question"
         )
-    if keys.lists is None:
-        return found
-    empty = [0] * len(plan.question.measures)
-    return {key: found.get(key, list(empty)) for key in keys.all()}
+    return found
 
 
 def _declared(places: tuple[Any, ...], lists: tuple[tuple[Scalar, ...], ...]) -> tuple[Scalar, ...]:

@@ -1,107 +1,31 @@
-"""The front door: `connect` and `Session`. It only sequences: plan, charge, run, release."""
+"""The front door: `Session`. It only sequences: plan, charge, run, release."""
 
 from __future__ import annotations
 
-import os
-import sys
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, overload
 
-from discreet.errors import InvalidParameter, LedgerError, MissingBounds, UnknownColumn
-from discreet.privacy.exact import Real, positive
+from discreet.errors import InvalidParameter, LedgerError
+from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.guarantee import Approximate, Budget
-from discreet.privacy.unit import PrivacyUnit, Relation
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
-    from discreet.backends.backend import Backend, Pinned
+    from discreet.backends.backend import Backend
     from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.ledger.ledger import Ledger
+    from discreet.plan.advice import Caps
+    from discreet.plan.batch import Batch
+    from discreet.plan.conventions import Prepared
     from discreet.plan.plan import Plan
-    from discreet.plan.schema import Fact, TableSchema
+    from discreet.plan.schema import TableSchema
+    from discreet.plan.staged import StagedPlan
     from discreet.release import NoisyTable, Release
-
-DEFAULT_LEDGER = "discreet.ledger"
-"""Where spending is kept unless `ledger=` says another place; connecting says so aloud."""
-
-LEAST_EPSILON = Fraction(1, 10**6)
-"""The least ε of a question; far below it, reports of errors would leave the range of floats."""
-
-
-def connect(
-    source: object,
-    *,
-    unit: PrivacyUnit | str,
-    columns: Mapping[str, Fact] | None = None,
-    budget: Budget | None = None,
-    population: str | None = None,
-    ledger: str | os.PathLike[str] | None = None,
-    version: str | None = None,
-    names: Sequence[str] | None = None,
-    relation: str | Relation | None = None,
-    filter: str | None = None,  # noqa: A002  # the field's word, and the front door's
-    curve: PrivacyLoss | None = None,
-) -> Session:
-    """A session over private tables.
-
-    Args:
-        source: a path or glob (Parquet, CSV, JSON, a DuckDB database), a data frame (pandas, polars,
-            pyarrow), or a dict of
-            table names to these.
-        unit: who is protected, with caps: `PrivacyUnit("user_id", max_groups=3, max_rows=10)` or `PrivacyUnit.row()`.
-        columns: public facts that the owner declares: column → `Range` or `Values` (`"table.column"` where two tables
-            share a name).
-        budget: how much may ever be learned about each unit; needed when the population is new.
-        population: whose budget it is; the table's name unless said. The same population is the same account, whatever
-            the file.
-        ledger: where spending is kept: a path (SQLite), or ":memory:" for one that ends with the process.
-        version: a public label of the data's version; a new label makes old answers new questions.
-        names: column names for CSV files without a header.
-        relation: "add-remove" or "replace"; fixed when the account is opened.
-        filter: "basic", "zcdp", "gdp", "renyi" or "renyi-curve"; fixed when the account is opened.
-        curve: for "renyi-curve", the loss of the work that all questions together may not exceed at any order.
-
-    Raises:
-        SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
-    """
-    from discreet.backends.backend import Pinned
-    from discreet.backends.duckdb import DuckDB
-    from discreet.ledger.ledger import Ledger
-
-    who, facts, place = _unit(unit), columns or {}, _place(ledger)
-    wanted = None if relation is None else Relation.parse(relation)
-    _check_given(columns=facts, budget=budget, population=population, version=version)
-    backend = DuckDB(source, names=names)
-    try:
-        whose = population if population is not None else _only_table(backend.tables)
-        _check_apart(backend.tables)
-        known = _pinned(place, whose, backend.tables)
-        ids = () if who.column is None else (who.column,)
-        shapes = {t: known[t] if t in known else backend.discover(t, ids) for t in backend.tables}
-        _check_columns(who, shapes, facts)
-        book = Ledger.open(place)
-    except BaseException:
-        backend.close()
-        raise
-    try:
-        account = book.open_account(whose, budget, relation=wanted, filter=filter, curve=curve)
-        tables: list[TableSchema] = []
-        for name, shape in shapes.items():
-            kept = account.pin(name.casefold(), {**shape.to_json(), "unit": who.column})
-            _check_unit(name, kept["unit"], who)
-            pinned = Pinned.from_json(kept)
-            backend.attach(name, pinned)
-            tables.append(_schema(name, pinned, who, facts, account.relation))
-        return Session(book, account, backend, tables, version)
-    except BaseException:
-        book.close()
-        backend.close()
-        raise
 
 
 class Session:
@@ -122,12 +46,16 @@ class Session:
         backend: Backend,
         tables: Sequence[TableSchema],
         version: str | None,
+        *,
+        bounds: str | None = None,
     ) -> None:
         self._ledger = ledger
         self._account = account
         self._backend = backend
         self._tables = tuple(tables)
         self._version = version
+        self._bounds: str | None = None
+        self._bounds = "auto" if self._is_auto(bounds) else None
         self._locks: dict[str, threading.Lock] = {}
 
     @property
@@ -159,41 +87,118 @@ class Session:
         """The account's entries, oldest first: public facts only."""
         return self._account.history()
 
+    @overload
     def plan(
-        self, sql: str, *, epsilon: Real, delta: Real = 0, noise: str | None = None, truncation: Real = 0
-    ) -> Plan:
+        self,
+        sql: str,
+        *,
+        epsilon: Real | None = None,
+        delta: Real = 0,
+        noise: str | None = None,
+        truncation: Real = 0,
+        error: Mapping[str, Real] | None = None,
+        confidence: Real = Fraction(19, 20),
+        assuming: Mapping[str, Real] | None = None,
+        bounds: None = None,
+        dialect: str = "duckdb",
+    ) -> Plan: ...
+
+    @overload
+    def plan(
+        self,
+        sql: str,
+        *,
+        epsilon: Real | None = None,
+        delta: Real = 0,
+        noise: str | None = None,
+        truncation: Real = 0,
+        error: Mapping[str, Real] | None = None,
+        confidence: Real = Fraction(19, 20),
+        assuming: Mapping[str, Real] | None = None,
+        bounds: str,
+        dialect: str = "duckdb",
+    ) -> StagedPlan: ...
+
+    def plan(
+        self,
+        sql: str,
+        *,
+        epsilon: Real | None = None,
+        delta: Real = 0,
+        noise: str | None = None,
+        truncation: Real = 0,
+        error: Mapping[str, Real] | None = None,
+        confidence: Real = Fraction(19, 20),
+        assuming: Mapping[str, Real] | None = None,
+        bounds: str | None = None,
+        dialect: str = "duckdb",
+    ) -> Plan | StagedPlan:
         """Decides a question without asking it: free, and no data is touched.
+
+        Args:
+            sql: the question.
+            epsilon: the ε to be spent; leave it out to have the least one for `error`.
+            delta: the δ to be spent.
+            noise: "laplace" (the default) or "gaussian".
+            truncation: the share of ε, below 1, spent on reporting how many units exceed a cap.
+            error: output column → the largest error that it may have with probability `confidence`: a number, or a
+                share of its size as "5%". The plan then has the least ε, to three digits, that gives it.
+            confidence: of `error`.
+            assuming: public guesses at the answer, for errors that depend on it: output column → its size, "rows" →
+                over how many rows a mean is.
+            bounds: "auto" to have max_groups and max_rows chosen by a first stage, as in `sql`.
+            dialect: whose spelling `sql` has: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 
         Raises:
             PlanError, InvalidParameter: the question cannot be answered as asked.
         """
-        from discreet.plan.plan import make_plan
+        from discreet.plan.conventions import prepare
+        from discreet.plan.least import least, read_wanted
+        from discreet.plan.plan import confidence_level
 
-        if positive("epsilon", epsilon) < LEAST_EPSILON:
+        prepared = prepare(sql, dialect, self._tables)
+        epsilon, delta = prepared.epsilon_or(epsilon), prepared.delta_or(delta)
+        if self._is_auto(bounds):
+            if error is not None:
+                raise InvalidParameter(
+                    "the error follows from caps that bounds='auto' chooses privately.",
+                    hint="plan with declared caps for the least ε of an error",
+                )
+            return self._stage(prepared, epsilon=epsilon, delta=delta, noise=noise, truncation=truncation)
+
+        def make(spent: Fraction) -> Plan:
+            return self._plan(prepared, epsilon=spent, delta=delta, noise=noise, truncation=truncation)
+
+        if error is not None and epsilon is None:
+            wanted = read_wanted(error, confidence_level(confidence), assuming)
+            return least(make, wanted, self._account.budget.per_query)
+        if error is not None:
             raise InvalidParameter(
-                f"epsilon must be at least {float(LEAST_EPSILON):g}, not {epsilon!s:.40}.",
-                hint="so little ε is drowned by its noise: over a million times what one person can change",
+                "epsilon and error cannot both be given: each follows from the other.",
+                hint="leave epsilon out to have the least one for this error",
             )
-        return make_plan(
-            sql,
-            self._tables,
-            population=self._account.population,
-            version=self._version,
-            epsilon=epsilon,
-            delta=delta,
-            noise=noise,
-            truncation=truncation,
-        )
+        if epsilon is None:
+            raise InvalidParameter(
+                "A plan needs epsilon= (what may be spent) or error= (how exact the answer must be).",
+                hint="epsilon=0.5, or error={'n': 50} for the least ε that gives it",
+            )
+        if assuming is not None:
+            raise InvalidParameter(
+                "assuming goes with error.", hint="plan(…, epsilon=0.5).error('n', assuming={'n': 10_000})"
+            )
+        return make(_epsilon(epsilon))
 
     def sql(
         self,
         sql: str,
         *,
-        epsilon: Real,
+        epsilon: Real | None = None,
         delta: Real = 0,
         noise: str | None = None,
         truncation: Real = 0,
+        bounds: str | None = None,
         fresh: bool = False,
+        dialect: str = "duckdb",
     ) -> Release:
         """Asks a question: a table with ± intervals, charged to the ledger before the data is read.
 
@@ -205,7 +210,10 @@ class Session:
             delta: the δ to be spent; private selection of groups and Gaussian noise need it above 0.
             noise: "laplace" (the default) or "gaussian".
             truncation: the share of ε, below 1, spent on reporting how many units exceed a cap.
+            bounds: "auto" to have max_groups and max_rows chosen for the least error, by a first stage that costs a
+                tenth of ε; else the declared caps hold.
             fresh: whether to draw again even if the answer is stored.
+            dialect: whose spelling `sql` has: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 
         Raises:
             PlanError, InvalidParameter: the question cannot be answered as asked; nothing was charged.
@@ -213,11 +221,144 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        plan = self.plan(sql, epsilon=epsilon, delta=delta, noise=noise, truncation=truncation)
+        from discreet.plan.conventions import prepare
+
+        prepared = prepare(sql, dialect, self._tables)
+        if self._is_auto(bounds):
+            staged = self._stage(
+                prepared,
+                epsilon=prepared.epsilon_or(epsilon),
+                delta=delta,
+                noise=noise,
+                truncation=truncation,
+            )
+            if fresh:
+                return self._ask_staged(staged)
+            with self._asking(staged.identity):
+                return self._stored_staged(staged) or self._ask_staged(staged)
+        plan = self._plan(
+            prepared,
+            epsilon=_epsilon(prepared.epsilon_or(epsilon)),
+            delta=prepared.delta_or(delta),
+            noise=noise,
+            truncation=truncation,
+        )
         if fresh:
             return self._ask(plan)
         with self._asking(plan.identity):
             return self._stored(plan) or self._ask(plan)
+
+    def _plan(
+        self, prepared: Prepared, *, epsilon: Fraction, delta: Real, noise: str | None, truncation: Real
+    ) -> Plan:
+        from discreet.plan.plan import make_plan
+
+        return make_plan(
+            prepared.text,
+            prepared.tables,
+            population=self._account.population,
+            version=self._version,
+            epsilon=epsilon,
+            delta=delta,
+            noise=noise,
+            truncation=truncation,
+        )
+
+    def _is_auto(self, bounds: str | None) -> bool:
+        """Whether the caps are chosen by a first stage."""
+        if bounds not in (None, "auto"):
+            raise InvalidParameter(
+                f"bounds must be 'auto' or left out, not {bounds!r:.60}.",
+                hint="caps are declared with dp.PrivacyUnit(column, max_groups=…, max_rows=…)",
+            )
+        return bounds == "auto" or self._bounds == "auto"
+
+    def _stage(
+        self, prepared: Prepared, *, epsilon: Real | None, delta: Real, noise: str | None, truncation: Real
+    ) -> StagedPlan:
+        from discreet.plan.staged import stage, with_caps
+
+        spent = probability("delta", prepared.delta_or(delta))
+
+        def make(left: Fraction, caps: Caps) -> Plan:
+            under = replace(prepared, tables=with_caps(prepared.tables, caps))
+            return self._plan(under, epsilon=left, delta=spent, noise=noise, truncation=truncation)
+
+        return stage(make, _epsilon(epsilon), spent)
+
+    def _stored_staged(self, staged: StagedPlan) -> Release | None:
+        """The answer that the ledger has; None when there is none."""
+        from discreet.plan.staged import restored
+        from discreet.release import NoisyTable, Release
+
+        found = self._account.find(staged.identity)
+        if found is None:
+            return None
+        caps, table = restored(found)
+        plan = staged.advised(caps)
+        return Release(plan, NoisyTable.from_json(table), charged=Approximate(Fraction(0)), stored=True)
+
+    def _ask_staged(self, staged: StagedPlan) -> Release:
+        """As `_ask`, with the census between the one charge and the question."""
+        from discreet.noise.entropy import SystemEntropy
+        from discreet.plan.staged import kept
+        from discreet.release import Release
+
+        self._backend.rehearse(staged.census, {})
+        self._rehearse(staged.second(staged.most))
+        self._rehearse(staged.first)
+        entry = self._account.charge(staged.identity, staged.charge, note=self._note(staged.first))
+        caps = staged.choose(lambda text: self._backend.rows(text, {}), SystemEntropy())
+        plan = staged.advised(caps)
+        table = self._measure(plan)
+        self._account.store(staged.identity, entry.seq, kept(caps, table.to_json()))
+        return Release(plan, table, charged=staged.guarantee, stored=False)
+
+    def batch(
+        self,
+        questions: Mapping[str, str],
+        *,
+        epsilon: Real | None = None,
+        delta: Real = 0,
+        noise: str | None = None,
+        fresh: bool = False,
+        dialect: str = "duckdb",
+    ) -> dict[str, Release]:
+        """Asks several questions together: one charge, shared by all of their columns.
+
+        What two of them measure alike is measured once, and questions over the same rows and groups are one pass of
+        the database. The same measurements again are answered from the ledger, free.
+
+        Args:
+            questions: name → SQL.
+            epsilon: the ε to be spent on all of them together, above 0.
+            delta: the δ to be spent on all of them together.
+            noise: "laplace" (the default) or "gaussian", which costs less where there are many columns.
+            fresh: whether to draw again even if the answers are stored.
+            dialect: whose spelling the questions have: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
+
+        Raises:
+            PlanError, InvalidParameter: one of them cannot be answered as asked; none is, and nothing was charged.
+            BudgetExceeded: the account cannot pay; nothing was charged and no data was read.
+            LedgerError: the ledger cannot be used; no data was read.
+            BackendFailed: the database failed after the charge, which stands.
+        """
+        from discreet.plan.batch import plan_batch
+
+        batch = plan_batch(
+            questions,
+            self._tables,
+            population=self._account.population,
+            version=self._version,
+            epsilon=_epsilon(epsilon),
+            delta=delta,
+            noise=noise,
+            dialect=dialect,
+        )
+        if fresh:
+            return self._ask_batch(batch)
+        with self._asking(batch.identity):
+            return self._stored_batch(batch) or self._ask_batch(batch)
 
     def close(self) -> None:
         """Closes the database and the ledger."""
@@ -258,154 +399,62 @@ class Session:
         """Rehearses, charges, measures and stores, in this order."""
         from discreet.release import Release
 
-        parameters = self._parameters(plan)
-        self._backend.rehearse(plan.sql, parameters)
-        if plan.truncation is not None:
-            self._backend.rehearse(plan.truncation, {})
+        self._rehearse(plan)
         entry = self._account.charge(plan.identity, plan.charge, note=self._note(plan))
-        table = self._measure(plan, parameters)
+        table = self._measure(plan)
         self._account.store(plan.identity, entry.seq, table.to_json())
         return Release(plan, table, charged=plan.allocation.guarantee, stored=False)
 
-    def _measure(self, plan: Plan, parameters: dict[str, int]) -> NoisyTable:
+    def _stored_batch(self, batch: Batch) -> dict[str, Release] | None:
+        """The answers that the ledger has; None when there are none."""
+        from discreet.batched import releases, restored
+
+        kept = self._account.find(batch.identity)
+        if kept is None:
+            return None
+        return releases(batch, restored(kept), charged=Approximate(Fraction(0)), stored=True)
+
+    def _ask_batch(self, batch: Batch) -> dict[str, Release]:
+        """As `_ask`, for all measurements of a batch: every one is rehearsed before the one charge."""
+        from discreet.batched import releases, stored
+
+        for plan in batch.measurements:
+            self._rehearse(plan)
+        entry = self._account.charge(batch.identity, batch.charge, note=batch.note(self._version))
+        tables = [self._measure(plan) for plan in batch.measurements]
+        self._account.store(batch.identity, entry.seq, stored(tables))
+        return releases(batch, tables, charged=batch.guarantee, stored=False)
+
+    def _rehearse(self, plan: Plan) -> None:
+        for text in plan.statements:
+            self._backend.rehearse(text, self._parameters(plan, text))
+
+    def _measure(self, plan: Plan) -> NoisyTable:
         """Runs the plan and adds the noise; from here on nothing may depend on the data but the noisy table."""
         from discreet.noise.entropy import SystemEntropy
         from discreet.run import measure
 
         rng = SystemEntropy()
-        return measure(
-            plan, lambda text: self._backend.rows(text, parameters if text == plan.sql else {}), rng
-        )
+        return measure(plan, lambda text: self._backend.rows(text, self._parameters(plan, text)), rng)
 
-    def _parameters(self, plan: Plan) -> dict[str, int]:
-        return {"secret": int.from_bytes(self._account.secret[:8], "big")} if plan.needs_secret else {}
+    def _parameters(self, plan: Plan, text: str) -> dict[str, int]:
+        return {"secret": int.from_bytes(self._account.secret[:8], "big")} if plan.is_keyed(text) else {}
 
     def _note(self, plan: Plan) -> dict[str, Any]:
         return {"sql": plan.question.text, "table": plan.question.table.name, "version": self._version}
 
 
-def _place(ledger: object) -> str | os.PathLike[str]:
-    if isinstance(ledger, str | os.PathLike):
-        return ledger
-    if ledger is not None:
+def _epsilon(epsilon: Real | None) -> Fraction:
+    from discreet.plan.least import LEAST_EPSILON
+
+    if epsilon is None:
         raise InvalidParameter(
-            f"ledger must be a path, not {type(ledger).__name__}.", hint='ledger="customers.ledger"'
+            "A question needs epsilon=: what it may cost.",
+            hint="epsilon=0.5, or epsilon=session.plan(sql, error={'n': 50}).epsilon for a wanted error",
         )
-    print(f"discreet: spending is kept in ./{DEFAULT_LEDGER} (ledger= names another place)", file=sys.stderr)
-    return DEFAULT_LEDGER
-
-
-def _unit(unit: PrivacyUnit | str) -> PrivacyUnit:
-    if isinstance(unit, PrivacyUnit) and (unit.is_row or None not in (unit.max_groups, unit.max_rows)):
-        return unit
-    column = unit.column if isinstance(unit, PrivacyUnit) else unit
-    if not isinstance(column, str):
+    if positive("epsilon", epsilon) < LEAST_EPSILON:
         raise InvalidParameter(
-            f"unit must be a PrivacyUnit, not {type(unit).__name__}.",
-            hint='dp.PrivacyUnit("user_id", max_groups=3, max_rows=10), or dp.PrivacyUnit.row()',
+            f"epsilon must be at least {float(LEAST_EPSILON):g}, not {epsilon!s:.40}.",
+            hint="so little ε is drowned by its noise: over a million times what one person can change",
         )
-    raise MissingBounds(
-        f"How much of the data one {column!r} may add has not been said.",
-        hint=f"unit=dp.PrivacyUnit({column!r}, max_groups=3, max_rows=10): at most 3 groups per query, 10 rows in each "
-        "(--max-groups 3 --max-rows 10)",
-    )
-
-
-def _check_given(*, columns: object, budget: object, population: object, version: object) -> None:
-    if not isinstance(columns, Mapping):
-        raise InvalidParameter(
-            f"columns must be a dict from a column's name to a Range or Values, not {type(columns).__name__}.",
-            hint="columns={'age': dp.Range(0, 120)}",
-        )
-    if budget is not None and not isinstance(budget, Budget):
-        raise InvalidParameter(
-            f"budget must be a Budget, not {type(budget).__name__}.", hint="budget=dp.Budget(epsilon=3)"
-        )
-    for name, text in (("population", population), ("version", version)):
-        if text is not None and not (isinstance(text, str) and 0 < len(text) <= 1000 and "\0" not in text):
-            raise InvalidParameter(f"{name} must be a text of 1 to 1000 characters.")
-
-
-def _pinned(place: str | os.PathLike[str], population: str, tables: Sequence[str]) -> dict[str, Pinned]:
-    """The shapes of the tables that the population's account knows: what a known table holds now is not looked at."""
-    from discreet.backends.backend import Pinned
-    from discreet.ledger.ledger import MEMORY, Ledger
-
-    if place == MEMORY or not Path(place).exists():
-        return {}
-    with Ledger.existing(place) as book:
-        account = book.account(population)
-        found = {} if account is None else {t: account.pinned(t.casefold()) for t in tables}
-    return {t: Pinned.from_json(kept) for t, kept in found.items() if kept is not None}
-
-
-def _check_apart(tables: Sequence[str]) -> None:
-    """Refuses two tables of one name: FROM makes no difference between upper and lower case."""
-    folded = [t.casefold() for t in tables]
-    twins = sorted({t for t in tables if folded.count(t.casefold()) > 1})
-    if twins:
-        raise InvalidParameter(
-            f"Two tables are called {twins[0]!r}, upper and lower case aside.", hint="name them apart"
-        )
-
-
-def _only_table(tables: Sequence[str]) -> str:
-    if len(tables) == 1:
-        return tables[0]
-    raise InvalidParameter(
-        "Several tables need the name of the population whose budget they share.",
-        hint='population="customers"',
-    )
-
-
-def _check_columns(unit: PrivacyUnit, shapes: Mapping[str, Pinned], facts: Mapping[str, Fact]) -> None:
-    """Refuses a unit or a declaration of a column that no table has."""
-    from discreet.plan.schema import Range, Values
-
-    for table, shape in shapes.items():
-        if unit.column is not None and unit.column not in shape.columns:
-            raise UnknownColumn(
-                f"The unit's column {unit.column!r} is not in table {table!r}.",
-                hint=f"columns are: {', '.join(list(shape.columns)[:12])}",
-            )
-        if unit.column is not None and shape.columns[unit.column] is None:
-            raise InvalidParameter(
-                f"The unit's column {unit.column!r} holds a nested or binary value.",
-                hint="use text or numbers",
-            )
-    known = {n for shape in shapes.values() for n in shape.columns}
-    qualified = {f"{t}.{n}" for t, shape in shapes.items() for n in shape.columns}
-    for name, fact in facts.items():
-        if name not in known | qualified:
-            raise UnknownColumn(
-                f"columns= declares {name!r}, which no table has.",
-                hint=f"columns are: {', '.join(sorted(known)[:12])}",
-            )
-        if not isinstance(fact, Range | Values):
-            raise InvalidParameter(
-                f"columns={{{name!r}: …}} must be a Range or Values, not {type(fact).__name__}.",
-                hint=f"columns={{{name!r}: dp.Range(0, 200)}} or dp.Values('a', 'b')",
-            )
-
-
-def _check_unit(table: str, pinned: str | None, unit: PrivacyUnit) -> None:
-    """Refuses to read a table that is known to hold many rows per person as if each row were one, or by another id."""
-    if pinned == unit.column:
-        return
-    was, now = (f"the column {c!r}" if c is not None else "each row" for c in (pinned, unit.column))
-    raise InvalidParameter(
-        f"Who is protected in table {table!r} was fixed when it was first connected: {was}, not {now}.",
-        hint="connect it with the same unit, or use another population= for another promise",
-    )
-
-
-def _schema(
-    table: str, pinned: Pinned, unit: PrivacyUnit, facts: Mapping[str, Fact], relation: Relation
-) -> TableSchema:
-    from discreet.plan.schema import TableSchema
-    from discreet.plan.types import Type
-
-    types = {n: None if k is None else Type(k) for n, k in pinned.columns.items()}
-    mine = {n: facts[n] for n in types if n in facts}
-    mine |= {n: facts[f"{table}.{n}"] for n in types if f"{table}.{n}" in facts}
-    return TableSchema(table, types, mine, unit, relation)
+    return positive("epsilon", epsilon)

@@ -45,8 +45,7 @@ def connected(source: object, **options: Any) -> Session:
 def exact(session: Session, sql: str) -> dict[tuple[Any, ...], list[int]]:
     """The bounded integers that the noise would be added to; nothing is charged."""
     plan = session.plan(sql, epsilon=1, delta="1e-6")
-    parameters = session._parameters(plan)
-    return exact_cells(plan, lambda text: session._backend.rows(text, parameters))
+    return exact_cells(plan, lambda text: session._backend.rows(text, session._parameters(plan, text)))
 
 
 def answers(source: object, sql: str, **options: Any) -> dict[tuple[Any, ...], list[int]]:

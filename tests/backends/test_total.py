@@ -10,13 +10,11 @@ from typing import Any
 import duckdb
 import pytest
 
-from discreet.errors import PlanError
-from discreet.plan.bind import call
 from discreet.plan.evaluate import evaluate_row
-from discreet.plan.expr import Call, Column
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.render import finite
 from discreet.plan.types import Type
+from tests.plan.function_cases import calls, columns
 
 # As SQL; each is read as its type below.
 NASTY = {
@@ -158,31 +156,6 @@ PYTHON = {
 }
 
 
-def calls(name: str, most: int = 3) -> Iterator[Call]:
-    """The function applied to columns c0, c1, … of all types that it takes."""
-    for n in range(1, most + 1):
-        for types in itertools.product(Type, repeat=n):
-            try:
-                found = call(name, [Column(f"c{i}", kind) for i, kind in enumerate(types)])
-            except PlanError:
-                continue
-            assert isinstance(found, Call)
-            yield found
-
-
-def columns(expr: Call) -> list[Type]:
-    """The types of c0, c1, … as the calls above have them, under whatever casts were put on them."""
-    found: dict[int, Type] = {}
-    stack: list[Any] = [expr]
-    while stack:
-        node = stack.pop()
-        if isinstance(node, Column):
-            found[int(node.name[1:])] = node.type
-        elif isinstance(node, Call):
-            stack += node.args
-    return [found[i] for i in range(len(found))]
-
-
 @pytest.fixture(scope="module")
 def nasty() -> Iterator[duckdb.DuckDBPyConnection]:
     connection = duckdb.connect()
@@ -196,7 +169,7 @@ def nasty() -> Iterator[duckdb.DuckDBPyConnection]:
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_row_makes_a_function_fail_in_the_database(name: str, nasty: duckdb.DuckDBPyConnection) -> None:
     tried = 0
-    for expr in calls(name):
+    for expr in calls(name, 3):
         types = columns(expr)
         cells = ", ".join(f"t{i}.x AS c{i}" for i in range(len(types)))
         tables = ", ".join(f"{kind.name} t{i}" for i, kind in enumerate(types))

@@ -31,8 +31,10 @@ from discreet.mechanisms import (
     Threshold,
 )
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
+from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import Plan
 from discreet.privacy.guarantee import Budget
+from discreet.run import measure
 from tests.audit.broken_engines import HalvedSensitivity
 
 ERROR = 1e-9
@@ -139,12 +141,34 @@ class LessNoise(Ours):
         return replace(plan, allocation=replace(plan.allocation, noises=tuple(noises)))
 
 
-def aggregate(of: str, query: str) -> AuditRow:
+def aggregate(of: str, query: str, worlds: Neighbours | None = None) -> AuditRow:
     """A whole question, asked of a few people and of one more, who has as many and as large values as can be."""
     sound, twin = (
-        sampled(_asking(kind(delta=0), query), 0, 1, Budget(epsilon=1)) for kind in (Ours, LessNoise)
+        sampled(_asking(kind(delta=0), query, worlds or WORLDS), 0, 1, Budget(epsilon=1))
+        for kind in (Ours, LessNoise)
     )
     return AuditRow(of, query, sound, twin, "¾ of the noise", 20_000, 100_000)
+
+
+@dataclass(frozen=True)
+class LessSpread(Ours):
+    """The engine with half of the noise in spreads."""
+
+    def plan(self, connection: Connection, query: str) -> Plan:
+        plan = super().plan(connection, query)
+        noises = []
+        for law in plan.allocation.spreads:
+            assert isinstance(law, DiscreteLaplaceNoise)
+            noises.append(DiscreteLaplaceNoise(law.scale / 2))
+        return replace(plan, allocation=replace(plan.allocation, spreads=tuple(noises)))
+
+
+def spread(query: str, *, ci: int, long: int) -> AuditRow:
+    """All nodes of a spread that a question looks at, in the order in which they are drawn."""
+    sound, twin = (
+        sampled(_nodes(kind(delta=0), query), 0, 1, Budget(epsilon=1)) for kind in (Ours, LessSpread)
+    )
+    return AuditRow("Spread", query, sound, twin, "½ of the noise", ci, long)
 
 
 def engine(
@@ -176,11 +200,17 @@ WORLDS = Neighbours(
     "one unit more, with five rows at the top of every range",
 )
 
+NEW_VALUES = Neighbours(
+    WORLDS.first,
+    {"t": [*WORLDS.first["t"], *(PERSON | {"x": x} for x in range(10, 15))]},
+    "one unit more, with five values that nobody else has",
+)
 
-def _asking(ours: Ours, query: str) -> Callable[..., object]:
+
+def _asking(ours: Ours, query: str, worlds: Neighbours) -> Callable[..., object]:
     @cache
     def draws() -> tuple[Draws, Draws]:
-        with ours.open(WORLDS.first) as first, ours.open(WORLDS.second) as second:
+        with ours.open(worlds.first) as first, ours.open(worlds.second) as second:
             return ours.bulk(first, second, query)
 
     def asked(side: int, n: int) -> object:
@@ -188,6 +218,30 @@ def _asking(ours: Ours, query: str) -> Callable[..., object]:
 
     return asked
 
+
+def _nodes(ours: Ours, query: str) -> Callable[..., object]:
+    @cache
+    def read(side: int) -> tuple[Plan, dict[str, Any]]:
+        with ours.open((WORLDS.first, WORLDS.second)[side]) as connection:
+            plan = ours.plan(connection, query)
+            run = connection.run(plan, ours.secret)
+            return plan, {text: run(text) for text in plan.statements}
+
+    def asked(side: int, n: int) -> object:
+        plan, rows = read(side)
+        rng = SystemEntropy()
+        found = []
+        for _ in range(n):
+            ((families,),) = measure(plan, rows.__getitem__, rng).spreads
+            nodes = [w for family in families.values() for w in family]
+            found.append((*nodes, *[0] * MOST_NODES)[:MOST_NODES])
+        return np.array(found, dtype=np.float64)
+
+    return asked
+
+
+MOST_NODES = 12
+"""Nodes of a tree that an audit looks at: those that are drawn first."""
 
 DELTA = "1e-5"
 AUDITS: tuple[AuditRow, ...] = (
@@ -206,8 +260,14 @@ AUDITS: tuple[AuditRow, ...] = (
     aggregate("RowCount", "SELECT COUNT(*) FROM t"),
     aggregate("KnownCount", "SELECT COUNT(v) FROM t"),
     aggregate("UnitCount", "SELECT COUNT(DISTINCT uid) FROM t"),
+    aggregate("KnownUnits", "SELECT COUNT(DISTINCT uid) FILTER (WHERE flag) FROM t"),
+    aggregate("Distinct", "SELECT COUNT(DISTINCT x) FROM t", NEW_VALUES),
     aggregate("Total", "SELECT SUM(v) FROM t"),
     aggregate("CentredTotal", "SELECT AVG(v) FROM t"),
+    aggregate("CappedTotal", "SELECT SUM_WITHIN(v, 0, 12) FROM t"),
+    aggregate("CappedCount", "SELECT COUNT_WITHIN(*, 0, 2) FROM t"),
+    spread("SELECT MODE(region) FROM t", ci=6_000, long=100_000),
+    spread("SELECT MAX(x) FROM t", ci=3_000, long=100_000),
     engine("add-remove"),
     engine("replace", relation="replace", candidates=16),
     engine("gaussian", noise="gaussian", delta=Fraction(1, 50), candidates=12),

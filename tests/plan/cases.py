@@ -48,7 +48,7 @@ class Engine:
     def cells(self, plan: Plan, rows: Sequence[Row], schema: Mapping[str, Kind] = SCHEMA) -> Cells:
         """The exact bounded integers of the plan on these rows; where groups are private, the units come last."""
         self.fill(rows, schema)
-        return {tuple(map(_value, k)): tuple(c) for k, c in exact_cells(plan, self.run).items()}
+        return {tuple(map(as_value, k)): tuple(c) for k, c in exact_cells(plan, self.run).items()}
 
     def order(self, plan: Plan) -> Order:
         """The order of a unit's groups that the plan's own hash gives to the table's units; 0 where none ranks."""
@@ -139,10 +139,11 @@ def key_places(case: Case, plan: Plan) -> list[int]:
 
 def _key(key: Sequence[Any], lists: Sequence[Sequence[object]] | None) -> Key:
     if lists is not None:
-        return tuple(_value(values[i]) for values, i in zip(lists, key, strict=True))
+        return tuple(as_value(values[i]) for values, i in zip(lists, key, strict=True))
     return tuple(v + 0.0 if isinstance(v, float) else v for v in key)
 
 
-def _value(cell: object) -> Value:
+def as_value(cell: object) -> Value:
+    """A cell of the database, as the referee has it."""
     assert cell is None or isinstance(cell, bool | int | float | str), "the referee knows no dates"
     return cell

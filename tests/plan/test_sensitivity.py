@@ -65,12 +65,14 @@ def norms(moves: Iterable[tuple[tuple[int, ...], ...]], width: int) -> list[tupl
     return [(b[0], b[1], b[2], b[3]) for b in best]
 
 
-def observed(plan: Plan, world: World, relation: Relation) -> list[tuple[int, int, int, int]]:
+def observed(
+    plan: Plan, world: World, relation: Relation, schema: Mapping[str, Kind] = SCHEMA
+) -> list[tuple[int, int, int, int]]:
     """The largest moves over every pair of neighbours in the world, by running the SQL on both."""
 
     def run(table: Table) -> Cells:
         rows = [{**r, "uid": 0} if world.unit is None else r for r in world.rows(table)]
-        return ENGINE.cells(plan, rows, SCHEMA)
+        return ENGINE.cells(plan, rows, schema)
 
     cells = {t: run(t) for t in world.tables(relation)}
     width = len(plan.sensitivities) + (plan.allocation.threshold is not None)

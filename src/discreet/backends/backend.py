@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
+
+if TYPE_CHECKING:
+    from discreet.backends.contents import Contents
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +55,13 @@ class Backend(Protocol):
 
     def attach(self, table: str, pinned: Pinned) -> None:
         """Makes the table answerable in its pinned shape."""
+
+    def contents(self, table: str, pinned: Pinned, most: int) -> Contents:
+        """What a public table holds, once it is attached; columns of more than `most` values by their bounds.
+
+        Raises:
+            SourceError: it cannot be read.
+        """
 
     def rehearse(self, sql: str, parameters: Mapping[str, int]) -> None:
         """Runs a query on empty tables of the pinned shape.

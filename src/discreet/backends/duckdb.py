@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 
 from discreet.backends.backend import Pinned
+from discreet.backends.contents import Contents, contents
 from discreet.backends.source import Source, identifier
 from discreet.backends.sources import open_source
 from discreet.errors import BackendFailed, InternalError, SourceError
@@ -153,6 +154,17 @@ class DuckDB:
                     hint="times reach from about 290,000 BC to 294,000 AD; mend the value, or store the column as text",
                 )
 
+    def contents(self, table: str, pinned: Pinned, most: int) -> Contents:
+        """What a public table holds, as it is attached."""
+        self._check_open()
+        try:
+            with self._connection() as cursor:
+                return contents(lambda sql: cursor.execute(sql).fetchall(), table, pinned, most)
+        except duckdb.Error:
+            raise SourceError(
+                f"The public table {table!r} cannot be read.", hint="check that its source is a readable file"
+            ) from None
+
     def rehearse(self, sql: str, parameters: Mapping[str, int]) -> None:
         """Runs a query on the empty twin, so that a query that cannot run is found before anything is charged."""
         self._check_open()
@@ -280,9 +292,18 @@ def _cast(cell: str, now: str, kind: str) -> str:
     if now == "BIGNUM":  # its own cast to a narrower type stops the whole database
         cell = f"CAST({cell} AS VARCHAR)"
     plain = f"TRY_CAST({cell} AS {kind})"
-    if kind == "BIGINT" and (now in ("FLOAT", "DOUBLE", "VARCHAR") or now.startswith("DECIMAL")):
-        return f"CASE WHEN TRY_CAST({cell} AS DOUBLE) = TRY_CAST({plain} AS DOUBLE) THEN {plain} END"
-    if kind == "VARCHAR" and (now in ("FLOAT", "DOUBLE") or now.startswith("DECIMAL")):
+    is_decimal = now.startswith("DECIMAL")
+    if kind == "BIGINT" and now in ("FLOAT", "DOUBLE"):
+        most = 1 << (
+            53 if now == "DOUBLE" else 24
+        )  # there and beyond, several whole numbers are rounded to one real
+        exact = f"{plain} BETWEEN {1 - most} AND {most - 1}"
+        return f"CASE WHEN {cell} = TRY_CAST({plain} AS DOUBLE) AND {exact} THEN {plain} END"
+    if kind == "BIGINT" and (now == "VARCHAR" or is_decimal):
+        exact = f"TRY({cell} = {plain})" if is_decimal else f"TRY_CAST({cell} AS DECIMAL(38, 18)) = {plain}"
+        return f"CASE WHEN {exact} THEN {plain} END"
+    if kind == "VARCHAR" and (now in ("FLOAT", "DOUBLE") or is_decimal):
         whole = f"TRY_CAST({cell} AS HUGEINT)"
-        return f"CASE WHEN TRY({cell} = {whole}) THEN CAST({whole} AS VARCHAR) ELSE {plain} END"
+        shortest = f"rtrim({plain}, '0')" if is_decimal else plain  # 1.50 is 1.5, whatever the column's scale
+        return f"CASE WHEN TRY({cell} = {whole}) THEN CAST({whole} AS VARCHAR) ELSE {shortest} END"
     return plain

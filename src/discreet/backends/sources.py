@@ -44,8 +44,23 @@ def open_source(
             found = _database(path, connection)
             _check_tables(list(found))
             return found
-        return {_stem(path): _open_one(_stem(path), path, connection, names)}
+        return {table_name(path): _open_one(table_name(path), path, connection, names)}
     return {"data": _open_one("data", source, connection, names)}
+
+
+def table_name(path: str) -> str:
+    """The name of the table in a file or in the files of a glob: the file's without its endings.
+
+    >>> table_name("shop/orders-*.csv.gz")
+    'orders'
+    """
+    stem = Path(path).name
+    if _suffix(stem):
+        stem = stem.removesuffix(Path(stem).suffix) if stem.lower().endswith(".gz") else stem
+        stem = Path(stem).stem
+    if _GLOB.search(stem):
+        stem = _GLOB.sub("", stem).strip("-_. ]") or Path(path).absolute().parent.name
+    return "".join(c for c in stem if c.isprintable())[:200] or "data"
 
 
 _DATABASES = (".duckdb", ".ddb", ".db")
@@ -216,16 +231,6 @@ def _check_tables(names: Sequence[object]) -> None:
         raise InvalidParameter(
             "Two tables have the same name.", hint="rename one; upper and lower case make no difference"
         )
-
-
-def _stem(path: str) -> str:
-    stem = Path(path).name
-    if _suffix(stem):
-        stem = stem.removesuffix(Path(stem).suffix) if stem.lower().endswith(".gz") else stem
-        stem = Path(stem).stem
-    if _GLOB.search(stem):
-        stem = _GLOB.sub("", stem).strip("-_. ]") or Path(path).absolute().parent.name
-    return "".join(c for c in stem if c.isprintable())[:200] or "data"
 
 
 def _suffix(file: str) -> str:

@@ -101,6 +101,28 @@ class ValuesOf(_Param):
         return column, _keys(fields(f"--values {column}", keys))
 
 
+class Named(_Param):
+    """A table and what is said of it: `orders=orders.parquet`, or `items=order_id -> orders.id`."""
+
+    def __init__(self, name: str, hint: str) -> None:
+        self.name = name
+        self.hint = hint
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """The table's name and what stands after the first `=`."""
+        if isinstance(value, tuple):
+            return value
+        option = param.opts[0] if param is not None else "the value"
+        table, _, said = (part.strip() for part in str(value).partition("="))
+        if not (table and said):
+            raise InvalidParameter(
+                f"{option} {value!r} does not have the form {self.name}.", hint=f"write {self.hint}"
+            )
+        return table, said
+
+
 class Names(_Param):
     """Column names for a file without a header: `age,ward,cost`, quoted as in CSV."""
 
@@ -147,9 +169,37 @@ def between(ctx: click.Context, param: click.Parameter, value: float) -> float:
     return value
 
 
+class Sized(_Param):
+    """A number for a column of the answer: `n=50`; for an error also a share of its size, `n=5%`."""
+
+    name = "column=number"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str]:
+        """The column and the number's text, which the plan reads."""
+        column, equals, number = str(value).rpartition("=")
+        if not equals or not column.strip() or not number.strip():
+            option = param.opts[0] if param is not None else "the value"
+            raise InvalidParameter(f"{option} {value!r} is not COLUMN=NUMBER.", hint=f"as in {option} n=50")
+        return column.strip(), number.strip()
+
+
 def question(command: F) -> F:
     """Add the arguments and options of a question to a command, which makes a `Question` of them."""
-    for option in reversed(_OPTIONS):
+    return _with_options(command, epsilon_required=True)
+
+
+def question_to_plan(command: F) -> F:
+    """The same for a question that is only planned: ε can follow from a wanted error."""
+    return _with_options(command, epsilon_required=False)
+
+
+def _with_options(command: F, *, epsilon_required: bool) -> F:
+    epsilon = click.option(
+        "--epsilon", required=epsilon_required, type=Amount(positive), help="What the question may cost: ε."
+    )
+    for option in reversed([*_OPTIONS[:_AFTER], epsilon, *_OPTIONS[_AFTER:]]):
         command = option(command)
     return command
 
@@ -157,15 +207,30 @@ def question(command: F) -> F:
 _FIELD = re.compile(r'\s*"(?P<quoted>(?:[^"]|"")*)"\s*(?=,|$)|(?P<bare>[^",]*)(?=,|$)')
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
+_AFTER = 4  # options before --epsilon, in the order in which help lists them
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.argument("source"),
     click.argument("query"),
     click.option("--unit", metavar="COLUMN", help="The column that says whose row it is."),
     click.option("--each-row", is_flag=True, help="Each row is one person."),
-    click.option("--epsilon", required=True, type=Amount(positive), help="What the question may cost: ε."),
     click.option("--delta", default="0", show_default=True, type=Amount(probability), help="And δ."),
     click.option("--max-groups", type=int, help="At most this many groups of one question for each unit."),
     click.option("--max-rows", type=int, help="At most this many rows of a unit in each group."),
+    click.option(
+        "--table",
+        "tables",
+        multiple=True,
+        type=Named("NAME=SOURCE", "--table orders=orders.parquet"),
+        help="One more table. Repeatable.",
+    ),
+    click.option(
+        "--unit-path",
+        "paths",
+        multiple=True,
+        type=Named("TABLE=PATH", '--unit-path customers=id, or --unit-path "items=order_id -> orders.id"'),
+        help="A table's own column for the unit, or its foreign key. Repeatable.",
+    ),
+    click.option("--public", multiple=True, metavar="TABLE", help="A table that is nobody's. Repeatable."),
     click.option(
         "--range", "ranges", multiple=True, type=RangeOf(), help="Public bounds: amount=0:200. Repeatable."
     ),
@@ -173,12 +238,24 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--population", help="Whose budget it is; the table's name unless given."),
     click.option("--budget", type=BudgetAmount(), help="Opens an account: 3, or 3,1e-6. Needed once."),
     click.option("--budget-delta", type=Amount(probability), help="The δ of --budget, if not written there."),
+    click.option(
+        "--per-query",
+        type=Amount(positive),
+        help="With --budget: the most ε of one question; 20 unless given.",
+    ),
     click.option("--ledger", metavar="FILE", help="Where charges are kept; ./discreet.ledger unless given."),
     click.option("--names", type=Names(), help="Column names of a file without a header."),
     click.option("--version", metavar="LABEL", help="A public label of the data's version."),
     click.option("--relation", type=click.Choice(["add-remove", "replace"]), help="What makes neighbours."),
     click.option(
         "--filter", metavar="NAME", help="How charges add: basic, zcdp, gdp or renyi. Fixed at opening."
+    ),
+    click.option(
+        "--dialect",
+        default="duckdb",
+        show_default=True,
+        type=click.Choice(["duckdb", "postgres", "bigquery", "snowflake", "spark"]),
+        help="Whose spelling QUERY has.",
     ),
     click.option("--noise", type=click.Choice(["laplace", "gaussian"]), help="Laplace unless given."),
     click.option(
@@ -187,6 +264,11 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         metavar="SHARE",
         type=Amount(probability),
         help="Of ε, to report how many units exceed a cap.",
+    ),
+    click.option(
+        "--bounds",
+        type=click.Choice(["auto"]),
+        help="Have the caps chosen privately, for a tenth of ε, instead of --max-groups and --max-rows.",
     ),
 ]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -9,25 +10,41 @@ import click
 from discreet.cli import output
 from discreet.cli.answers import is_noisy
 from discreet.cli.budgets import amounts, spelled
-from discreet.cli.options import between, question
+from discreet.cli.options import Sized, between, question_to_plan
 from discreet.cli.question import Question
 from discreet.errors import InvalidParameter
 from discreet.table import Align, render
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
+    from discreet.plan.staged import StagedPlan
 
 _EXAMPLE = """\b
-Example, on a table of `discreet demo --save .`:
+Examples, on a table of `discreet demo --save .`:
   discreet plan adult.parquet "SELECT COUNT(*) AS n FROM adult" \\
       --each-row --epsilon 0.5
+  discreet plan adult.parquet "SELECT COUNT(*) AS n FROM adult" \\
+      --each-row --error n=20
 """
 
 
 @click.command(
     "plan", short_help="What a question would cost, and how exact it would be; free.", epilog=_EXAMPLE
 )
-@question
+@question_to_plan
+@click.option(
+    "--error",
+    "errors",
+    multiple=True,
+    type=Sized(),
+    help="Instead of --epsilon: the largest error, n=50 or n=5%. Repeatable.",
+)
+@click.option(
+    "--assuming",
+    multiple=True,
+    type=Sized(),
+    help="A public guess at a column, for errors that need it: n=10000.",
+)
 @click.option("--rows", default=10_000, show_default=True, help="A guess: over how many rows a mean is.")
 @click.option(
     "--confidence", type=float, default=0.95, show_default=True, callback=between, help="Of the errors."
@@ -35,34 +52,67 @@ Example, on a table of `discreet demo --save .`:
 @click.option("--json", "as_json", is_flag=True, help="The plan and errors as JSON.")
 @click.option("--sql", "show_sql", is_flag=True, help="Also the SQL that the database would run.")
 @click.option("--explain", is_flag=True, help="Also how the cost is derived.")
-def command(rows: int, confidence: float, as_json: bool, show_sql: bool, explain: bool, **asked: Any) -> None:
+def command(
+    errors: Sequence[tuple[str, str]],
+    assuming: Sequence[tuple[str, str]],
+    rows: int,
+    confidence: float,
+    as_json: bool,
+    show_sql: bool,
+    explain: bool,
+    **asked: Any,
+) -> None:
     """Show what QUERY would cost and how exact its answer would be.
 
+    With --error instead of --epsilon it is planned at the least ε that makes the errors so small.
     No data is read, nothing is charged, and no account is opened: --budget is not needed.
     """
     asked_for = Question(**asked)
+    guesses: dict[str, Any] = {"rows": rows, **dict(assuming)}
+    wanted: dict[str, Any] = (
+        {"error": dict(errors), "confidence": confidence, "assuming": guesses} if errors else {}
+    )
+    from discreet.plan.staged import StagedPlan
+
     with asked_for.open_without_account() as session:
-        plan = session.plan(asked_for.query, **asked_for.price())
-    errors = {name: _error(plan, name, confidence, rows) for name in plan.columns}
+        plan = session.plan(asked_for.query, **asked_for.price(), **wanted)
+    if isinstance(plan, StagedPlan):
+        _say_stages(plan, as_json=as_json, show_sql=show_sql)
+        return
+    found = {name: _error(plan, name, confidence, guesses) for name in plan.columns}
     cost = plan.charge.guarantee
     if as_json:
-        answer = {"columns": plan.columns, "errors": errors, "confidence": confidence, "rows": rows}
-        output.say_json({**answer, "cost": amounts(cost), "sql": plan.sql, "explanation": plan.explain()})
+        answer = {"columns": plan.columns, "errors": found, "confidence": confidence, "rows": rows}
+        texts = "\n\n".join(plan.statements)
+        output.say_json({**answer, "cost": amounts(cost), "sql": texts, "explanation": plan.explain()})
         return
     noisy = [name for name in plan.columns if is_noisy(plan, name)]
-    shown = [[name, _shown(errors[name]), _where(plan, name, rows)] for name in noisy]
+    shown = [[name, _shown(found[name]), _where(plan, name, guesses)] for name in noisy]
     output.say(render(["column", f"± at {confidence * 100:.4g} %", "where"], shown, align=_SIDES))
     output.say(f"\nIt would cost {spelled(cost)}.")
     if explain:
         output.say(f"\n{plan.explain()}")
     if show_sql:
+        output.say("\n" + "\n\n".join(plan.statements))
+
+
+def _say_stages(plan: StagedPlan, *, as_json: bool, show_sql: bool) -> None:
+    """A plan whose caps, and so whose errors, follow from its first stage."""
+    cost = amounts(plan.charge.guarantee)
+    if as_json:
+        output.say_json(
+            {"columns": plan.columns, "cost": cost, "sql": plan.sql, "explanation": plan.explain()}
+        )
+        return
+    output.say(f"{plan}.\n\n{plan.explain()}")
+    if show_sql:
         output.say(f"\n{plan.sql}")
 
 
-def _error(plan: Plan, column: str, confidence: float, rows: int | None) -> float | None:
-    """The error, or None when it depends on more than a number of rows, or the column is no number."""
+def _error(plan: Plan, column: str, confidence: float, guesses: dict[str, Any] | None) -> float | None:
+    """The error, or None when it depends on more than what is guessed, or the column is no number."""
     try:
-        return plan.error(column, confidence=confidence, assuming={"rows": rows} if rows else None)
+        return plan.error(column, confidence=confidence, assuming=guesses)
     except InvalidParameter:
         return None
 
@@ -74,8 +124,10 @@ def _shown(error: float | None) -> str:
     return "?" if error is None else f"{error:,.4g}"
 
 
-def _where(plan: Plan, column: str, rows: int) -> str:
+def _where(plan: Plan, column: str, guesses: dict[str, Any]) -> str:
     if _error(plan, column, 0.95, None) is not None:
         return "whatever the answer"
-    known = _error(plan, column, 0.95, rows) is not None
-    return f"it is over {rows:,} rows" if known else "known with the answer"
+    if _error(plan, column, 0.95, {"rows": guesses["rows"]}) is not None:
+        return f"it is over {int(guesses['rows']):,} rows"
+    known = _error(plan, column, 0.95, guesses) is not None
+    return "the answer is as assumed" if known else "known with the answer"

@@ -25,7 +25,10 @@ class Question:
     query: str
     unit: str | None
     each_row: bool
-    epsilon: Fraction
+    tables: Sequence[tuple[str, str]]
+    paths: Sequence[tuple[str, str]]
+    public: Sequence[str]
+    epsilon: Fraction | None
     delta: Fraction
     population: str | None
     max_groups: int | None
@@ -34,13 +37,16 @@ class Question:
     values: Sequence[tuple[str, list[str | int | None]]]
     budget: tuple[Fraction, Fraction | None] | None
     budget_delta: Fraction | None
+    per_query: Fraction | None
     ledger: str | None
     names: list[str] | None
     version: str | None
     relation: str | None
     filter: str | None
+    dialect: str
     noise: str | None
     truncation: Fraction
+    bounds: str | None
 
     @property
     def place(self) -> str:
@@ -56,7 +62,7 @@ class Question:
         from discreet.ledger.ledger import Ledger
         from discreet.privacy.guarantee import Budget
 
-        free = self._connect(":memory:", self._budget() or Budget(self.epsilon, self.delta))
+        free = self._connect(":memory:", self._budget() or Budget(self.epsilon or 1, self.delta))
         if not Path(self.place).exists():
             return free
         with Ledger.existing(self.place) as book:
@@ -71,6 +77,7 @@ class Question:
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
+            "dialect": self.dialect,
             "noise": self.noise,
             "truncation": self.truncation,
         }
@@ -79,8 +86,9 @@ class Question:
         import discreet as dp
 
         return dp.connect(
-            self.source,
+            self._sources(),
             unit=self._unit(),
+            public=self.public,
             columns=self._columns(),
             budget=budget,
             population=self.population,
@@ -89,7 +97,23 @@ class Question:
             names=self.names,
             relation=self.relation,
             filter=self.filter,
+            bounds=self.bounds,
         )
+
+    def _sources(self) -> str | dict[str, str]:
+        """The one source, or each table's by its name."""
+        from discreet.backends.sources import table_name
+
+        if not self.tables:
+            return self.source
+        sources = {table_name(self.source): self.source}
+        for name, source in self.tables:
+            if name in sources:
+                raise InvalidParameter(
+                    f"Table {name!r} is given twice.", hint="give each --table a name of its own"
+                )
+            sources[name] = source
+        return sources
 
     def _unit(self) -> Any:
         import discreet as dp
@@ -105,16 +129,23 @@ class Question:
                     "--max-groups and --max-rows do not go with --each-row.",
                     hint="a person with one row enters one group, once; leave both out",
                 )
+            if self.paths:
+                raise InvalidParameter(
+                    "--unit-path does not go with --each-row.",
+                    hint="where each row is a person, no other row is theirs; name the other tables with --public",
+                )
             return dp.PrivacyUnit.row()
         caps = {"--max-groups": self.max_groups, "--max-rows": self.max_rows}
         missing = [option for option, cap in caps.items() if cap is None]
-        if missing:
+        if missing and self.bounds is None:
             raise MissingBounds(
                 f"--unit {self.unit} needs {' and '.join(missing)}.",
                 hint="say how many groups one unit may enter and how many rows it may add to each, as in "
-                "--max-groups 3 --max-rows 10.",
+                "--max-groups 3 --max-rows 10; or --bounds auto, which chooses them privately.",
             )
-        return dp.PrivacyUnit(self.unit, max_groups=self.max_groups, max_rows=self.max_rows)
+        return dp.PrivacyUnit(
+            self.unit, max_groups=self.max_groups, max_rows=self.max_rows, tables=self.paths
+        )
 
     def _columns(self) -> dict[str, Any]:
         import discreet as dp
@@ -142,13 +173,19 @@ class Question:
         if self.budget is None:
             if self.budget_delta is not None:
                 raise InvalidParameter("--budget-delta needs --budget.", hint="write --budget 3,1e-6")
+            if self.per_query is not None:
+                raise InvalidParameter(
+                    "--per-query needs --budget: it is fixed when the account is opened.",
+                    hint="write --budget 30 --per-query 25",
+                )
             return None
         epsilon, delta = self.budget
         if delta is not None and self.budget_delta is not None:
             raise InvalidParameter(
                 "The δ of the budget is given twice.", hint="write --budget 3,1e-6, and no more"
             )
-        return dp.Budget(epsilon, delta if delta is not None else self.budget_delta or 0)
+        cap = {} if self.per_query is None else {"per_query": self.per_query}
+        return dp.Budget(epsilon, delta if delta is not None else self.budget_delta or 0, **cap)
 
 
 @contextmanager

@@ -47,7 +47,8 @@ def command(fresh: bool, confidence: float, as_json: bool, as_csv: bool, explain
     """Ask QUERY of SOURCE and print a private answer with its error bars.
 
     SOURCE is a Parquet, CSV or JSON file, a glob of such files, or a DuckDB file. The table in QUERY has the
-    name of the file without its ending. The cost is charged to the population's account before any data is
+    name of the file without its ending; --table adds others, and --public and --unit-path say whose they are.
+    The cost is charged to the population's account before any data is
     read. The same question asked again gets the same answer, free.
     """
     if as_json and as_csv:

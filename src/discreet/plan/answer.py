@@ -8,11 +8,12 @@ from dataclasses import dataclass, field
 from sqlglot import exp
 
 from discreet.errors import UnknownColumn, UnsupportedQuery
+from discreet.plan.aggregate_nodes import has_aggregate, is_aggregate
 from discreet.plan.aggregates import AGGREGATES
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.aggregates.read import read_aggregate
-from discreet.plan.bind import bind, bind_row
-from discreet.plan.expr import Expr, Key, Measured
+from discreet.plan.bind import bind, bind_row, call
+from discreet.plan.expr import Expr, Key, Literal, Measured
 from discreet.plan.measure import Measure
 from discreet.plan.scope import Scope
 from discreet.plan.types import Type
@@ -45,14 +46,21 @@ def bind_answer(
     keys: Sequence[Expr],
     measures: Measures,
     names: dict[str, Expr],
+    *,
+    totals: bool = False,
 ) -> Expr:
-    """An expression over the answer: group keys, noisy columns and the output columns in `names`."""
+    """An expression over the answer: group keys, noisy columns and the output columns in `names`.
+
+    With `totals`, each row has beside its keys a 0 or 1 for each: whether the row adds up over that key.
+    """
     needs = Needs(scope.facts, measures.column)
 
     def leaf(e: exp.Expr, depth: int) -> Expr | None:
         if isinstance(e, exp.Column) and not e.table and e.name.lower() in names:
             return names[e.name.lower()]
-        if not e.find(exp.AggFunc):
+        if isinstance(e, exp.Grouping | exp.GroupingId):
+            return _grouping(e, scope, keys, totals=totals)
+        if not has_aggregate(e):
             if isinstance(e, exp.Literal | exp.Boolean | exp.Null):
                 return None
             try:
@@ -68,9 +76,23 @@ def bind_answer(
                     f"The column {e.name!r} must be in GROUP BY or inside an aggregate.",
                     hint="single rows are never released",
                 )
-        if isinstance(e, exp.AggFunc):
+        if is_aggregate(e):
             name, arguments = read_aggregate(e, scope)
             return AGGREGATES[name](arguments, needs)
         return None
 
     return bind(node, leaf, 0)
+
+
+def _grouping(node: exp.Expr, scope: Scope, keys: Sequence[Expr], *, totals: bool) -> Expr:
+    """GROUPING(a, b, …): the binary number whose digits say of each key whether the row adds up over it."""
+    named = [bind_row(e, scope) for e in node.expressions]
+    if not named or any(e not in keys for e in named):
+        raise UnsupportedQuery(
+            "GROUPING takes keys of GROUP BY.", hint="write GROUPING(a) beside GROUP BY ROLLUP (a)"
+        )
+    number: Expr = Literal(0, Type.INT)
+    for e in named:
+        digit: Expr = Key(len(keys) + keys.index(e), Type.INT) if totals else Literal(0, Type.INT)
+        number = call("+", [call("*", [number, Literal(2, Type.INT)]), digit])
+    return number

@@ -8,8 +8,9 @@ from collections.abc import Callable, Sequence
 from sqlglot import exp
 
 from discreet.errors import InvalidParameter, UnsupportedQuery
+from discreet.plan.aggregate_nodes import is_aggregate, word
 from discreet.plan.expr import Call, Column, Expr, Literal
-from discreet.plan.functions import FUNCTIONS
+from discreet.plan.functions import FUNCTIONS, HINTS, fitting
 from discreet.plan.schema import Fact, Range, Values, fact_type
 from discreet.plan.scope import Scope
 from discreet.plan.syntax import function_of
@@ -29,9 +30,9 @@ def bind_row(node: exp.Expr, scope: Scope) -> Expr:
     def leaf(e: exp.Expr, depth: int) -> Expr | None:
         if isinstance(e, exp.Column):
             return scope.column(e)
-        if isinstance(e, exp.AggFunc):
+        if is_aggregate(e):
             raise UnsupportedQuery(
-                f"{e.sql_name()} cannot stand here.", hint="aggregates belong in SELECT, HAVING and ORDER BY"
+                f"{word(e)} cannot stand here.", hint="aggregates belong in SELECT, HAVING and ORDER BY"
             )
         return scope.other(e)
 
@@ -49,17 +50,36 @@ def as_condition(expr: Expr, clause: str) -> Expr:
 
 def call(name: str, args: Sequence[Expr]) -> Expr:
     """A function applied to arguments, with the casts that its signature asks for."""
-    function = FUNCTIONS[name]
-    found = function.signature([a.type for a in args])
+    found = fitting(name, [a.type for a in args])
     if found is None and name == "in" and len(args) == 1:
         raise UnsupportedQuery("IN () is an empty list.", hint="write at least one value")
     if found is None:
         words = ", ".join(a.type.word if a.type else "NULL" for a in args)
         raise UnsupportedQuery(
-            f"{name.upper()} does not take ({words}).", hint="CAST the argument to what it takes"
+            f"{name.upper()} does not take ({words}).",
+            hint=HINTS.get(name, "CAST the argument to what it takes"),
         )
-    wanted, result = found
-    return Call(name, tuple(coerce(a, w) for a, w in zip(args, wanted, strict=True)), result)
+    name, wanted, result = found
+    coerced = tuple(coerce(a, w) for a, w in zip(args, wanted, strict=True))
+    _check_constants(name, coerced)
+    return Call(name, coerced, result)
+
+
+def _check_constants(name: str, args: Sequence[Expr]) -> None:
+    """Places that want a written constant hold one, and one that fits."""
+    function = FUNCTIONS[name]
+    values = []
+    for place in function.constants:
+        if place < len(args):
+            arg = args[place]
+            if not isinstance(arg, Literal):
+                raise UnsupportedQuery(
+                    f"{name.upper()} needs a written constant in place {place + 1}.",
+                    hint="write the value itself, not a column or an expression",
+                )
+            values.append(arg.value)
+    if function.check is not None:
+        function.check(*values)
 
 
 def coerce(expr: Expr, wanted: Type) -> Expr:

@@ -11,8 +11,9 @@ Guarantee:
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from discreet.plan.advice import place_sql
 from discreet.plan.expr import Column, Expr
 from discreet.plan.keys import Keys
 from discreet.plan.lattice_value import LatticeValue
@@ -27,7 +28,9 @@ SECRET = "$secret"  # noqa: S105  # the placeholder, not a secret
 
 @dataclass(frozen=True, slots=True)
 class Bounding:
-    """What the writer needs: the table, the row filter, the groups, the measures, and the cap on a unit's groups."""
+    """What the writer needs: the table, the row filter, the groups, the measures, and the caps. `rows` is the SELECT
+    that gives the table's rows, where they are not just those of a connected one.
+    """
 
     table: TableSchema
     where: Expr | None
@@ -35,6 +38,7 @@ class Bounding:
     measures: tuple[Measure, ...]
     max_groups: int
     max_rows: int
+    rows: str | None = None
 
 
 def bounded_sql(b: Bounding) -> str:
@@ -51,6 +55,44 @@ def truncation_sql(b: Bounding) -> str:
         f"SELECT CAST(count(*) FILTER (WHERE groups > {b.max_groups}) AS VARCHAR) AS m0, "
         f'CAST(count(*) FILTER (WHERE most > {b.max_rows}) AS VARCHAR) AS m1 FROM "unit totals"'
     )
+
+
+def census_sql(b: Bounding) -> str:
+    """How many units there are of each kind (`place_sql`): of so many groups, so many rows, and so uneven."""
+    rows, groups, _ = _stages(replace(b, measures=()))
+    places = place_sql("groups", "total", "most")
+    shown = ", ".join(f"{text} AS p{i}" for i, text in enumerate(places))
+    return (
+        f"WITH {_keys_with(b)}{rows},\n{groups},\n"
+        '"unit totals" AS (\n  SELECT u, count(*) AS groups, sum(n) AS total, max(n) AS most\n'
+        '  FROM "unit groups" GROUP BY u\n)\n'
+        f'SELECT {shown}, CAST(count(*) AS VARCHAR) AS m0 FROM "unit totals" GROUP BY {", ".join(places)}'
+    )
+
+
+def weighted_stages(b: Bounding) -> str:
+    """WITH, the rows in question (`"unit rows"`) and, where a unit has many, the weight w that its one measure gives to
+    each of its rows in each group that it keeps (`"unit weights"`).
+    """
+    if b.table.unit.is_row:
+        selected = ", ".join([*_key_columns(b), *_Values(b.measures).columns()])
+        return f'WITH {_keys_with(b)}"unit rows" AS (\n  SELECT {selected}\n  FROM {_source(b)}\n)'
+    rows, groups, name = _stages(b)
+    (measure,) = b.measures
+    kept = ", ".join(["u", *_names("g", len(b.keys.exprs)), f"{measure.clipped(name, b.max_rows)} AS w"])
+    weights = f'"unit weights" AS (\n  SELECT {kept} FROM "unit groups"{_rank(b)}\n)'
+    return f"WITH {_keys_with(b)}{rows},\n{groups},\n{weights}"
+
+
+def value_rows(b: Bounding, value: Expr) -> str:
+    """WITH and the rows in question (`"unit rows"`): their unit u, the keys, and a value d."""
+    selected = ", ".join([f"{finite(unit_expr(b.table))} AS u", *_key_columns(b), f"{finite(value)} AS d"])
+    return f'WITH {_keys_with(b)}"unit rows" AS (\n  SELECT {selected}\n  FROM {_source(b)}\n)'
+
+
+def different_rows_sql(b: Bounding, value: Expr) -> str:
+    """How many different values the rows of each group have (`m0`), where each row is a unit."""
+    return _of_rows(b, [f"{finite(value)} AS d"], ["count(DISTINCT d)"])
 
 
 def needs_secret(b: Bounding) -> bool:
@@ -85,22 +127,32 @@ def _per_unit(b: Bounding) -> str:
     rows, groups, name = _stages(b)
     g = _names("g", len(b.keys.exprs))
     clipped = [f"{m.clipped(name, b.max_rows)} AS m{i}" for i, m in enumerate(b.measures)]
-    rank = ""
-    if needs_secret(b):
-        order = ", ".join([f"hash(u, {', '.join(g)}, {SECRET})", *g])
-        rank = f"\n  QUALIFY row_number() OVER (PARTITION BY u ORDER BY {order}) <= {b.max_groups}"
-    bounded = f'"unit bounded" AS (\n  SELECT {", ".join([*g, *clipped])} FROM "unit groups"{rank}\n)'
+    bounded = f'"unit bounded" AS (\n  SELECT {", ".join([*g, *clipped])} FROM "unit groups"{_rank(b)}\n)'
     return f"WITH {_keys_with(b)}{rows},\n{groups},\n{bounded}\n{_totals(b)}"
+
+
+def _rank(b: Bounding) -> str:
+    """The clause that keeps so many groups of each unit, in an order under the account's secret."""
+    if not needs_secret(b):
+        return ""
+    g = _names("g", len(b.keys.exprs))
+    order = ", ".join([f"hash(u, {', '.join(g)}, {SECRET})", *g])
+    return f"\n  QUALIFY row_number() OVER (PARTITION BY u ORDER BY {order}) <= {b.max_groups}"
 
 
 def _per_row(b: Bounding) -> str:
     """Each row is a unit: nothing has to be grouped by unit, and the declared keys are looked up once per group."""
     values = _Values(b.measures)
+    return _of_rows(b, [*values.columns(), "1 AS one"], [m.summed(values.name) for m in b.measures])
+
+
+def _of_rows(b: Bounding, columns: Sequence[str], totals: Sequence[str]) -> str:
+    """Totals over the rows of each group, and these columns of each row."""
     g, n = _names("g", len(b.keys.exprs)), len(b.keys.exprs)
     raw_keys = [f"{finite(e)} AS g{i}" for i, e in enumerate(b.keys.exprs)]
-    selected = [*raw_keys, *values.columns(), "1 AS one"]
+    selected = [*raw_keys, *columns]
     rows = f'"unit bounded" AS (\n  SELECT {", ".join(selected)}\n  FROM {_table(b)}{_where(b)}\n)'
-    sums = [f"{m.summed(values.name)} AS m{i}" for i, m in enumerate(b.measures)]
+    sums = [f"{total} AS m{i}" for i, total in enumerate(totals)]
     by = f" GROUP BY {', '.join(g)}" if g else ""
     groups = f'"row groups" AS (\n  SELECT {", ".join([*g, *sums])} FROM "unit bounded"{by}\n)'
     shown = (
@@ -108,7 +160,7 @@ def _per_row(b: Bounding) -> str:
         if b.keys.lists is not None
         else [f"r.g{i} AS g{i}" for i in range(n)]
     )
-    cells = [f"CAST(coalesce(r.m{i}, 0) AS VARCHAR) AS m{i}" for i in range(len(b.measures))]
+    cells = [f"CAST(coalesce(r.m{i}, 0) AS VARCHAR) AS m{i}" for i in range(len(totals))]
     joins = _joins(b, [f"r.g{i}" for i in range(n)])
     return f'WITH {_keys_with(b)}{rows},\n{groups}\nSELECT {", ".join([*shown, *cells])} FROM "row groups" r{joins}'
 
@@ -191,7 +243,7 @@ def _source(b: Bounding) -> str:
 
 
 def _table(b: Bounding) -> str:
-    return f"main.{quoted(b.table.name)} s"
+    return f"main.{quoted(b.table.name)} s" if b.rows is None else f"({b.rows}) s"
 
 
 def _joins(b: Bounding, keys: Sequence[str]) -> str:

@@ -9,7 +9,8 @@ anything is charged.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Never
 
@@ -17,8 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InternalError
-from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.derive import Derived, Source, derive, derive_reports
+from discreet.plan.distinct_check import derive_distinct
+from discreet.plan.owned import Table
+from discreet.plan.spread_check import derive_spread
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
@@ -42,23 +46,51 @@ def check(sql: str, plan: Plan) -> None:
     Raises:
         InternalError: the two derivations disagree.
     """
-    table = plan.question.table
-    source = Source(table.name, frozenset(table.columns), table.unit.column)
-    derived = derive(sql, source)
-    groups = _reach(derived, plan)
+    table, source = plan.question.table, source_of(plan)
+    apart = [(i, derive_distinct(text, source)) for i, text in plan.distinct]
+    trees = [derive_spread(text, source) for _, text in plan.spreads]
+    others = [*(d for _, d in apart), *(d.reach for d in trees)]
+    # without sums over units, what the groups are is said by the statements that count apart
+    derived = derive(sql, source) if sql or not others else replace(others[0], spans=())
+    groups = max(_reach(d, plan) for d in (derived, *others))
     reports = 0 if plan.truncation is None else derive_reports(plan.truncation, source)
     if reports != len(plan.allocation.reports):
         _disagree("the report of truncation")
-    replace = table.relation.value == "replace"
-    moves = [_moves(span, groups, derived.listed, replace=replace) for span in derived.spans]
+    other = table.relation.value == "replace"
+    moves = [_moves(span, groups, derived.listed, replace=other) for span in derived.spans]
     noises = plan.allocation.noises
     if plan.allocation.threshold is not None:
         if derived.spans[-1:] != ((1, 1),) and derived.spans[-1:] != ((0, 1),):
             _disagree("the count of units by which groups are selected")
         moves = moves[:-1]
-    if len(moves) != len(noises):
+    for place, counted in apart:
+        moves.insert(place, _moves(counted.spans[0], groups, counted.listed, replace=other))
+    levels = [s.spread.depth for s in plan.question.spreads]
+    if len(noises) != len(moves) or not len(levels) == len(trees) == len(plan.allocation.spreads):
         _disagree("the number of columns")
-    _check_total(plan, moves, groups, replace=replace)
+    for tree, depth, noise in zip(trees, levels, plan.allocation.spreads, strict=True):
+        moves += [Moves(*tree.moves(groups, replace=other))] * depth
+        noises += (noise,) * depth
+    _check_total(plan, moves, noises, groups, replace=other)
+
+
+def source_of(plan: Plan) -> Source:
+    """What the text may read: the question's one table, or the tables that its rows come from."""
+    question = plan.question
+    if question.relation is None:
+        table = question.table
+        if table.reached is not None or table.public:
+            _disagree("whose the rows are")
+        return Source(table.name, frozenset(table.columns), table.unit.column)
+    tables: dict[str, Table] = {}
+    for t in question.relation.tables:
+        columns = {n: None if kind is None else kind.value for n, kind in t.columns.items()}
+        key = None if t.reached is None else (t.reached.column, t.reached.table, t.reached.key)
+        unit = None if t.public or key is not None else t.unit.column
+        if t.name in tables or (not t.public and t.relation is not question.table.relation):
+            _disagree("what is known of the tables")
+        tables[t.name] = Table(columns, unit, key, t.public)
+    return Source(None, frozenset(), "u", tables)
 
 
 def _reach(derived: Derived, plan: Plan) -> int:
@@ -90,12 +122,14 @@ def _moves(span: tuple[int, int], k: int, groups: int | None, *, replace: bool) 
     return Moves(best1, best2, 2 * k if groups is None else min(2 * k, groups), far)
 
 
-def _check_total(plan: Plan, moves: list[Moves], groups: int, *, replace: bool) -> None:
+def _check_total(
+    plan: Plan, moves: list[Moves], noises: Sequence[Additive], groups: int, *, replace: bool
+) -> None:
     """What the derived movements cost under the plan's noise, against the promise and against the events."""
     a = plan.allocation
     pure, mu_squared = Fraction(0), Fraction(0)
     laplace: list[tuple[Moves, Fraction]] = []
-    for m, noise in zip(moves, a.noises, strict=True):
+    for m, noise in zip(moves, noises, strict=True):
         if isinstance(noise, DiscreteLaplaceNoise):
             pure += m.l1 / noise.scale
             laplace.append((m, noise.scale))

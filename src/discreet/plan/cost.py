@@ -37,6 +37,14 @@ class Allocation:
 
     Guarantee:
         `events` composed are (ε, δ)-DP for `guarantee`, in the relation that the sensitivities are for.
+
+    Attributes:
+        noises: for each column.
+        threshold: the selection of groups, where they are private.
+        reports: for each count of the truncation report.
+        events: what all of it costs.
+        guarantee: what is promised.
+        spreads: for each spread, the noise of every node of its tree.
     """
 
     noises: tuple[Additive, ...]
@@ -44,6 +52,7 @@ class Allocation:
     reports: tuple[Additive, ...]
     events: Composed
     guarantee: Approximate
+    spreads: tuple[Additive, ...] = ()
 
 
 def sensitivity_of(
@@ -75,6 +84,29 @@ def sensitivity_of(
     )
 
 
+def spread_sensitivity(
+    total: int, max_groups: int, groups: int | None, cells: int, relation: Relation
+) -> Sensitivity:
+    """How far one unit can move one level of a spread's trees over all groups, when in at most `max_groups` of them it
+    adds to the `cells` nodes of the level weights, none below 0, of at most `total` together.
+
+    >>> spread_sensitivity(10, 3, 20, 16, Relation.ADD_REMOVE)
+    Sensitivity(l0=30, linf=10, l1=30, l2_squared=300)
+    """
+    k = max_groups if groups is None else min(max_groups, groups)
+    # both are reached by replacement in leaves apart: |o − n|₁ ≤ |o|₁ + |n|₁, and |o − n|² ≤ |o|² + |n|² as o·n ≥ 0
+    times = 1 if relation is Relation.ADD_REMOVE else 2
+    nodes = times * k * total  # each node that moves does so by a whole step
+    if groups is not None:
+        nodes = min(nodes, groups * cells)
+    return Sensitivity(
+        nodes,
+        total,
+        l1=min(times * k * total, nodes * total),
+        l2_squared=min(times * k * total**2, nodes * total**2),
+    )
+
+
 def allocate(
     sensitivities: Sequence[Sensitivity],
     *,
@@ -84,11 +116,13 @@ def allocate(
     select: tuple[int, Relation] | None,
     reports: Sequence[Sensitivity] = (),
     report_share: Fraction = Fraction(0),
+    spreads: Sequence[tuple[Sensitivity, int]] = (),
 ) -> Allocation:
     """Noise scales such that everything that leaves costs (ε, δ) together.
 
     Each column gets the same share of the budget, measured against its own sensitivity; so do the selection of groups
-    (`select`: how many groups a unit may enter, and the relation) and, within `report_share`, the reports.
+    (`select`: how many groups a unit may enter, and the relation), each level of a spread (`spreads`: of one level, and
+    how many there are) and, within `report_share`, the reports.
 
     Raises:
         NotPrivate: the question needs a δ and none was given.
@@ -96,6 +130,8 @@ def allocate(
     _check_delta(delta, kind, select is not None)
     for_reports = epsilon * report_share
     left = epsilon - for_reports
+    own = len(sensitivities)
+    sensitivities = [*sensitivities, *(s for s, levels in spreads for _ in range(levels))]
     columns = len(sensitivities)
     threshold, for_columns, noise_delta = None, left, delta
     if select is not None:
@@ -114,7 +150,15 @@ def allocate(
         if kind is Kind.GAUSSIAN or select is not None or not _is_pure(noises, sensitivities, for_columns)
         else Fraction(0)
     )
-    return Allocation(noises, threshold, report_noises, events, Approximate(epsilon, needs_delta))
+    starts = [own + sum(levels for _, levels in spreads[:i]) for i in range(len(spreads))]
+    return Allocation(
+        noises[:own],
+        threshold,
+        report_noises,
+        events,
+        Approximate(epsilon, needs_delta),
+        tuple(noises[i] for i in starts),  # levels of one sensitivity have one noise
+    )
 
 
 def _noises(

@@ -9,30 +9,48 @@ argument is in docs/proofs/bounding.md.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from typing import Never
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 
 import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
-from discreet.errors import InternalError
+from discreet.plan.kinds import Kind, kind_of
+from discreet.plan.lists import combinations, joined, key_lists
+from discreet.plan.owned import Table, owned
 from discreet.plan.reach import Spans, span_of
+from discreet.plan.shapes import (
+    alias_of,
+    disagree,
+    filters,
+    grouped_by,
+    holds_only,
+    known_columns,
+    of_one_row,
+    only,
+    outputs,
+    read_from,
+    reads_stage,
+    whole_constant,
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """The private table: the only thing that the text may read, apart from lists of constants.
+    """The private rows: the only thing that the text may read, apart from lists of constants.
 
     Attributes:
-        table: its name.
+        table: the name of the one private table; None when the rows may come from `tables` alone.
         columns: the names of its columns.
         unit: the column that says whose a row is; None when each row is a unit.
+        tables: the connected tables, from which the rows may come as an owned relation (`owned`).
     """
 
-    table: str
+    table: str | None
     columns: frozenset[str]
     unit: str | None
+    tables: Mapping[str, Table] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,16 +76,10 @@ def derive(sql: str, source: Source) -> Derived:
     Raises:
         InternalError: a shape that is not known to be bounded.
     """
-    tree, ctes = _parsed(sql)
+    tree, ctes, source = _parsed(sql, source)
     keys, sums = _split(tree)
-    found = (
-        _by_row(tree, ctes, keys, sums, source)
-        if source.unit is None
-        else _by_unit(tree, ctes, keys, sums, source)
-    )
-    _read_once(tree, source)
-    _never_fails(tree)
-    return found
+    by = _by_row if source.unit is None else _by_unit
+    return by(tree, ctes, keys, sums, source)
 
 
 def _never_fails(tree: exp.Select) -> None:
@@ -79,7 +91,7 @@ def _never_fails(tree: exp.Select) -> None:
         if not narrow or cast.find_ancestor(exp.Try) or isinstance(cast.this, exp.Null | exp.Boolean):
             continue
         if any(math.isinf(end) for end in span_of(cast, frozenset())):
-            _disagree("a cast that could fail on some row")
+            disagree("a cast that could fail on some row")
 
 
 def derive_reports(sql: str, source: Source) -> int:
@@ -88,30 +100,95 @@ def derive_reports(sql: str, source: Source) -> int:
     Raises:
         InternalError: a shape that is not known to be one.
     """
-    tree, ctes = _parsed(sql)
-    keys = [e.alias_or_name for e in _stage(ctes, "unit groups").expressions if type(e) is exp.Column][1:]
-    stages = _unit_stages(ctes, keys, source)
-    totals = _stage(ctes, "unit totals")
-    _shaped(tree, "unit totals", {"expressions", "from_", "with_"})
-    _shaped(totals, "unit groups", {"expressions", "from_", "group"})
-    _grouped_by(totals, ["u"])
-    names = {"u"}
-    for e in totals.expressions[1:]:
-        if type(e.unalias()) not in (exp.Count, exp.Max) or type(e.unalias().this) not in (
-            exp.Star,
-            exp.Column,
-        ):
-            _disagree("the report of truncation")
-        _known_columns(e, {*keys, *stages.tallies}, None)
-        names.add(e.alias)
+    tree, names = unit_totals(sql, source)
+    reads_stage(tree, "unit totals", {"expressions", "from_", "with_"})
     for e in tree.expressions:
         counted = e.unalias().this
         if type(counted) is not exp.Filter or counted.this.sql() != "COUNT(*)":
-            _disagree("the report of truncation")
-        _of_one_row(counted.expression.this)
-        _known_columns(counted.expression, names, None)
-    _read_once(tree, source)
+            disagree("the report of truncation")
+        of_one_row(counted.expression.this)
+        known_columns(counted.expression, names, None)
     return len(tree.expressions)
+
+
+def unit_totals(sql: str, source: Source) -> tuple[exp.Select, frozenset[str]]:
+    """The last SELECT of a text whose stage `"unit totals"` has one row for each unit, and that stage's columns.
+
+    Raises:
+        InternalError: a shape that is not known to be one.
+    """
+    tree, ctes, source = _parsed(sql, source)
+    keys = [e.alias_or_name for e in _stage(ctes, "unit groups").expressions if type(e) is exp.Column][1:]
+    stages = _unit_stages(ctes, keys, source)
+    totals = _stage(ctes, "unit totals")
+    reads_stage(totals, "unit groups", {"expressions", "from_", "group"})
+    grouped_by(totals, ["u"])
+    names = set()
+    for e in totals.expressions[1:]:
+        total = e.unalias()
+        if type(total) not in (exp.Count, exp.Sum, exp.Max) or type(total.this) not in (exp.Star, exp.Column):
+            disagree("the totals of a unit")
+        if type(total.this) is exp.Star and type(total) is not exp.Count:
+            disagree("the totals of a unit")
+        known_columns(e, {*keys, *stages.tallies}, None)
+        names.add(e.alias)
+    return tree, frozenset(names)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """The stages before the last SELECT of a text that gives each row a weight, for a grammar of its own.
+
+    Attributes:
+        tree: the last SELECT.
+        keys: the names of the keys.
+        row: name → expression of the columns of `"unit rows"`, where each row is of one unit and one group.
+        listed: key → how many values its list has, where it comes from one.
+        stage: what the weights are computed in; the rows themselves where each row is a unit.
+        groups: how many groups of a unit that stage keeps; None when the text does not bound it.
+        tallies: name → the count or sum over a unit's rows in a group.
+    """
+
+    tree: exp.Select
+    keys: list[str]
+    row: dict[str, exp.Expr]
+    listed: dict[str, int]
+    stage: exp.Select
+    groups: int | None
+    tallies: dict[str, exp.Expr]
+
+
+def rows_of_one(sql: str, source: Source) -> Weighted:
+    """Each row is a unit: its stage has no unit, and each row has one group.
+
+    Raises:
+        InternalError: a shape that is not known to be one.
+    """
+    tree, ctes, source = _parsed(sql, source)
+    keys = [e.alias for e in tree.expressions if e.alias.startswith("g")]
+    rows, listed = _stage(ctes, "unit rows"), key_lists(ctes)
+    _from_source(rows, source, {"expressions", "from_", "joins", "where"})
+    lists, row = joined(rows, ctes, "s"), outputs(rows)
+    for e in [*row.values(), *filters(rows), *(j.args["on"] for j in rows.args.get("joins") or [])]:
+        of_one_row(e)
+        known_columns(e, source.columns, "s", lists)
+    if not set(keys) <= row.keys():
+        disagree("the columns of the rows")
+    return Weighted(tree, keys, row, _sizes(keys, row, lists, listed), rows, 1, {})
+
+
+def rows_and_tallies(sql: str, source: Source, stage: str) -> Weighted:
+    """Units of many rows: the rows, the tallies of each (unit, group), and the stage in which groups are ranked.
+
+    Raises:
+        InternalError: a shape that is not known to be one.
+    """
+    tree, ctes, source = _parsed(sql, source)
+    keys = [e.alias for e in tree.expressions if e.alias.startswith("g")]
+    found, ranked = _unit_stages(ctes, keys, source), _stage(ctes, stage)
+    tallies = outputs(_stage(ctes, "unit groups"), ["u", *keys])
+    row = outputs(_stage(ctes, "unit rows"))
+    return Weighted(tree, keys, row, found.listed, ranked, _ranked(ranked, keys), tallies)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,82 +200,141 @@ class _Stages:
     listed: dict[str, int]
 
 
-def _parsed(sql: str) -> tuple[exp.Select, dict[str, exp.Expr]]:
-    tree = sqlglot.parse_one(sql, dialect="duckdb")
+_NESTED = "rows of several tables"
+"""What stands, once they have been understood, for the nested SELECTs that give the rows."""
+
+
+def _parsed(sql: str, source: Source) -> tuple[exp.Select, dict[str, exp.Expr], Source]:
+    """The last SELECT, the stages before it by name, and what they may read, which is read once.
+
+    Rows that are an owned relation are read as a table of their columns, whose unit is `u`.
+    """
+    try:
+        tree = sqlglot.parse_one(sql, dialect="duckdb")
+    except (SqlglotError, RecursionError):
+        disagree("the shape of the query")
     listed = tree.args.get("with_")
-    if not isinstance(tree, exp.Select) or listed is None or listed.args.get("recursive"):
-        _disagree("the shape of the query")
-    ctes = {c.alias: c.this for c in listed.expressions}
-    plain = all(not (c.args.get("alias") and c.args["alias"].columns) for c in listed.expressions)
-    if len(ctes) != len(listed.expressions) or not plain:
-        _disagree("the stages of the query")
+    if not isinstance(tree, exp.Select) or listed is None or not holds_only(listed, {"expressions"}):
+        disagree("the shape of the query")
+    if not all(type(c) is exp.CTE and holds_only(c, {"this", "alias"}) for c in listed.expressions):
+        disagree("the stages of the query")
+    ctes = {alias_of(c): c.this for c in listed.expressions}
+    if len(ctes) != len(listed.expressions):
+        disagree("the stages of the query")
+    _never_fails(tree)
+    source = _without_nested(ctes, source)
     nested = sum(1 for _ in tree.find_all(exp.Select)) != len(ctes) + 1
     if nested or next(tree.find_all(exp.Subquery, exp.SetOperation), None) is not None:
-        _disagree("a query inside a query")
-    return tree, ctes
+        disagree("a query inside a query")
+    _read_once(tree, ctes.keys())
+    return tree, ctes, source
+
+
+def _without_nested(ctes: dict[str, exp.Expr], source: Source) -> Source:
+    """Takes nested SELECTs that give owned rows out of the tree, with what may be read in their place."""
+    rows = ctes.get("unit rows")
+    if not isinstance(rows, exp.Select) or type(read_from(rows)) is not exp.Subquery:
+        return source
+    nested = read_from(rows)
+    try:
+        found = owned(nested, source.tables)
+    except RecursionError:
+        disagree("the shape of a nested query")
+    name = exp.to_identifier(_NESTED, quoted=True)
+    nested.replace(exp.Table(this=name, db=exp.to_identifier("main"), alias=nested.args["alias"]))
+    return Source(_NESTED, frozenset(found.columns) | {"u"}, "u")
+
+
+def _read_once(tree: exp.Select, stages: Collection[str]) -> None:
+    """The private rows are named once in the whole text, and everything else that is read is a stage of it."""
+    tables = list(tree.find_all(exp.Table))
+    private = [t for t in tables if t.args.get("db")]
+    if len(private) != 1 or any(t.name not in stages for t in tables if not t.args.get("db")):
+        disagree("what is read")
+
+
+def _from_source(select: exp.Select, source: Source, allowed: set[str]) -> None:
+    """FROM is the private table, called s."""
+    only(select, allowed)
+    table = read_from(select)
+    if type(table) is not exp.Table or type(table.this) is not exp.Identifier:
+        disagree("what is read")
+    if not holds_only(table, {"this", "db", "alias"}):
+        disagree("what is read")
+    if (table.db, table.name, alias_of(table)) != ("main", source.table, "s"):
+        disagree("what is read")
 
 
 def _by_unit(
     tree: exp.Select, ctes: dict[str, exp.Expr], keys: list[str], sums: list[exp.Expr], source: Source
 ) -> Derived:
     """Units of many rows: rows → tallies of each (unit, group) → bounded contributions of the ranked groups → sums."""
-    _shaped(tree, "unit bounded", {"expressions", "from_", "group", "with_"})
-    _grouped_by(tree, keys)
+    reads_stage(tree, "unit bounded", {"expressions", "from_", "group", "with_"})
+    grouped_by(tree, keys)
     stages = _unit_stages(ctes, keys, source)
     bounded = _stage(ctes, "unit bounded")
-    _shaped(bounded, "unit groups", {"expressions", "from_", "qualify"})
-    inner = _outputs(bounded, keys)
+    reads_stage(bounded, "unit groups", {"expressions", "from_", "qualify"})
+    inner = outputs(bounded, keys)
     for e in inner.values():
-        _of_one_row(e)
-        _known_columns(e, stages.tallies, None)
+        of_one_row(e)
+        known_columns(e, stages.tallies, None)
     for s in sums:
         if type(s) is not exp.Sum or type(s.this) is not exp.Column or s.this.name not in inner:
-            _disagree("a column that is not the sum of one bounded number")
+            disagree("a column that is not the sum of one bounded number")
+    kinds = dict.fromkeys(stages.tallies, "HUGEINT")
+    for e in inner.values():
+        _whole(e, kinds)
     spans = tuple(_span(inner[s.this.name], stages.counts) for s in sums)
-    return Derived(_ranked(bounded, keys), spans, len(keys), _product(stages.listed, keys))
+    return Derived(_ranked(bounded, keys), spans, len(keys), combinations(stages.listed, keys))
 
 
 def _unit_stages(ctes: dict[str, exp.Expr], keys: list[str], source: Source) -> _Stages:
     rows, groups = _stage(ctes, "unit rows"), _stage(ctes, "unit groups")
-    listed = _key_lists(ctes)
+    listed = key_lists(ctes)
     _from_source(rows, source, {"expressions", "from_", "joins", "where"})
-    joined = {_joined(j, ctes): j.this.name for j in rows.args.get("joins") or []}
-    if len(joined) != len(rows.args.get("joins") or []):
-        _disagree("what is joined")
-    row = _outputs(rows, [])
-    for e in [*row.values(), *_conjuncts(rows), *(j.args["on"] for j in rows.args.get("joins") or [])]:
-        _of_one_row(e)
-        _known_columns(e, source.columns, "s", joined)
+    lists = joined(rows, ctes, "s")
+    row = outputs(rows)
+    for e in [*row.values(), *filters(rows), *(j.args["on"] for j in rows.args.get("joins") or [])]:
+        of_one_row(e)
+        known_columns(e, source.columns, "s", lists)
     _whose(rows, row, source)
-    _shaped(groups, "unit rows", {"expressions", "from_", "group"})
-    _grouped_by(groups, ["u", *keys])
+    reads_stage(groups, "unit rows", {"expressions", "from_", "group"})
+    grouped_by(groups, ["u", *keys])
     counts, tallies = set(), set()
-    for name, e in _outputs(groups, ["u", *keys]).items():
+    for name, e in outputs(groups, ["u", *keys]).items():
         argument = e.this
         if (
             type(e) not in (exp.Count, exp.Sum)
             or type(argument) not in (exp.Column, exp.Star)
             or e.expressions
         ):
-            _disagree("a tally")
+            disagree("a tally")
         if type(argument) is exp.Star and type(e) is not exp.Count:
-            _disagree("a tally")
-        _known_columns(e, row.keys() - {"u", *keys}, None)
+            disagree("a tally")
+        known_columns(e, row.keys() - {"u", *keys}, None)
+        if type(e) is exp.Sum:
+            _whole(row[argument.name], {})
         tallies.add(name)
         if type(e) is exp.Count:
             counts.add(name)
     if not {"u", *keys} <= row.keys():
-        _disagree("the columns of the rows")
+        disagree("the columns of the rows")
+    return _Stages(frozenset(tallies), frozenset(counts), _sizes(keys, row, lists, listed))
+
+
+def _sizes(
+    keys: list[str], row: dict[str, exp.Expr], lists: Mapping[str, str], listed: Mapping[str, int]
+) -> dict[str, int]:
+    """Key → how many values its list has, for keys that are places in lists."""
     places = {k: e for k in keys if isinstance(e := row[k], exp.Column) and e.name == "g"}
-    sizes = {k: listed[joined[e.table]] for k, e in places.items() if e.table in joined}
-    return _Stages(frozenset(tallies), frozenset(counts), sizes)
+    return {k: listed[lists[e.table]] for k, e in places.items() if e.table in lists}
 
 
 def _whose(rows: exp.Select, row: dict[str, exp.Expr], source: Source) -> None:
     """`u` is the declared unit's column as it stands, or NULL; and rows without one are dropped."""
     unit = row.get("u")
     if unit is None:
-        _disagree("whose the rows are")
+        disagree("whose the rows are")
     value = unit
     if (
         type(unit) is exp.Case
@@ -208,14 +344,14 @@ def _whose(rows: exp.Select, row: dict[str, exp.Expr], source: Source) -> None:
     ):
         value = unit.args["ifs"][0].args["true"]
     if type(value) is not exp.Column or (value.table, value.name) != ("s", source.unit):
-        _disagree("whose the rows are")
+        disagree("whose the rows are")
     dropped = [
         c.this.this
-        for c in _conjuncts(rows)
+        for c in filters(rows)
         if type(c) is exp.Not and type(c.this) is exp.Is and type(c.this.expression) is exp.Null
     ]
     if unit not in dropped:
-        _disagree("rows without a unit are not dropped")
+        disagree("rows without a unit are not dropped")
 
 
 def _by_row(
@@ -223,41 +359,38 @@ def _by_row(
 ) -> Derived:
     """Each row is a unit: it is in one group, and a group is found again by at most one combination of keys."""
     bounded, groups = _stage(ctes, "unit bounded"), _stage(ctes, "row groups")
-    listed = _key_lists(ctes)
+    listed = key_lists(ctes)
     _from_source(bounded, source, {"expressions", "from_", "where"})
-    row = _outputs(bounded, [])
-    for e in [*row.values(), *_conjuncts(bounded)]:
-        _of_one_row(e)
-        _known_columns(e, source.columns, "s")
-    _shaped(groups, "unit bounded", {"expressions", "from_", "group"})
-    _shaped(tree, "row groups", {"expressions", "from_", "joins", "with_"})
+    row = outputs(bounded)
+    for e in [*row.values(), *filters(bounded)]:
+        of_one_row(e)
+        known_columns(e, source.columns, "s")
+    reads_stage(groups, "unit bounded", {"expressions", "from_", "group"})
+    reads_stage(tree, "row groups", {"expressions", "from_", "joins", "with_"})
     by = [e.name for e in groups.expressions if type(e) is exp.Column]
-    _grouped_by(groups, by)
-    totals = _outputs(groups, by)
-    joined: dict[str, str] = {}
+    grouped_by(groups, by)
+    totals = outputs(groups, by)
+    lists = joined(tree, ctes, "r")
     for join in tree.args.get("joins") or []:
-        joined[_joined(join, ctes)] = join.this.name
-        _known_columns(join.args["on"], set(by), "r", joined)
-    if len(joined) != len(tree.args.get("joins") or []):
-        _disagree("what is joined")
+        known_columns(join.args["on"], by, "r", lists)
     sizes: dict[str, int] = {}
     for e in tree.expressions[: len(keys)]:
         column = e.unalias()
-        if column.table in joined and column.name == "g":
-            sizes[e.alias_or_name] = listed[joined[column.table]]
+        if column.table in lists and column.name == "g":
+            sizes[e.alias_or_name] = listed[lists[column.table]]
         elif (column.table, column.name) != ("r", e.alias_or_name) or column.name not in by:
-            _disagree("what the groups are")
+            disagree("what the groups are")
     for s in sums:
         if type(s) is not exp.Column or s.table != "r" or s.name not in totals:
-            _disagree("a column that is not a sum over rows")
+            disagree("a column that is not a sum over rows")
     spans = tuple(_row_span(totals[s.name], row) for s in sums)
-    return Derived(1, spans, len(keys), _product(sizes, keys))
+    return Derived(1, spans, len(keys), combinations(sizes, keys))
 
 
 def _row_span(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
     """What one row adds to a sum over rows."""
     if type(total) is exp.Count and type(total.this) in (exp.Star, exp.Column) and not total.expressions:
-        _known_columns(total, row.keys(), None)
+        known_columns(total, row.keys(), None)
         return 0, 1
     if type(total) is exp.Sum:
         return _summed(total, row)
@@ -267,14 +400,15 @@ def _row_span(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
         summed, counted = _bare(difference.this), _bare(difference.expression.this)
         if type(summed) is exp.Sum and type(counted) is exp.Count and summed.this == counted.this:
             low, high = _summed(summed, row)
-            c = _integer(difference.expression.expression)
+            c = whole_constant(difference.expression.expression)
             return min(low - c, 0), max(high - c, 0)
-    return _disagree("a column that is not a sum over rows")
+    return disagree("a column that is not a sum over rows")
 
 
 def _summed(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
     if type(total.this) is not exp.Column or total.this.name not in row:
-        _disagree("a column that is not a sum over rows")
+        disagree("a column that is not a sum over rows")
+    _whole(row[total.this.name], {})
     return _span(row[total.this.name], frozenset())
 
 
@@ -295,14 +429,14 @@ def _split(tree: exp.Select) -> tuple[list[str], list[exp.Expr]]:
         text = e.unalias()
         if type(text) is exp.Column and not sums:
             if e.alias_or_name != f"g{len(keys)}":
-                _disagree("the order of the keys")
+                disagree("the order of the keys")
             keys.append(e.alias_or_name)
             continue
         inner = text.this if type(text) is exp.Cast and text.to.is_type("text") else None
         if type(inner) is not exp.Coalesce or [str(x) for x in inner.expressions] != ["0"]:
-            _disagree("a column that is not a sum")
+            disagree("a column that is not a sum")
         if e.alias != f"m{len(sums)}":
-            _disagree("the order of the columns")
+            disagree("the order of the columns")
         sums.append(inner.this)
     return keys, sums
 
@@ -315,184 +449,39 @@ def _ranked(bounded: exp.Select, keys: list[str]) -> int | None:
     test = qualify.this
     window = test.this
     if type(test) is not exp.LTE or type(window) is not exp.Window or type(window.this) is not exp.RowNumber:
-        _disagree("how groups are ranked")
+        disagree("how groups are ranked")
     by = window.args.get("partition_by") or []
     if any(v and k not in ("this", "partition_by", "order", "over") for k, v in window.args.items()):
-        _disagree("over what groups are ranked")
+        disagree("over what groups are ranked")
     if [(type(p), p.name) for p in by] != [(exp.Column, "u")] or not window.args.get("order"):
-        _disagree("over what groups are ranked")
+        disagree("over what groups are ranked")
     terms = [o.this for o in window.args["order"].expressions]
     if len(terms) != len(keys) + 1 or type(terms[0]) is not exp.Anonymous or terms[0].name.lower() != "hash":
-        _disagree("the order of a unit's groups")
+        disagree("the order of a unit's groups")
     if [type(t) for t in terms[0].expressions] != [exp.Column] * (len(keys) + 1) + [exp.Placeholder]:
-        _disagree("the order of a unit's groups")
+        disagree("the order of a unit's groups")
     if [t.name for t in terms[0].expressions[:-1]] != ["u", *keys]:
-        _disagree("the order of a unit's groups")
+        disagree("the order of a unit's groups")
     if [(type(t), t.name) for t in terms[1:]] != [(exp.Column, k) for k in keys]:
-        _disagree("the order of a unit's groups is not total")
-    return _integer(test.expression)
-
-
-def _key_lists(ctes: dict[str, exp.Expr]) -> dict[str, int]:
-    """The lists of declared keys, with their lengths: constants, each with its place, no value twice."""
-    sizes = {}
-    for name, select in ctes.items():
-        if not name.startswith("key "):
-            continue
-        values = (
-            select.args["from_"].this if isinstance(select, exp.Select) and select.args.get("from_") else None
-        )
-        if not isinstance(select, exp.Select) or type(values) is not exp.Values:
-            _disagree("the list of keys")
-        _only(select, {"expressions", "from_", "group"})
-        _grouped_by(select, ["v"])
-        outputs = [e.sql(dialect="duckdb").lower() for e in select.expressions]
-        if outputs != ["v", "min(g) as g"] or [c.name for c in values.args["alias"].columns] != ["v", "g"]:
-            _disagree("the list of keys")
-        for place, row in enumerate(values.expressions):
-            if len(row.expressions) != 2 or str(row.expressions[1]) != str(place):
-                _disagree("the list of keys")
-            _of_one_row(row.expressions[0])
-            _known_columns(row, (), None)
-        sizes[name] = len(values.expressions)
-    return sizes
-
-
-def _joined(join: exp.Expr, ctes: dict[str, exp.Expr]) -> str:
-    """The alias of a list of keys that is joined on equality with its value, and so matches at most once."""
-    table, on = join.this, join.args.get("on")
-    if any(v and k not in ("this", "on") for k, v in join.args.items()) or type(table) is not exp.Table:
-        _disagree("what is joined")
-    if not table.name.startswith("key ") or table.name not in ctes or table.args.get("db"):
-        _disagree("what is joined")
-    if on is None or type(on) not in (exp.EQ, exp.NullSafeEQ) or type(on.expression) is not exp.Column:
-        _disagree("a key that a group could match twice")
-    if (on.expression.table, on.expression.name) != (table.alias, "v"):
-        _disagree("a key that a group could match twice")
-    if any(c.table != ("s" if "unit rows" in ctes else "r") for c in on.this.find_all(exp.Column)):
-        _disagree("a key that a group could match twice")
-    return str(table.alias)
-
-
-def _from_source(select: exp.Select, source: Source, allowed: set[str]) -> None:
-    """FROM is the private table, called s."""
-    table = select.args["from_"].this if select.args.get("from_") else None
-    _only(select, allowed)
-    if type(table) is not exp.Table or type(table.this) is not exp.Identifier:
-        _disagree("what is read")
-    if any(v and k not in ("this", "db", "alias") for k, v in table.args.items()):
-        _disagree("what is read")
-    if (table.db, table.name, table.alias) != ("main", source.table, "s"):
-        _disagree("what is read")
-
-
-def _read_once(tree: exp.Select, source: Source) -> None:
-    """The private table is named once in the whole text, and everything else that is read is a stage of it."""
-    tables = list(tree.find_all(exp.Table))
-    stages = {c.alias for c in tree.find_all(exp.CTE)}
-    private = [t for t in tables if t.args.get("db")]
-    if len(private) != 1 or any(t.name not in stages for t in tables if not t.args.get("db")):
-        _disagree("what is read")
+        disagree("the order of a unit's groups is not total")
+    return whole_constant(test.expression)
 
 
 def _stage(ctes: dict[str, exp.Expr], name: str) -> exp.Select:
     stage = ctes.get(name)
     if not isinstance(stage, exp.Select):
-        _disagree("the stages of the query")
+        disagree("the stages of the query")
     return stage
 
 
-def _shaped(select: exp.Select, reads: str, allowed: set[str]) -> None:
-    """Only these clauses, over that stage."""
-    _only(select, allowed)
-    table = select.args["from_"].this if select.args.get("from_") else None
-    if type(table) is not exp.Table or table.name != reads or table.args.get("db"):
-        _disagree("what a stage reads")
-    if any(v and k not in ("this", "alias") for k, v in table.args.items()):
-        _disagree("what a stage reads")
-
-
-def _only(select: exp.Select, allowed: set[str]) -> None:
-    if any(part and name not in allowed for name, part in select.args.items()):
-        _disagree("a clause in a place where none belongs")
-
-
-def _outputs(select: exp.Select, plain: Sequence[str]) -> dict[str, exp.Expr]:
-    """Name → expression of what a stage gives beside the columns that it passes on, which come first."""
-    passed = select.expressions[: len(plain)]
-    if [(type(e), e.name) for e in passed] != [(exp.Column, p) for p in plain]:
-        _disagree("the columns that a stage passes on")
-    rest = select.expressions[len(plain) :]
-    named = {e.alias: e.this for e in rest if type(e) is exp.Alias}
-    if len(named) != len(rest) or not named.keys().isdisjoint(plain):
-        _disagree("the names of a stage's columns")
-    return named
-
-
-def _grouped_by(select: exp.Select, keys: Sequence[str]) -> None:
-    group = select.args.get("group")
-    if group is not None and any(v and k != "expressions" for k, v in group.args.items()):
-        _disagree("what is grouped by")
-    found = [(type(e), e.name) for e in group.expressions] if group is not None else []
-    if found != [(exp.Column, k) for k in keys]:
-        _disagree("what is grouped by")
-
-
-def _conjuncts(select: exp.Select) -> list[exp.Expr]:
-    where = select.args.get("where")
-    if where is None:
-        return []
-    return list(where.this.flatten()) if type(where.this) is exp.And else [where.this]
-
-
-def _known_columns(e: exp.Expr, names: Iterable[str], table: str | None, joined: Iterable[str] = ()) -> None:
-    """Every column in the expression is one of these, of that stage, or of a list of keys."""
-    known, lists = set(names), set(joined)
-    for column in e.find_all(exp.Column):
-        own = column.table == (table or "") and column.name in known
-        if not own and not (column.table in lists and column.name in ("g", "v")):
-            _disagree("a column that is not there")
-
-
-_PLAIN = (
-    "Column Identifier Literal Boolean Null DataType Var Paren Neg Not And Or EQ NEQ GT GTE LT LTE NullSafeEQ Is In "
-    "Between Like ILike Add Sub Mul Div IntDiv Mod Pow Abs Sign Sqrt Ln Log Exp Floor Ceil Round Least Greatest "
-    "Coalesce Nullif Case If Cast TryCast Try DPipe Contains StartsWith EndsWith Substring Trim Length Lower Upper "
-    "TimestampTrunc"
-)
-_OF_ONE_ROW = frozenset(getattr(exp, name) for name in _PLAIN.split())
-_NAMED = frozenset({"isfinite", "date_part"})
-
-
-def _of_one_row(e: exp.Expr) -> None:
-    """Every node is one of the functions whose value depends on one row alone, the same whenever it is asked."""
-    for node in e.walk():
-        if type(node) not in _OF_ONE_ROW and not (
-            type(node) is exp.Anonymous and node.name.lower() in _NAMED
-        ):
-            _disagree("a function that may look beyond one row")
+def _whole(e: exp.Expr, columns: Mapping[str, Kind]) -> None:
+    """Whole numbers are added exactly; a sum of others would follow the order of the rows in its last bit."""
+    if kind_of(e, lambda c: columns.get(c.name)) not in ("BIGINT", "HUGEINT"):
+        disagree("a sum of numbers that are not whole")
 
 
 def _span(e: exp.Expr, counts: frozenset[str]) -> tuple[int, int]:
     low, high = span_of(e, counts)
     if math.isinf(low) or math.isinf(high):
-        _disagree("a contribution without bounds")
+        disagree("a contribution without bounds")
     return math.floor(low), math.ceil(high)
-
-
-def _integer(e: exp.Expr) -> int:
-    inner = e.this if type(e) is exp.Neg else e
-    if type(inner) is not exp.Literal or inner.is_string or not inner.name.isdigit():
-        _disagree("a bound that is not a whole constant")
-    return -int(inner.name) if type(e) is exp.Neg else int(inner.name)
-
-
-def _product(sizes: dict[str, int], keys: list[str]) -> int | None:
-    return math.prod(sizes[k] for k in keys) if all(k in sizes for k in keys) else None
-
-
-def _disagree(what: str) -> Never:
-    raise InternalError(
-        f"The second derivation of this question's cost disagrees with the first about {what}. Nothing was charged.",
-        hint="please report the question",
-    )

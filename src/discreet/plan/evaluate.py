@@ -4,15 +4,32 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, TypeAlias
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from discreet.plan.expr import Call, Column, Expr, Key, Literal, Mean, Measured
+from discreet.plan.expr import (
+    Call,
+    Column,
+    Commonest,
+    Covariance,
+    Expr,
+    Key,
+    Literal,
+    Mean,
+    Measured,
+    Quantile,
+    Slope,
+)
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 
+if TYPE_CHECKING:
+    from discreet.plan.spread import Spread
+    from discreet.plan.tree import NoisyTree
+
 Answer: TypeAlias = Callable[[Sequence[Scalar], Sequence[int]], Any]
-"""From a row's keys and noisy integers to a value."""
+"""From a row's keys and noisy integers to a value; where spreads are read, their noisy trees come last."""
 
 
 def compiled(expr: Expr) -> Answer:
@@ -28,6 +45,14 @@ def compiled(expr: Expr) -> Answer:
             return lambda _keys, cells: float(cells[i] * step)
         case Mean():
             return _mean(expr)
+        case Covariance():
+            return _covariance(expr)
+        case Slope():
+            return _slope(expr)
+        case Quantile(spread, p, kind):
+            return lambda _keys, cells: tree_of(cells, spread).quantile(p, kind)
+        case Commonest(spread, kind):
+            return lambda _keys, cells: tree_of(cells, spread).commonest(kind)
         case Call(name, args, kind):
             return _call(name, [compiled(a) for a in args], kind)
         case Column():
@@ -50,6 +75,12 @@ def evaluate_row(expr: Expr, row: Mapping[str, Scalar]) -> Scalar:
             raise TypeError(f"{type(expr).__name__} is not a row-level expression")
 
 
+def tree_of(cells: Sequence[Any], spread: Spread) -> NoisyTree:
+    """The noisy tree of a spread, from a row of the noisy table."""
+    trees: dict[Spread, NoisyTree] = cells[-1]
+    return trees[spread]
+
+
 def _mean(m: Mean) -> Answer:
     low, high, centre, step = float(m.low), float(m.high), m.centre, m.numerator.step
 
@@ -58,6 +89,38 @@ def _mean(m: Mean) -> Answer:
         return min(max(float(centre + cells[m.numerator.index] * step / count), low), high)
 
     return value
+
+
+def _covariance(c: Covariance) -> Answer:
+    """Only the result is kept inside its bounds, not the means: their errors partly cancel."""
+    rows = c.product.denominator.index
+
+    def mean(m: Mean, cells: Sequence[int]) -> Fraction:
+        return m.centre + cells[m.numerator.index] * m.numerator.step / max(cells[rows], 1)
+
+    def value(_keys: Sequence[Scalar], cells: Sequence[int]) -> float:
+        found = mean(c.product, cells) - mean(c.first, cells) * mean(c.second, cells)
+        inside = float(min(max(found, c.low), c.high))
+        return inside * sample_factor(cells[rows]) if c.sample else inside
+
+    return value
+
+
+def _slope(s: Slope) -> Answer:
+    covariance, variance = _covariance(s.covariance), _covariance(s.variance)
+    flattest, most = float(s.flattest), float(s.most)
+
+    def value(keys: Sequence[Scalar], cells: Sequence[int]) -> float:
+        found = covariance(keys, cells) / max(variance(keys, cells), flattest)
+        return float(min(max(found, -most), most))
+
+    return value
+
+
+def sample_factor(count: float) -> float:
+    """n/(n − 1), by which a covariance over n rows becomes that of a sample; n is taken as at least 2."""
+    n = max(count, 2)
+    return n / (n - 1)
 
 
 def _call(name: str, args: list[Answer], kind: Type) -> Answer:

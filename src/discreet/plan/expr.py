@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
+
+if TYPE_CHECKING:
+    from discreet.plan.spread import Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +68,51 @@ class Mean:
     type: Type = Type.REAL
 
 
-Expr: TypeAlias = Column | Literal | Call | Key | Measured | Mean
+@dataclass(frozen=True, slots=True)
+class Covariance:
+    """`product` − `first`·`second` inside [low, high]: means over the same rows of numbers less a public centre.
+
+    For a sample it is times n/(n − 1), with the noisy number of rows n taken as at least 2.
+    """
+
+    product: Mean
+    first: Mean
+    second: Mean
+    low: Fraction
+    high: Fraction
+    sample: bool
+    type: Type = Type.REAL
+
+
+@dataclass(frozen=True, slots=True)
+class Slope:
+    """`covariance` over `variance`, of the same rows, inside ±`most`; the variance is taken as at least `flattest`."""
+
+    covariance: Covariance
+    variance: Covariance
+    flattest: Fraction
+    most: Fraction
+    type: Type = Type.REAL
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile:
+    """The value at a share p of a spread's weight; the least and the greatest value for 0 and 1."""
+
+    spread: Spread
+    p: Fraction
+    type: Type
+
+
+@dataclass(frozen=True, slots=True)
+class Commonest:
+    """The value of a spread's heaviest leaf."""
+
+    spread: Spread
+    type: Type
+
+
+Expr: TypeAlias = Column | Literal | Call | Key | Measured | Mean | Covariance | Slope | Quantile | Commonest
 
 
 def walk(expr: Expr) -> Iterator[Expr]:

@@ -4,9 +4,10 @@ Guarantee:
     For each row and column, the interval contains the bounded answer (the value without noise, caps and
     bounds applied) with
     probability at least `confidence` over the noise, whatever the data: affine columns by the exact law of
-    their noise, means by inverting the test |numerator − θ·denominator| ≤ quantile(θ), anything else by interval
-    arithmetic on a box that holds all of its noisy terms at once (Bonferroni). Looking costs nothing: this is
-    post-processing.
+    their noise, quantiles by inverting a test on their ranks (`tree.py`), means by inverting the test
+    |numerator − θ·denominator| ≤ quantile(θ), variances, covariances and slopes by tests of that kind too
+    (`covariance_interval.py`, `slope_interval.py`), anything else by interval arithmetic on a box that holds all of
+    its noisy terms at once (Bonferroni). Looking costs nothing: this is post-processing.
 
 References:
     Inversion for ratios: Fieller 1954, *Some problems in interval estimation*,
@@ -16,7 +17,7 @@ References:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
@@ -25,8 +26,19 @@ from typing import TypeAlias
 import numpy as np
 
 from discreet.mechanisms.additive import Additive
-from discreet.plan.evaluate import compiled
-from discreet.plan.expr import Call, Expr, Key, Literal, Mean, Measured
+from discreet.plan.evaluate import compiled, tree_of
+from discreet.plan.expr import (
+    Call,
+    Commonest,
+    Covariance,
+    Expr,
+    Key,
+    Literal,
+    Mean,
+    Measured,
+    Quantile,
+    Slope,
+)
 from discreet.plan.functions import image
 from discreet.plan.functions.function import EVERYTHING, Interval
 from discreet.plan.schema import Scalar
@@ -46,12 +58,12 @@ def interval_of(expr: Expr, noises: Sequence[Additive], confidence: Fraction) ->
     """The interval of an output column, as a function of the released row."""
     if expr.type is None or not expr.type.is_number:
         return lambda _keys, _cells: None
-    atoms = _atoms(expr)
-    if not atoms:
+    terms = atoms(expr)
+    if not terms:
         value = compiled(expr)
         return lambda keys, cells: _point(value(keys, cells))
-    level = 1 - (1 - confidence) / len(atoms)
-    found = {a: _atom(a, noises, level) for a in atoms}
+    level = 1 - (1 - confidence) / len(terms)
+    found = {a: _atom(a, noises, level) for a in terms}
 
     def row(keys: Sequence[Scalar], cells: Sequence[int]) -> tuple[float, float] | None:
         low, high = _walk(expr, {a: f(keys, cells) for a, f in found.items()}, keys)
@@ -114,6 +126,11 @@ def affine_of(expr: Expr) -> tuple[Fraction, dict[int, Fraction]] | None:
             return None
 
 
+def image_over(expr: Expr, box: Mapping[Expr, tuple[float, float]]) -> Interval:
+    """Where an expression without group keys lies while its noisy terms (`atoms`) lie in a box."""
+    return _walk(expr, dict(box), ())
+
+
 @lru_cache(maxsize=4096)
 def quantile(terms: Terms, confidence: Fraction) -> float:
     """A t with P(|Σ aᵢ Zᵢ| ≤ t) ≥ confidence for independent noises, at most about one per cent above the least."""
@@ -140,21 +157,31 @@ def quantile(terms: Terms, confidence: Fraction) -> float:
     return (k + len(terms) / 2 + 0.5) * step  # each term was moved by at most half a step
 
 
-def _atoms(expr: Expr) -> list[Expr]:
+def atoms(expr: Expr) -> list[Expr]:
     """The largest noisy terms whose own intervals are known."""
     affine = affine_of(expr)
     if affine is not None:
         return [expr] if affine[1] else []
-    if isinstance(expr, Mean):
+    if isinstance(expr, Mean | Covariance | Slope | Quantile | Commonest):
         return [expr]
     if isinstance(expr, Call):
-        return list(dict.fromkeys(a for arg in expr.args for a in _atoms(arg)))
+        return list(dict.fromkeys(a for arg in expr.args for a in atoms(arg)))
     return []
 
 
 def _atom(expr: Expr, noises: Sequence[Additive], level: Fraction) -> RowInterval:
     if isinstance(expr, Mean):
-        return _mean(expr, noises, level)
+        return mean_interval(expr, noises, level)
+    if isinstance(expr, Covariance):
+        from discreet.plan.covariance_interval import covariance_interval  # which takes its means' from here
+
+        return covariance_interval(expr, noises, level)
+    if isinstance(expr, Slope):
+        from discreet.plan.slope_interval import slope_interval
+
+        return slope_interval(expr, noises, level)
+    if isinstance(expr, Quantile | Commonest):
+        return _of_spread(expr, level)
     affine = affine_of(expr)
     assert affine is not None
     constant, coefficients = affine
@@ -167,7 +194,15 @@ def _atom(expr: Expr, noises: Sequence[Additive], level: Fraction) -> RowInterva
     return row
 
 
-def _mean(m: Mean, noises: Sequence[Additive], level: Fraction) -> RowInterval:
+def _of_spread(expr: Quantile | Commonest, level: Fraction) -> RowInterval:
+    if isinstance(expr, Quantile):
+        return lambda _keys, cells: tree_of(cells, expr.spread).interval(expr.p, level)
+    if not expr.type.is_number:
+        return lambda _keys, _cells: None
+    return lambda _keys, cells: tree_of(cells, expr.spread).commonest_interval(level)
+
+
+def mean_interval(m: Mean, noises: Sequence[Additive], level: Fraction) -> RowInterval:
     """{θ : |numerator − θ·denominator| ≤ t(θ)}, with t at the far end of each of the segments that cover the bounds."""
     step, low, high = (
         m.numerator.step,
@@ -204,26 +239,45 @@ def _solve(s: float, n: float, a: float, b: float, t: float) -> tuple[float, flo
 
 
 def _walk(expr: Expr, known: dict[Expr, tuple[float, float] | None], keys: Sequence[Scalar]) -> Interval:
+    return _bounded(expr, known, keys)[0]
+
+
+def _bounded(
+    expr: Expr, known: dict[Expr, tuple[float, float] | None], keys: Sequence[Scalar]
+) -> tuple[Interval, bool]:
+    """An interval for the values of the expression, and whether it surely is a number, never NULL."""
     if expr in known:
-        return known[expr] or EVERYTHING
+        return known[expr] or EVERYTHING, True
     match expr:
         case Literal(value, _):
-            return _point(value) or EVERYTHING
+            return _point(value) or EVERYTHING, value is not None
         case Key(i, _):
-            return _point(keys[i]) or EVERYTHING
-        case Call("least" | "greatest", args, _) if not all(_never_null(a, known) for a in args):
-            inner = [
-                _walk(a, known, keys) for a in args
-            ]  # a NULL is passed over, so any of the others may be the value
-            return min(i[0] for i in inner), max(i[1] for i in inner)
+            return _point(keys[i]) or EVERYTHING, keys[i] is not None
         case Call(name, args, _):
-            return image(name, [_walk(a, known, keys) for a in args])
+            found = [_bounded(a, known, keys) for a in args]
+            inner = [i for i, _ in found]
+            sure = [s for _, s in found]
+            if name in ("least", "greatest") and not all(sure):
+                # a NULL is passed over, so any of the others may be the value
+                return (min(i[0] for i in inner), max(i[1] for i in inner)), any(sure)
+            bounds = image(name, inner)
+            return bounds, all(sure) and _never_fails(name, inner, bounds)
         case _:
-            return EVERYTHING
+            return EVERYTHING, False
 
 
-def _never_null(expr: Expr, known: dict[Expr, tuple[float, float] | None]) -> bool:
-    return expr in known or (isinstance(expr, Literal) and expr.value is not None)
+def _never_fails(name: str, inner: Sequence[Interval], bounds: Interval) -> bool:
+    """Whether a function of numbers in these intervals, whose values lie in `bounds`, is a number at all of them."""
+    finite = not any(math.isinf(end) for end in bounds)
+    match name:
+        case "+" | "-" | "*" | "neg" | "abs" | "least" | "greatest":
+            return finite
+        case "/":
+            return finite and not inner[1][0] <= 0 <= inner[1][1]
+        case "sqrt":
+            return finite and inner[0][0] >= 0
+        case _:
+            return False
 
 
 def _point(value: object) -> tuple[float, float] | None:

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.evaluate import evaluate_row
-from discreet.plan.expr import Expr, columns_of
+from discreet.plan.expr import Call, Expr, columns_of, walk
+from discreet.plan.functions import FUNCTIONS
 from discreet.plan.schema import MOST_KEYS, Fact, Scalar, domain_values
 from discreet.plan.types import Type
 
@@ -69,17 +70,47 @@ def _rank(value: Scalar) -> tuple[int, float, str]:
     return (1, 0.0, str(value))
 
 
-def _values(expr: Expr, facts: Mapping[str, Fact]) -> tuple[Scalar, ...] | None:
-    names = columns_of(expr)
-    domains = [domain_values(facts.get(n)) for n in names]
-    if not names or any(d is None for d in domains):
+def domain(expr: Expr, facts: Mapping[str, Fact], most: int) -> tuple[Scalar, ...] | None:
+    """The values of an expression over all combinations of its columns' declared ones; None when any is undeclared, or
+    there are more than `most` combinations.
+    """
+    lists = _declared_lists(expr, facts)
+    if inexact_in(expr) is not None:
         return None
-    lists = [d for d in domains if d is not None]
-    if math.prod(len(d) for d in lists) > MOST_KEYS:
+    return None if lists is None or math.prod(map(len, lists)) > most else _image(expr, lists)
+
+
+def _values(expr: Expr, facts: Mapping[str, Fact]) -> tuple[Scalar, ...] | None:
+    lists = _declared_lists(expr, facts)
+    if lists is None:
+        return None
+    inexact = inexact_in(expr)
+    if inexact is not None:
+        raise UnsupportedQuery(
+            f"A key over declared values cannot pass through {inexact.upper()}: its last digit depends on the machine.",
+            hint="group by the column itself, or by CASE WHEN x < 10 THEN … or width_bucket(x, 0, 100, 10)",
+        )
+    if math.prod(map(len, lists)) > MOST_KEYS:
         raise UnsupportedQuery(
             f"An expression in GROUP BY has more than {MOST_KEYS} combinations of declared values.",
             hint="group by fewer columns in one expression",
         )
+    return _image(expr, lists)
+
+
+def inexact_in(expr: Expr) -> str | None:
+    """A function in the tree whose value here may differ from the database's in the last bit."""
+    return next((e.name for e in walk(expr) if isinstance(e, Call) and FUNCTIONS[e.name].inexact), None)
+
+
+def _declared_lists(expr: Expr, facts: Mapping[str, Fact]) -> list[tuple[Scalar, ...]] | None:
+    names = columns_of(expr)
+    domains = [domain_values(facts.get(n)) for n in names]
+    return [d for d in domains if d is not None] if names and None not in domains else None
+
+
+def _image(expr: Expr, lists: Sequence[tuple[Scalar, ...]]) -> tuple[Scalar, ...]:
+    names = columns_of(expr)
     found = (
         evaluate_row(expr, dict(zip(names, values, strict=True))) for values in itertools.product(*lists)
     )

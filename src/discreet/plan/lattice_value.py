@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -9,8 +10,9 @@ from fractions import Fraction
 from typing import Any, Never
 
 from discreet.errors import InvalidParameter, MissingBounds
-from discreet.plan.expr import Call, Column, Expr, Literal, columns_of, identity
-from discreet.plan.functions import image
+from discreet.plan.expr import Call, Column, Expr, Literal, columns_of, identity, walk
+from discreet.plan.functions import FUNCTIONS, image
+from discreet.plan.functions.calendar import moment_range
 from discreet.plan.functions.function import EVERYTHING, Interval
 from discreet.plan.schema import Fact, Range, Values
 from discreet.plan.types import Type
@@ -56,12 +58,19 @@ def lattice_value(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
     Raises:
         MissingBounds: a column without declared bounds leaves the expression unbounded; the message names it.
     """
-    low, high = range_of(expr, facts)
+    moment = expr.type in (Type.DATE, Type.TIMESTAMP)  # bounded in microseconds, and never a number
+    low, high = EVERYTHING if moment else range_of(expr, facts)
     if low == -math.inf or high == math.inf:
         _refuse_unbounded(expr, facts)
     a, b = Fraction(low), Fraction(high)
     if expr.type is Type.INT:
         return _whole(expr, math.ceil(a), math.floor(b))
+    return lattice_within(expr, a, b)
+
+
+def lattice_within(expr: Expr, low: Fraction, high: Fraction) -> LatticeValue:
+    """The lattice form of a real expression that is clamped to given public bounds, whatever bounds it has itself."""
+    a, b = low, high
     if max(abs(a), abs(b)) > LARGEST:
         _refuse_wide()
     step = grid_step(max(abs(a), abs(b)))
@@ -117,6 +126,10 @@ def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
             return _fact_range(facts.get(name))
         case Literal(value, _) if isinstance(value, bool | int | float):
             return (Fraction(value), Fraction(value))
+        case Literal(dt.date() as moment, _):
+            return moment_range([moment])
+        case Call("as date" | "as timestamp" as name, (Literal(str() as text, _),), _):
+            return _written_moment(name, text)
         case Call("as bigint" | "as double", (inner,), _) if inner.type is Type.BOOL:
             return (0, 1)
         case Call("coalesce", args, _):
@@ -170,11 +183,27 @@ def _fact_range(fact: Fact | None) -> Interval:
     if isinstance(fact, Values) and fact.type.is_number:
         known = [Fraction(v) for v in fact.values if isinstance(v, int | float)]
         return min(known), max(known)
+    if isinstance(fact, Values) and fact.type in (Type.DATE, Type.TIMESTAMP):
+        return moment_range([v for v in fact.values if isinstance(v, dt.date)])
     return EVERYTHING
 
 
+def _written_moment(name: str, text: str) -> Interval:
+    """A date or time that is written in the question; NULL when it is none."""
+    try:
+        moment = FUNCTIONS[name].value(text)
+    except (ValueError, ArithmeticError):
+        moment = None
+    return EVERYTHING if moment is None else moment_range([moment])
+
+
 def _refuse_unbounded(expr: Expr, facts: Mapping[str, Fact]) -> None:
-    names = [n for n in columns_of(expr) if any(math.isinf(end) for end in _fact_range(facts.get(n)))]
+    moments = {c.name for c in walk(expr) if isinstance(c, Column) and c.type in (Type.DATE, Type.TIMESTAMP)}
+    names = [
+        n
+        for n in columns_of(expr)
+        if n not in moments and any(math.isinf(end) for end in _fact_range(facts.get(n)))
+    ]
     if not names:
         raise MissingBounds(
             "The values under SUM or AVG have no bounds: no bounds follow from those of their columns.",

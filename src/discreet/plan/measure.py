@@ -148,6 +148,34 @@ class KnownCount(Measure):
 
 
 @dataclass(frozen=True, slots=True)
+class KnownUnits(Measure):
+    """COUNT(DISTINCT unit) of some rows: 1 for each group in which the unit has a row where x is not NULL."""
+
+    argument: Expr
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ((Tally.KNOWN, self.argument),)
+
+    def clipped(self, name: Name, max_rows: int) -> str:
+        return f"least({name(self.parts[0])}, 1)"
+
+    def summed(self, column: Name) -> str:
+        return f"count({column(self.parts[0])})"
+
+    def span(self, max_rows: int) -> tuple[int, int]:
+        return 0, 1
+
+    @property
+    def identity(self) -> Any:
+        return ["known units", identity(self.argument)]
+
+    @property
+    def word(self) -> str:
+        return "the number of units with a value"
+
+
+@dataclass(frozen=True, slots=True)
 class Total(Measure):
     """SUM(x): the sum of the clamped values, clamped to max_rows times the bounds (0 included)."""
 

@@ -8,6 +8,7 @@ silently.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Never
@@ -16,6 +17,8 @@ from sqlglot import TokenType, exp, parse, tokenize
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from discreet.errors import InvalidParameter, UnsupportedQuery
+from discreet.plan.aggregate_nodes import has_aggregate
+from discreet.plan.totals import Nodes, grouping_sets
 
 LONGEST = 100_000
 """Characters in a question; longer ones are refused before they are parsed."""
@@ -32,9 +35,13 @@ class Ordering:
 
 @dataclass(frozen=True, slots=True)
 class Select:
-    """The parts of a supported SELECT, still as syntax."""
+    """The parts of a supported SELECT, still as syntax.
 
-    table: str
+    `table` is the one table that it reads, and None where it reads several, or a subquery: then `tree` has them.
+    """
+
+    tree: exp.Select
+    table: str | None
     alias: str
     items: tuple[tuple[str | None, exp.Expr], ...]
     where: exp.Expr | None
@@ -43,6 +50,17 @@ class Select:
     order: tuple[Ordering, ...]
     limit: int | None
     offset: int
+    sets: tuple[Nodes, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """The clauses of a subquery beside FROM, WHERE and its columns."""
+
+    group: tuple[exp.Expr, ...] | None
+    having: exp.Expr | None
+    qualify: exp.Expr | None
+    distinct: bool
 
 
 def parse_select(sql: str) -> Select:
@@ -57,6 +75,7 @@ def parse_select(sql: str) -> Select:
             _refuse_part(name)
     table, alias = _table(tree)
     return Select(
+        tree,
         table,
         alias,
         tuple(_item(e) for e in tree.expressions),
@@ -66,15 +85,96 @@ def parse_select(sql: str) -> Select:
         tuple(_ordering(o) for o in tree.args["order"].expressions) if tree.args.get("order") else (),
         _number(tree, "limit", "LIMIT"),
         _number(tree, "offset", "OFFSET") or 0,
+        _sets(tree),
     )
 
 
-_KNOWN = {"expressions", "from_", "where", "group", "having", "order", "limit", "offset"}
-_JOIN = ("A question reads one table.", "join the tables beforehand into one, with a column for the unit")
+def inner_parts(tree: exp.Select) -> Inner:
+    """The clauses of a subquery.
+
+    Raises:
+        UnsupportedQuery: a clause that is not answered inside.
+    """
+    for name, part in tree.args.items():
+        if part and name in ("order", "limit", "offset"):
+            reason = (
+                "ORDER BY has no effect"
+                if name == "order"
+                else f"{name.upper()} would choose among people's rows"
+            )
+            raise UnsupportedQuery(
+                f"{reason} inside a subquery.",
+                hint="leave it out; or QUALIFY row_number() OVER (PARTITION BY unit ORDER BY …) = 1",
+            )
+        if part and name not in _KNOWN_INSIDE:
+            _refuse_part(name)
+    if _sets(tree) is not None:
+        raise UnsupportedQuery(
+            "ROLLUP, CUBE and GROUPING SETS are not answered inside a subquery.",
+            hint="group by plain columns there; totals belong to the outermost SELECT",
+        )
+    distinct = tree.args.get("distinct")
+    if distinct is not None and distinct.args.get("on"):
+        raise UnsupportedQuery(
+            "DISTINCT ON is not answered here.",
+            hint="QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1",
+        )
+    return Inner(
+        _group(tree),
+        tree.args["having"].this if tree.args.get("having") else None,
+        tree.args["qualify"].this if tree.args.get("qualify") else None,
+        distinct is not None,
+    )
+
+
+def group_nodes(
+    items: Sequence[tuple[str | None, exp.Expr]], group: Sequence[exp.Expr] | None
+) -> list[exp.Expr]:
+    """GROUP BY's expressions, with ordinals and output names replaced by what they stand for."""
+    named = {n.lower(): e for n, e in items if n}
+    nodes: list[exp.Expr] = []
+    for e in group or ():
+        if isinstance(e, exp.Literal) and not e.is_string:
+            if not e.name.isdigit() or not 1 <= int(e.name) <= len(items):
+                raise UnsupportedQuery(
+                    f"GROUP BY {e.name} names no output column.", hint="use 1 for the first"
+                )
+            e = items[int(e.name) - 1][1]
+        elif (
+            isinstance(e, exp.Column) and not e.table and e.name.lower() in named and not _same_name(e, named)
+        ):
+            e = named[e.name.lower()]
+        nodes.append(e)
+    return nodes
+
+
+def default_name(node: exp.Expr, place: int) -> str:
+    """What an output column is called when it was given no name."""
+    if isinstance(node, exp.Column):
+        return node.name
+    text = node.sql(dialect="duckdb", comments=False).lower()
+    return text if len(text) <= 40 else f"column_{place + 1}"
+
+
+def refuse_beside(table: exp.Expr, part: str) -> Never:
+    """Refuses what stands beside a table in FROM.
+
+    Raises:
+        UnsupportedQuery: always.
+    """
+    what, hint = _BESIDE.get(part, (f"a part that is not answered: {part}", "name just the table"))
+    raise UnsupportedQuery(f"FROM {(table.name or table.alias)!r} has {what}.", hint=hint)
+
+
+_KNOWN = {
+    *("expressions", "from_", "joins", "laterals", "with_"),
+    *("where", "group", "having", "order", "limit", "offset"),
+}
+_KNOWN_INSIDE = {
+    *("expressions", "from_", "joins", "laterals", "with_"),
+    *("where", "group", "having", "qualify", "distinct"),
+}
 _REFUSED = {
-    "joins": _JOIN,
-    "laterals": _JOIN,
-    "with_": ("WITH is not answered here.", "write the question as one SELECT over the table"),
     "distinct": ("SELECT DISTINCT is not answered here.", "group by the columns and add COUNT(*)"),
     "qualify": ("QUALIFY is not answered here.", "filter the answer with HAVING"),
     "windows": ("Window functions are not answered here.", "aggregate with GROUP BY"),
@@ -98,7 +198,7 @@ _BESIDE = {
     "when": ("a version", "connect the version of the data that is meant, with version= as its label"),
     "version": ("a version", "connect the version of the data that is meant, with version= as its label"),
     "pivots": ("a PIVOT", "group by the column instead"),
-    "joins": ("a join", "join the tables beforehand into one, with a column for the unit"),
+    "joins": ("a join inside", "leave the brackets out"),
 }
 
 
@@ -129,12 +229,6 @@ def _statement(sql: object) -> exp.Select:
         raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not answered here.", hint="ask two questions")
     if not isinstance(tree, exp.Select):
         raise UnsupportedQuery(_ONLY_SELECT, hint="write one SELECT, without brackets around it")
-    if tree.args.get("with_"):
-        _refuse_part("with_")
-    if next(tree.find_all(exp.Subquery, exp.Exists), None) or sum(1 for _ in tree.find_all(exp.Select)) > 1:
-        raise UnsupportedQuery(
-            "Subqueries are not answered here.", hint="write the question as one SELECT over the table"
-        )
     return tree
 
 
@@ -181,11 +275,15 @@ def _place(error: Exception) -> str:
     return f" in line {line}, near {near!r}" if line and near else ""
 
 
-def _table(tree: exp.Select) -> tuple[str, str]:
+def _table(tree: exp.Select) -> tuple[str | None, str]:
+    """The one table that a question without joins and subqueries reads."""
     source = tree.args.get("from_")
     if source is None:
         raise UnsupportedQuery("The question names no table.", hint="add FROM and the table's name")
     table = source.this
+    several = any(tree.args.get(part) for part in ("joins", "laterals", "with_"))
+    if several or sum(1 for _ in tree.find_all(exp.Select, exp.Subquery)) > 1:
+        return None, ""
     if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
         raise UnsupportedQuery(
             "FROM takes the name of a connected table, nothing else (no files, functions or VALUES).",
@@ -193,11 +291,10 @@ def _table(tree: exp.Select) -> tuple[str, str]:
         )
     for name, part in table.args.items():
         if part and name not in ("this", "alias"):
-            what, hint = _BESIDE.get(name, (f"a part that is not answered: {name}", "name just the table"))
-            raise UnsupportedQuery(f"FROM {table.name!r} has {what}.", hint=hint)
+            refuse_beside(table, name)
     alias = table.args.get("alias")
     if alias is not None and alias.args.get("columns"):
-        raise UnsupportedQuery("A table alias cannot rename columns here.", hint="use the columns' own names")
+        return None, ""
     return table.name, table.alias or table.name
 
 
@@ -222,18 +319,27 @@ def _group(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
     for name, part in group.args.items():
         if part and name != "expressions":
             raise UnsupportedQuery(
-                f"GROUP BY {name.upper()} is not answered here.", hint="group by plain columns"
+                f"GROUP BY … WITH {name.upper()} is not answered here.", hint="write GROUP BY ROLLUP (a, b)"
             )
-    for e in group.expressions:
-        if isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple):
-            raise UnsupportedQuery(
-                "ROLLUP, CUBE and GROUPING SETS are not answered here.", hint="ask one question for each"
-            )
-    return tuple(group.expressions)
+    sets = grouping_sets(group.expressions)
+    return tuple(group.expressions) if sets is None else tuple(e for s in sets for e in s)
+
+
+def _sets(tree: exp.Select) -> tuple[Nodes, ...] | None:
+    """The grouping sets of ROLLUP, CUBE and GROUPING SETS; None where there are none."""
+    group = tree.args.get("group")
+    sets = None if group is None else grouping_sets(group.expressions)
+    return None if sets is None or len(sets) == 1 else sets
 
 
 def _plain_items(tree: exp.Select) -> list[exp.Expr]:
-    return [e.unalias() for e in tree.expressions if not e.find(exp.AggFunc)]
+    return [e.unalias() for e in tree.expressions if not has_aggregate(e)]
+
+
+def _same_name(e: exp.Column, named: dict[str, exp.Expr]) -> bool:
+    """Whether an output name stands for the column of that very name."""
+    target = named[e.name.lower()]
+    return isinstance(target, exp.Column) and target.name.lower() == e.name.lower()
 
 
 def _ordering(o: exp.Expr) -> Ordering:

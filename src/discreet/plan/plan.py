@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -9,14 +10,19 @@ from fractions import Fraction
 from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, MissingBounds, UnknownColumn, UnsupportedQuery
+from discreet.mechanisms.additive import Additive
 from discreet.plan.bound import Bounding, bounded_sql, needs_secret, truncation_sql
 from discreet.plan.check import check
-from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of
+from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
+from discreet.plan.distinct import Distinct, distinct_sql
 from discreet.plan.expr import Expr, Mean
 from discreet.plan.interval import MeanError, half_width
 from discreet.plan.measure import UnitCount
 from discreet.plan.question import Question, read_question
 from discreet.plan.schema import TableSchema
+from discreet.plan.spread import Looked
+from discreet.plan.spread_sql import spread_sql
+from discreet.plan.totals import summed_noises
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.privacy.guarantee import words
 from discreet.privacy.sensitivity import Sensitivity
@@ -32,10 +38,13 @@ class Plan:
         question: what is measured, and how the answer is made from it.
         identity: the same for the same question (decision 0001).
         epsilon, delta: what was asked to be spent at most.
-        sql: what the database will run; `$secret` stands for the account's key.
+        sql: what the database will run; `$secret` stands for the account's key. Empty where no column is a sum over
+            units and the groups are public.
         truncation: the SQL that counts units at a cap, when its report was asked for.
         sensitivities: of each integer column, exactly.
         allocation: noise, selection of groups, events and the guarantee to be charged.
+        distinct: the place of each COUNT(DISTINCT x) among the columns, and the statement of its own that counts it.
+        spreads: for each spread that the question reads, how far one unit moves a level of it, and its statement.
     """
 
     question: Question
@@ -46,6 +55,14 @@ class Plan:
     truncation: str | None
     sensitivities: tuple[Sensitivity, ...]
     allocation: Allocation
+    distinct: tuple[tuple[int, str], ...] = ()
+    spreads: tuple[tuple[Sensitivity, str], ...] = ()
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """Every text that the database will run."""
+        texts = (self.truncation, self.sql, *(own for _, own in (*self.distinct, *self.spreads)))
+        return tuple(text for text in texts if text)
 
     @property
     def cost(self) -> PrivacyLoss:
@@ -58,14 +75,25 @@ class Plan:
         return Charge(self.allocation.events, self.allocation.guarantee)
 
     @property
+    def price(self) -> str:
+        """What is charged for it, in words."""
+        return words(self.allocation.guarantee.epsilon, self.allocation.guarantee.delta)
+
+    @property
     def columns(self) -> list[str]:
         """The names of the answer's columns."""
         return [n for n, _ in self.question.outer.columns]
 
     @property
     def needs_secret(self) -> bool:
-        """Whether `sql` has the `$secret` parameter."""
-        return needs_secret(bounding(self.question))
+        """Whether a statement has the `$secret` parameter."""
+        return any(self.is_keyed(text) for text in self.statements)
+
+    def is_keyed(self, text: str) -> bool:
+        """Whether this statement has the `$secret` parameter; constants of the user may be spelled like it."""
+        if text in [own for _, own in self.distinct]:
+            return not self.question.table.unit.is_row
+        return text in (self.sql, *(own for _, own in self.spreads)) and needs_secret(bounding(self.question))
 
     def column(self, name: str) -> Expr:
         """An output column's expression, by its name.
@@ -80,8 +108,30 @@ class Plan:
             )
         return found[0]
 
+    @property
+    def row_noises(self) -> tuple[Additive, ...]:
+        """The noise of each column in a row: with grouping sets, in the row that adds up the most groups.
+
+        Raises:
+            InvalidParameter: how many groups a row adds up is private.
+        """
+        sets, lists = self.question.outer.sets, self.question.keys.lists
+        if sets is None:
+            return self.allocation.noises
+        if lists is None:
+            raise InvalidParameter(
+                "the error of a total depends on how many groups it adds up, which is private.",
+                hint="declare the keys with dp.Values; the release itself has intervals",
+            )
+        parts = max(math.prod(len(v) for i, v in enumerate(lists) if i not in kept) for kept in sets)
+        return summed_noises(self.allocation.noises, parts)
+
+    def is_end(self, name: str) -> bool:
+        """Whether an output column is an end of another one's interval."""
+        return name in [self.columns[place] for place, _ in self.question.outer.ends]
+
     def error(
-        self, column: str, confidence: Real = Fraction(19, 20), *, assuming: Mapping[str, float] | None = None
+        self, column: str, confidence: Real = Fraction(19, 20), *, assuming: Mapping[str, Real] | None = None
     ) -> float:
         """The half-width t such that the noise moves the column by at most t with probability `confidence`.
 
@@ -93,20 +143,17 @@ class Plan:
             InvalidParameter: a column whose error depends on the data, without an assumption that settles it.
         """
         expr, level = self.column(column), confidence_level(confidence)
-        width = half_width(expr, self.allocation.noises, level)
+        if self.is_end(column):
+            raise InvalidParameter(
+                f"{column!r} is an end of an interval, and has no error of its own.",
+                hint="ask for the error of the column that the interval is of",
+            )
+        width = half_width(expr, self.row_noises, level)
         if width is not None:
             return width
-        if isinstance(expr, Mean) and assuming:
-            return MeanError(expr, self.allocation.noises).at(min(assuming.values()), level)
-        what = (
-            "how many rows it is over"
-            if isinstance(expr, Mean)
-            else "the values of the columns that it combines"
-        )
-        raise InvalidParameter(
-            f"the error of {column!r} depends on {what}.",
-            hint="for a mean, give a public guess: assuming={'rows': 10_000}; the release itself has an interval",
-        )
+        from discreet.plan.assumed import Assumed
+
+        return Assumed.of(self, assuming).error(column, level)
 
     def explain(self) -> str:
         """The derivation in the textbook's terms, with the numbers of this question."""
@@ -115,15 +162,17 @@ class Plan:
         return explain(self)
 
     def __str__(self) -> str:
-        lines = [
-            f"A plan that costs {words(self.allocation.guarantee.epsilon, self.allocation.guarantee.delta)}"
-        ]
+        lines = [f"A plan that costs {self.price}"]
+        if self.question.outer.sets is not None and self.question.keys.lists is None:
+            return lines[0]
         for name, expr in self.question.outer.columns:
-            width = half_width(expr, self.allocation.noises, Fraction(19, 20))
+            if self.is_end(name):
+                continue
+            width = half_width(expr, self.row_noises, Fraction(19, 20))
             if width is not None:
                 lines.append(f"  {name}: ± {width:,.6g} at 95 %")
             elif isinstance(expr, Mean):
-                example = MeanError(expr, self.allocation.noises).at(10_000, Fraction(19, 20))
+                example = MeanError(expr, self.row_noises).at(10_000, Fraction(19, 20))
                 lines.append(f"  {name}: ± {example:,.6g} at 95 % if it is over 10,000 rows")
         return "\n".join(lines)
 
@@ -164,7 +213,7 @@ def make_plan(
     eps, dlt, kind, share = (
         positive("epsilon", epsilon),
         probability("delta", delta),
-        _kind(noise),
+        kind_of(noise),
         probability("truncation", truncation),
     )
     question = read_question(sql, tables)
@@ -174,6 +223,7 @@ def make_plan(
         sensitivity_of(m.span(b.max_rows), b.max_groups, groups, relation) for m in question.measures
     )
     reports = _reports(question, share)
+    spreads = tuple((_spread_moves(b, s), spread_sql(b, s.spread)) for s in question.spreads)
     allocation = allocate(
         sensitivities,
         epsilon=eps,
@@ -182,13 +232,14 @@ def make_plan(
         select=(b.max_groups, relation) if groups is None else None,
         reports=reports,
         report_share=share,
+        spreads=[(m, s.spread.depth) for (m, _), s in zip(spreads, question.spreads, strict=True)],
     )
-    text = bounded_sql(b)
+    text, distinct = statements(question)
     extra = truncation_sql(b) if reports else None
     identity = question.identity(
         population=population, version=version, epsilon=eps, delta=dlt, kind=kind, report_share=share
     )
-    plan = Plan(question, identity, eps, dlt, text, extra, sensitivities, allocation)
+    plan = Plan(question, identity, eps, dlt, text, extra, sensitivities, allocation, distinct, spreads)
     check(plan.sql, plan)
     return plan
 
@@ -203,8 +254,24 @@ def bounding(question: Question) -> Bounding:
         )
     groups = question.keys.count
     k = unit.max_groups if groups is None else min(unit.max_groups, groups)
-    measures = question.measures if groups is not None else (*question.measures, UnitCount())
-    return Bounding(question.table, question.where, question.keys, measures, k, unit.max_rows)
+    sums = tuple(m for m in question.measures if not isinstance(m, Distinct))
+    measures = sums if groups is not None else (*sums, UnitCount())
+    rows = None if question.relation is None else question.relation.sql
+    return Bounding(question.table, question.where, question.keys, measures, k, unit.max_rows, rows)
+
+
+def statements(question: Question) -> tuple[str, tuple[tuple[int, str], ...]]:
+    """`Plan.sql` and `Plan.distinct`: the sums over units, and what is counted apart."""
+    b = bounding(question)
+    apart = [(i, m) for i, m in enumerate(question.measures) if isinstance(m, Distinct)]
+    return bounded_sql(b) if b.measures else "", tuple((i, distinct_sql(b, m.argument)) for i, m in apart)
+
+
+def _spread_moves(b: Bounding, looked: Looked) -> Sensitivity:
+    """How far one unit moves each level of a spread; no level has more nodes than there are leaves."""
+    spread, unit = looked.spread, b.table.unit
+    total = spread.total(b.max_rows, is_row=unit.is_row)
+    return spread_sensitivity(total, b.max_groups, b.keys.count, spread.leaves, b.table.relation)
 
 
 def confidence_level(confidence: Real) -> Fraction:
@@ -217,7 +284,8 @@ def confidence_level(confidence: Real) -> Fraction:
     return level
 
 
-def _kind(noise: str | None) -> Kind:
+def kind_of(noise: str | None) -> Kind:
+    """The kind of noise that a question asks for; Laplace unless said."""
     if noise is None:
         return Kind.LAPLACE
     try:

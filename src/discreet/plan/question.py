@@ -12,16 +12,21 @@ from typing import Any
 
 from sqlglot import exp
 
-from discreet.errors import UnknownColumn, UnsupportedQuery
+from discreet.errors import MissingBounds, UnknownColumn, UnsupportedQuery
+from discreet.plan.aggregate_nodes import has_aggregate
 from discreet.plan.answer import Measures, bind_answer
 from discreet.plan.bind import as_condition, bind_row
 from discreet.plan.cost import Kind
-from discreet.plan.expr import Call, Expr, Mean, Measured, columns_of, identity
+from discreet.plan.ends import end_of, interval_end, refuse_end
+from discreet.plan.expr import Call, Covariance, Expr, Mean, Measured, Slope, columns_of, identity
 from discreet.plan.keys import Keys, find_keys
-from discreet.plan.measure import Measure
-from discreet.plan.parse import Ordering, Select, parse_select
+from discreet.plan.measure import CentredTotal, KnownCount, Measure, RowCount, Total
+from discreet.plan.parse import Ordering, Select, default_name, group_nodes, parse_select
+from discreet.plan.relation.rows import Relation, draft
 from discreet.plan.schema import TableSchema
 from discreet.plan.scope import Scope, TableScope
+from discreet.plan.spread import Looked, looked_at
+from discreet.plan.totals import Sets
 
 FORMAT = 1
 """The version of a question's identity; stored releases are found by it."""
@@ -45,11 +50,25 @@ class Outer:
     order: tuple[OrderBy, ...]
     limit: int | None
     offset: int
+    ends: tuple[tuple[int, bool], ...] = ()
+    """Places of columns that are an end of their expression's interval, and whether it is the upper one."""
+    sets: Sets | None = None
+    """The keys of each grouping set, where totals are asked for as well."""
+
+    @property
+    def expressions(self) -> list[Expr]:
+        """All that is read of the measurement."""
+        having = [] if self.having is None else [self.having]
+        return [*(e for _, e in self.columns), *having, *(o.by for o in self.order)]
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is measured (`where`, `keys`, `measures`), and what is made of it (`outer`)."""
+    """What is measured (`where`, `keys`, `measures`), and what is made of it (`outer`).
+
+    `table` is the one private table that is read; where there are several, or subqueries, it is the virtual table of
+    the rows that `relation` gives.
+    """
 
     text: str
     table: TableSchema
@@ -57,6 +76,12 @@ class Question:
     keys: Keys
     measures: tuple[Measure, ...]
     outer: Outer
+    relation: Relation | None = None
+
+    @property
+    def spreads(self) -> tuple[Looked, ...]:
+        """What is read of spreads: measured beside `measures`, each by a statement of its own."""
+        return looked_at(self.outer.expressions)
 
     def identity(
         self,
@@ -88,6 +113,10 @@ class Question:
             "noise": kind.value,
             "reports": str(report_share),
         }
+        if self.relation is not None:
+            described["rows"] = self.relation.identity
+        if self.spreads:
+            described["spreads"] = [s.identity for s in self.spreads]
         return hashlib.sha256(json.dumps(described, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
@@ -105,61 +134,125 @@ def read_question(sql: str, tables: Sequence[TableSchema]) -> Question:
 
 def _read(sql: str, tables: Sequence[TableSchema]) -> Question:
     select = parse_select(sql)
-    table = _find_table(select.table, tables)
-    scope = TableScope(table, select.alias)
+    if select.table is not None:
+        table = _find_table(select.table, tables)
+        if table.reached is None and not table.public:
+            return _bound(sql, select, table, TableScope(table, select.alias), None)
+    drafted = draft(select.tree, tables)
+    select = replace(select, where=drafted.where)
+    try:
+        _bound(sql, select, drafted.table, drafted.names, None)  # finds out which columns are read
+        relation, names = drafted.settled()
+    except MissingBounds as error:
+        raise drafted.in_words(error) from None
+    return _bound(sql, select, relation.table, names, relation)
+
+
+def _bound(sql: str, select: Select, table: TableSchema, scope: Scope, relation: Relation | None) -> Question:
     items = select.items
-    exprs = _group_nodes(select)
+    exprs = group_nodes(items, select.group)
     keys = find_keys(tuple(dict.fromkeys(_key(e, scope) for e in exprs)), table.facts)
     measures = Measures()
 
     def answer(node: exp.Expr, names: dict[str, Expr]) -> Expr:
-        return bind_answer(node, scope, keys.exprs, measures, names)
+        return bind_answer(node, scope, keys.exprs, measures, names, totals=select.sets is not None)
 
     columns: list[tuple[str, Expr]] = []
+    ends: list[tuple[int, bool]] = []
     for name, node in items:
-        columns.append((name or _default_name(node, len(columns)), answer(node, {})))
+        end = interval_end(node)
+        if end is not None:
+            ends.append((len(columns), end[1]))
+        shown = node if end is None else end_of(end[0], items)
+        columns.append((name or default_name(node, len(columns)), answer(shown, {})))
     _refuse_twins([n for n, _ in columns])
-    names = {n.lower(): e for n, e in columns}
+    names = {n.lower(): e for i, (n, e) in enumerate(columns) if i not in dict(ends)}
     having = None if select.having is None else as_condition(answer(select.having, names), "HAVING")
+    _check_ends(ends, columns, select.order)
     order = tuple(_order(o, columns, answer, names) for o in select.order)
     where = None if select.where is None else as_condition(bind_row(select.where, scope), "WHERE")
-    if not measures.found and keys.lists is not None:
+    sets = _sets(select, scope, keys, measures)
+    outer = Outer(tuple(columns), having, order, select.limit, select.offset, tuple(ends), sets)
+    question = Question(sql, table, where, keys, tuple(measures.found), outer, relation)
+    if sets is not None and question.spreads:
+        raise UnsupportedQuery(
+            "Quantiles and the like do not add up over groups, as totals (ROLLUP, CUBE) must.",
+            hint="ask one question for each set of keys: session.batch answers them together",
+        )
+    if not measures.found and not question.spreads and keys.lists is not None:
         raise UnsupportedQuery(
             "The question asks nothing of the data: its columns are all public.",
             hint="add an aggregate, such as COUNT(*)",
         )
-    outer = Outer(tuple(columns), having, order, select.limit, select.offset)
-    return _canonical(Question(sql, table, where, keys, tuple(measures.found), outer))
+    return _canonical(question)
+
+
+def _sets(select: Select, scope: Scope, keys: Keys, measures: Measures) -> Sets | None:
+    """The grouping sets as places among the keys, where all that is measured adds up over groups."""
+    if select.sets is None:
+        return None
+    found = []
+    for nodes in select.sets:
+        exprs = [_key(e, scope) for e in group_nodes(select.items, nodes)]
+        found.append(tuple(sorted({keys.exprs.index(e) for e in exprs})))
+    if not any(len(s) == len(keys.exprs) for s in found):
+        raise UnsupportedQuery(
+            "None of the GROUPING SETS has all keys, so that totals have no parts to be added up from.",
+            hint="add the set of all keys, or ask one question for each set: session.batch answers them together",
+        )
+    for m in measures.found:
+        if not isinstance(m, RowCount | KnownCount | Total | CentredTotal):
+            raise UnsupportedQuery(
+                "A number of different people or values does not add up over groups, as totals (ROLLUP, CUBE) must.",
+                hint="ask one question for each set of keys: session.batch answers them together",
+            )
+    return tuple(found)
 
 
 def _canonical(q: Question) -> Question:
     """The same question with its measures in an order that does not follow the spelling."""
     ordered = sorted(q.measures, key=lambda m: json.dumps(m.identity, sort_keys=True))
     place = {i: ordered.index(m) for i, m in enumerate(q.measures)}
-    outer = Outer(
-        tuple((n, _moved(e, place)) for n, e in q.outer.columns),
-        None if q.outer.having is None else _moved(q.outer.having, place),
-        tuple(OrderBy(_moved(o.by, place), o.descending, o.nulls_first) for o in q.outer.order),
-        q.outer.limit,
-        q.outer.offset,
+    outer = replace(
+        q.outer,
+        columns=tuple((n, _moved(e, place)) for n, e in q.outer.columns),
+        having=None if q.outer.having is None else _moved(q.outer.having, place),
+        order=tuple(OrderBy(_moved(o.by, place), o.descending, o.nulls_first) for o in q.outer.order),
     )
-    return Question(q.text, q.table, q.where, q.keys, tuple(ordered), outer)
+    return replace(q, measures=tuple(ordered), outer=outer)
 
 
 def _moved(expr: Expr, place: dict[int, int]) -> Expr:
     match expr:
         case Measured(i, _, _):
             return replace(expr, index=place[i])
-        case Mean(numerator, denominator):
+        case Mean():
+            return _mean_moved(expr, place)
+        case Covariance():
+            return _covariance_moved(expr, place)
+        case Slope(covariance, variance):
             return replace(
                 expr,
-                numerator=replace(numerator, index=place[numerator.index]),
-                denominator=replace(denominator, index=place[denominator.index]),
+                covariance=_covariance_moved(covariance, place),
+                variance=_covariance_moved(variance, place),
             )
         case Call(name, args, kind):
             return Call(name, tuple(_moved(a, place) for a in args), kind)
         case _:
             return expr
+
+
+def _covariance_moved(c: Covariance, place: dict[int, int]) -> Covariance:
+    product, first, second = (_mean_moved(m, place) for m in (c.product, c.first, c.second))
+    return replace(c, product=product, first=first, second=second)
+
+
+def _mean_moved(mean: Mean, place: dict[int, int]) -> Mean:
+    return replace(
+        mean,
+        numerator=replace(mean.numerator, index=place[mean.numerator.index]),
+        denominator=replace(mean.denominator, index=place[mean.denominator.index]),
+    )
 
 
 def _find_table(name: str, tables: Sequence[TableSchema]) -> TableSchema:
@@ -171,33 +264,8 @@ def _find_table(name: str, tables: Sequence[TableSchema]) -> TableSchema:
     return found[0]
 
 
-def _group_nodes(select: Select) -> list[exp.Expr]:
-    """GROUP BY's expressions, with ordinals and output names replaced by what they stand for."""
-    named = {n.lower(): e for n, e in select.items if n}
-    nodes: list[exp.Expr] = []
-    for e in select.group or ():
-        if isinstance(e, exp.Literal) and not e.is_string:
-            if not e.name.isdigit() or not 1 <= int(e.name) <= len(select.items):
-                raise UnsupportedQuery(
-                    f"GROUP BY {e.name} names no output column.", hint="use 1 for the first"
-                )
-            e = select.items[int(e.name) - 1][1]
-        elif (
-            isinstance(e, exp.Column) and not e.table and e.name.lower() in named and not _same_name(e, named)
-        ):
-            e = named[e.name.lower()]
-        nodes.append(e)
-    return nodes
-
-
-def _same_name(e: exp.Column, named: dict[str, exp.Expr]) -> bool:
-    """Whether an output name stands for the column of that very name."""
-    target = named[e.name.lower()]
-    return isinstance(target, exp.Column) and target.name.lower() == e.name.lower()
-
-
 def _key(node: exp.Expr, scope: Scope) -> Expr:
-    if node.find(exp.AggFunc):
+    if has_aggregate(node):
         raise UnsupportedQuery(
             "An aggregate cannot be a group key.", hint="group by columns or expressions of them"
         )
@@ -223,11 +291,15 @@ def _order(o: Ordering, columns: list[tuple[str, Expr]], answer: Any, names: dic
     return OrderBy(answer(o.by, names), o.descending, o.nulls_first)
 
 
-def _default_name(node: exp.Expr, place: int) -> str:
-    if isinstance(node, exp.Column):
-        return node.name
-    text = node.sql(dialect="duckdb", comments=False).lower()
-    return text if len(text) <= 40 else f"column_{place + 1}"
+def _check_ends(
+    ends: Sequence[tuple[int, bool]], columns: Sequence[tuple[str, Expr]], order: Sequence[Ordering]
+) -> None:
+    """An end of an interval is that of a number, and rows are not put in order by it."""
+    for place, _ in ends:
+        kind = columns[place][1].type
+        by = any(o.by == exp.Literal.number(place + 1) for o in order)
+        if by or kind is None or not kind.is_number:
+            refuse_end()
 
 
 def _refuse_twins(names: list[str]) -> None:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import datetime as dt
+from collections.abc import Callable
+from typing import TypeAlias
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.expr import Call, Column, Expr, Literal
@@ -10,19 +12,27 @@ from discreet.plan.functions import FUNCTIONS
 from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 
+Place: TypeAlias = Callable[[str], str]
+"""A column's name → its SQL."""
+
 LONGEST = 50_000
 """Characters of SQL that one expression may become; guards repeat their argument."""
 
 
-def finite(expr: Expr) -> str:
-    """The expression with NaN, infinity, and dates beyond the years 1 to 9999 read as NULL."""
-    text, fragile = _write(expr)
+def in_rows(name: str) -> str:
+    """A column of the rows in question."""
+    return f"s.{quoted(name)}"
+
+
+def finite(expr: Expr, place: Place = in_rows) -> str:
+    """The expression with NaN, infinity, and dates beyond the years 1 to 9999 read as NULL; `place` writes a column."""
+    text, fragile = _write(expr, place)
     return _guard(text, expr.type) if fragile else text
 
 
 def raw(expr: Expr) -> str:
     """The expression, in which NaN and infinity may remain: for a caller that guards them itself."""
-    return _write(expr)[0]
+    return _write(expr, in_rows)[0]
 
 
 def quoted(name: str) -> str:
@@ -45,16 +55,16 @@ def constant(value: Scalar, kind: Type | None) -> str:
     return "'" + value.replace("'", "''") + "'"
 
 
-def _write(expr: Expr) -> tuple[str, bool]:
+def _write(expr: Expr, place: Place) -> tuple[str, bool]:
     """The text, and whether it may be NaN or infinite."""
     match expr:
         case Column(name, kind):
-            return f"s.{quoted(name)}", kind in _GUARDS
+            return place(name), kind in _GUARDS
         case Literal(value, kind):
             return constant(value, kind), False
         case Call(name, args, kind):
             function = FUNCTIONS[name]
-            written = [_write(a) for a in args]
+            written = [_write(a, place) for a in args]
             texts = [
                 _guard(t, a.type) if fragile and not function.stubborn else t
                 for a, (t, fragile) in zip(args, written, strict=True)

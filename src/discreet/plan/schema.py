@@ -113,6 +113,7 @@ class TableSchema:
         relation: which neighbours.
         reached: the foreign key that leads to the unit, where the table does not have the unit's column.
         public: whether the table holds nobody's data.
+        digest: of a public table, a SHA-256 of its rows, for the identity of questions that read it.
     """
 
     name: str
@@ -122,6 +123,7 @@ class TableSchema:
     relation: Relation
     reached: Reached | None = None
     public: bool = False
+    digest: str | None = None
 
     def find(self, name: str) -> str:
         """The column's own spelling; names match without regard to case when that is unambiguous.

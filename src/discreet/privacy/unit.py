@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
@@ -29,33 +30,60 @@ class Relation(Enum):
             raise InvalidParameter(f"relation must be {names}, not {text!r}.") from None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, init=False, repr=False)
 class PrivacyUnit:
-    """Who is protected: all the rows of a table that carry one value of `column`.
+    """Who is protected: all the rows that carry one value of `column`, or that lead to one by foreign keys.
 
     Guarantee:
         In one query a unit's rows enter at most `max_groups` groups, and in each of them its COUNT is capped
         at `max_rows` and its SUM clamped to `max_rows` times the declared bounds. The caps are enforced by
-        the engine, never assumed. Rows whose unit is NULL belong to nobody and are dropped.
+        the engine, never assumed. Rows whose unit is NULL, or that lead to no unit, belong to nobody and are dropped.
 
     Attributes:
         column: the column that holds the unit's id; None when each row is one unit (see `row`).
         max_groups: how many groups of one query a unit may enter; None when it has not been said.
         max_rows: how many rows a unit may add to each group; None when it has not been said.
+        tables: (table, how) for each table whose unit is found in another way than by `column`: the name of its own
+            column that holds the unit's id, or a foreign key that leads to it, `"order_id -> orders.id"`. Given
+            as a dict, kept in the order of names.
+
+    >>> PrivacyUnit("customer_id", max_groups=2, max_rows=5, tables={"items": "order_id -> orders.id"})
+    PrivacyUnit('customer_id', max_groups=2, max_rows=5, tables={'items': 'order_id -> orders.id'})
     """
 
     column: str | None
-    max_groups: int | None = None
-    max_rows: int | None = None
+    max_groups: int | None
+    max_rows: int | None
+    tables: tuple[tuple[str, str], ...]
 
-    def __post_init__(self) -> None:
-        column: object = self.column  # what came need not be what was annotated
-        if column is not None and (not isinstance(column, str) or not column):
-            raise InvalidParameter(f"unit must be the name of a column, not {column!r}.")
-        for name in ("max_groups", "max_rows"):
-            value = getattr(self, name)
+    def __init__(
+        self,
+        column: str | None,
+        max_groups: int | None = None,
+        max_rows: int | None = None,
+        tables: Mapping[str, str] | Iterable[tuple[str, str]] = (),
+    ) -> None:
+        given: object = column  # what came need not be what was annotated
+        if given is not None and (not isinstance(given, str) or not given):
+            raise InvalidParameter(f"unit must be the name of a column, not {given!r}.")
+        for name, value in (("max_groups", max_groups), ("max_rows", max_rows)):
             if value is not None and count(name, value) > _MOST:
                 raise InvalidParameter(f"{name} must be at most {_MOST}, not {value}.")
+        pairs = _pairs(tables)
+        if given is None and pairs:
+            raise InvalidParameter(
+                "tables= needs a unit with a column.",
+                hint=f"PrivacyUnit('customer_id', …, tables={{{pairs[0][0]!r}: {pairs[0][1]!r}}})",
+            )
+        object.__setattr__(self, "column", column)
+        object.__setattr__(self, "max_groups", max_groups)
+        object.__setattr__(self, "max_rows", max_rows)
+        object.__setattr__(self, "tables", pairs)
+
+    def __repr__(self) -> str:
+        caps = f"max_groups={self.max_groups!r}, max_rows={self.max_rows!r}"
+        tables = f", tables={dict(self.tables)!r}" if self.tables else ""
+        return f"PrivacyUnit({self.column!r}, {caps}{tables})"
 
     @classmethod
     def row(cls) -> PrivacyUnit:
@@ -69,3 +97,32 @@ class PrivacyUnit:
 
 
 _MOST = 1 << 31  # a cap beyond it bounds nothing, and would let a product of caps leave 64 bits
+
+
+def _pairs(tables: object) -> tuple[tuple[str, str], ...]:
+    """The entries of `tables`, sorted, so that equal ones are equal in any order."""
+    if isinstance(tables, str) or not isinstance(tables, Iterable):
+        raise _no_tables()
+    entries = [_entry(e) for e in (tables.items() if isinstance(tables, Mapping) else tables)]
+    names = [table.casefold() for table, _ in entries]
+    twins = sorted({table for table, _ in entries if names.count(table.casefold()) > 1})
+    if twins:
+        raise InvalidParameter(
+            f"tables= says twice how the unit of table {twins[0]!r} is found, upper and lower case aside.",
+            hint="say it once",
+        )
+    return tuple(sorted(entries))
+
+
+def _entry(entry: object) -> tuple[str, str]:
+    match entry:
+        case (str(table), str(how)) if table and how:
+            return table, how
+    raise _no_tables()
+
+
+def _no_tables() -> InvalidParameter:
+    return InvalidParameter(
+        "tables= must be a dict from a table's name to its unit's column or to a foreign key that leads to it.",
+        hint='tables={"customers": "id", "items": "order_id -> orders.id"}',
+    )

@@ -33,7 +33,16 @@ from discreet.testing.reference_expression import (
     Or,
     Row,
 )
-from discreet.testing.reference_measures import Count, CountOf, CountUnits, Mean, Measure, OnLattice, Sum
+from discreet.testing.reference_measures import (
+    Count,
+    CountOf,
+    CountUnits,
+    CountUnitsWhere,
+    Mean,
+    Measure,
+    OnLattice,
+    Sum,
+)
 from discreet.testing.reference_values import Kind, Value
 from discreet.testing.replay import ReplayEntropy
 from discreet.testing.worlds import (
@@ -56,6 +65,7 @@ __all__ = [
     "Count",
     "CountOf",
     "CountUnits",
+    "CountUnitsWhere",
     "Expression",
     "In",
     "IsNull",

@@ -89,8 +89,8 @@ def combinations(*values: Iterable[Value]) -> tuple[Key, ...]:
 
 def bounded_cells(rows: Sequence[Row], question: Question, order: Order) -> Cells:
     """The exact bounded integers of each group: each declared one, or each that some unit enters."""
-    kept = _kept(rows, question, order)
-    keys = _groups(question, kept)
+    kept = kept_rows(rows, question, order)
+    keys = groups_of(question, kept)
     return {key: _total(question, _of(key, kept)) for key in keys}
 
 
@@ -106,7 +106,7 @@ def true_answers(rows: Sequence[Row], question: Question) -> dict[Key, tuple[Fra
     Rows of no unit and undeclared groups are still left out. AVG over no value is None; SUM over none is 0.
     """
     blocks = _blocks(rows, question)
-    keys = _groups(question, blocks)
+    keys = groups_of(question, blocks)
     return {key: tuple(m.truth(_of(key, blocks)) for m in question.measures) for key in keys}
 
 
@@ -119,12 +119,13 @@ def split(question: Question, cell: tuple[int, ...]) -> list[tuple[Measure, tupl
     return parts
 
 
-_Blocks: TypeAlias = dict[tuple[Value, Key], list[Row]]
+Blocks: TypeAlias = dict[tuple[Value, Key], list[Row]]
+"""The rows of each (unit, group)."""
 
 
-def _blocks(rows: Sequence[Row], question: Question) -> _Blocks:
+def _blocks(rows: Sequence[Row], question: Question) -> Blocks:
     """The rows of each (unit, group): kept by WHERE, of some unit, in a group that is asked for."""
-    blocks: _Blocks = {}
+    blocks: Blocks = {}
     for i, row in enumerate(rows):
         unit = question.unit.at(row) if question.unit is not None else i
         key = tuple(k.at(row) for k in question.keys)
@@ -134,7 +135,7 @@ def _blocks(rows: Sequence[Row], question: Question) -> _Blocks:
     return blocks
 
 
-def _kept(rows: Sequence[Row], question: Question, order: Order) -> _Blocks:
+def kept_rows(rows: Sequence[Row], question: Question, order: Order) -> Blocks:
     """The blocks of the first `max_groups` groups of each unit, by (hash, then the group itself)."""
     blocks = _blocks(rows, question)
     touched: dict[Value, list[Key]] = {}
@@ -153,11 +154,12 @@ def _total(question: Question, blocks: list[list[Row]]) -> tuple[int, ...]:
     return tuple(map(sum, zip([0] * question.width, *cells, strict=True)))
 
 
-def _groups(question: Question, blocks: _Blocks) -> Sequence[Key]:
+def groups_of(question: Question, blocks: Blocks) -> Sequence[Key]:
+    """The groups that are answered: each declared one, or each with a block."""
     return sorted({key for _, key in blocks}, key=_key_rank) if question.groups is None else question.groups
 
 
-def _of(key: Key, blocks: _Blocks) -> list[list[Row]]:
+def _of(key: Key, blocks: Blocks) -> list[list[Row]]:
     return [block for (_, k), block in blocks.items() if k == key]
 
 

@@ -75,6 +75,19 @@ class CountUnits(Measure):
 
 
 @dataclass(frozen=True, slots=True)
+class CountUnitsWhere(Measure):
+    """COUNT(DISTINCT unit) FILTER (WHERE c): 1 for each unit and group that it enters with a row on which c is true."""
+
+    condition: Expression
+
+    def cell(self, rows: Sequence[Row], max_rows: int) -> tuple[int, ...]:
+        return (int(any(self.condition.at(r) is True for r in rows)),)
+
+    def truth(self, blocks: Sequence[Sequence[Row]]) -> Fraction:
+        return Fraction(sum(self.cell(rows, 1)[0] for rows in blocks))
+
+
+@dataclass(frozen=True, slots=True)
 class OnLattice(Measure):
     """What SUM and AVG share: a numeric expression with public bounds, on a grid of step 2^`grid_exponent`.
 

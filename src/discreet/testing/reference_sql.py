@@ -24,7 +24,16 @@ from discreet.testing.reference_expression import (
     Or,
     Row,
 )
-from discreet.testing.reference_measures import Count, CountOf, CountUnits, Mean, Measure, Sum
+from discreet.testing.reference_functions import Apply
+from discreet.testing.reference_measures import (
+    Count,
+    CountOf,
+    CountUnits,
+    CountUnitsWhere,
+    Mean,
+    Measure,
+    Sum,
+)
 from discreet.testing.reference_values import Kind, Value
 
 
@@ -34,12 +43,12 @@ def sql(expression: Expression) -> str:
     >>> sql(Compare("<", Arithmetic("+", Column("x", Kind.INT), Literal(1)), Literal(-2.5)))
     '((x + 1) < (-2.5))'
     """
-    return _node(expression, [sql(e) for e in _parts(expression)])
+    return node_sql(expression, [sql(e) for e in parts_of(expression)])
 
 
 def total_sql(expression: Expression) -> str:
     """The expression with every node made total and every number typed: its meaning in DuckDB's terms."""
-    text = _node(expression, [total_sql(e) for e in _parts(expression)])
+    text = node_sql(expression, [total_sql(e) for e in parts_of(expression)])
     if expression.kind is Kind.REAL:
         return f"list_filter([TRY(CAST({text} AS DOUBLE)) + 0.0::DOUBLE], lambda v: isfinite(v))[1]"
     if expression.kind is Kind.INT:
@@ -51,7 +60,7 @@ def question_sql(question: Question, table: str) -> str:
     """The question as an analyst writes it; keys are named k0, k1, … and measures a0, a1, …"""
     keys = [sql(k) for k in question.keys]
     outputs = [f"{k} AS k{i}" for i, k in enumerate(keys)]
-    outputs += [f"{_measure(m, question)} AS a{i}" for i, m in enumerate(question.measures)]
+    outputs += [f"{measure_sql(m, question)} AS a{i}" for i, m in enumerate(question.measures)]
     where = f" WHERE {sql(question.where)}" if question.where is not None else ""
     group = f" GROUP BY {', '.join(keys)}" if keys else ""
     return f"SELECT {', '.join(outputs)} FROM {table}{where}{group}"
@@ -87,7 +96,8 @@ def _cell(value: Value, kind: Kind) -> str:
     return f"'{value!r}'::DOUBLE" if isinstance(value, float) else f"{literal(value)}::{kind.value}"
 
 
-def _measure(measure: Measure, question: Question) -> str:
+def measure_sql(measure: Measure, question: Question) -> str:
+    """The aggregate as an analyst writes it."""
     match measure:
         case Count():
             return "COUNT(*)"
@@ -96,6 +106,9 @@ def _measure(measure: Measure, question: Question) -> str:
         case CountUnits():
             assert question.unit is not None
             return f"COUNT(DISTINCT {question.unit.name})"
+        case CountUnitsWhere(c):
+            assert question.unit is not None
+            return f"COUNT(DISTINCT {question.unit.name}) FILTER (WHERE {sql(c)})"
         case Sum():
             return f"SUM({sql(measure.expression)})"
         case Mean():
@@ -103,7 +116,8 @@ def _measure(measure: Measure, question: Question) -> str:
     raise TypeError(f"{type(measure).__name__} has no SQL")
 
 
-def _parts(expression: Expression) -> Sequence[Expression]:
+def parts_of(expression: Expression) -> Sequence[Expression]:
+    """The expressions that stand in it."""
     match expression:
         case Arithmetic() | Compare() | And() | Or():
             return (expression.left, expression.right)
@@ -115,12 +129,13 @@ def _parts(expression: Expression) -> Sequence[Expression]:
             return (x, low, high)
         case Case(branches, otherwise):
             return (*(e for branch in branches for e in branch), otherwise)
-        case Call():
+        case Call() | Apply():
             return expression.operands
     return ()
 
 
-def _node(expression: Expression, parts: Sequence[str]) -> str:
+def node_sql(expression: Expression, parts: Sequence[str]) -> str:
+    """The expression, from the texts of its parts."""
     match expression:
         case Column(name):
             return name
@@ -144,6 +159,8 @@ def _node(expression: Expression, parts: Sequence[str]) -> str:
             *branches, otherwise = parts
             whens = [f"WHEN {c} THEN {v}" for c, v in zip(branches[::2], branches[1::2], strict=True)]
             return f"CASE {' '.join(whens)} ELSE {otherwise} END"
+        case Apply():
+            return expression.sql(parts)
         case Call("-"):
             return f"(-{parts[0]})"
         case Call(name):

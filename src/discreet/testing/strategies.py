@@ -37,6 +37,7 @@ from discreet.testing.reference_expression import (
 from discreet.testing.reference_expression import (
     Case as CaseWhen,
 )
+from discreet.testing.reference_functions import FIXED, Apply
 from discreet.testing.reference_measures import Count, CountOf, CountUnits, Mean, Measure, Sum
 from discreet.testing.reference_sql import question_sql, table_sql
 from discreet.testing.reference_values import GREATEST_INT, LEAST_INT, Kind, Value
@@ -255,6 +256,20 @@ def _calls(names: str, *operands: Any) -> st.SearchStrategy[Expression]:
     return st.builds(Call, st.sampled_from(names.split()), st.tuples(*operands))
 
 
+def _applied(kind: Kind, depth: int) -> list[st.SearchStrategy[Expression]]:
+    """Functions of fixed kinds, whose numbers are small constants half of the time: places in a text, days, months."""
+    small = st.one_of(st.integers(-2, 13).map(Literal), expressions(Kind.INT, depth=depth))
+    return [
+        st.builds(
+            Apply,
+            st.just(name),
+            st.tuples(*(small if k is Kind.INT else expressions(k, depth=depth) for k in f.wanted)),
+        )
+        for name, f in FIXED.items()
+        if f.result is kind
+    ]
+
+
 def _any_kind(kind: Kind, depth: int) -> list[st.SearchStrategy[Expression]]:
     """Nodes that pass their operands through; numbers of both kinds may meet where the result is REAL."""
     conditions, same = expressions(Kind.BOOL, depth=depth), expressions(kind, depth=depth)
@@ -264,6 +279,7 @@ def _any_kind(kind: Kind, depth: int) -> list[st.SearchStrategy[Expression]]:
         _calls("COALESCE LEAST GREATEST", same, mixed),
         _calls("NULLIF", same, mixed),
         st.builds(CaseWhen, st.tuples(st.tuples(conditions, same)), otherwise),
+        st.one_of(_applied(kind, depth)),
     ]
 
 

@@ -13,6 +13,7 @@ from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql.engine import Draws
 from discreet.audit.sql.noisy import Exact, noisy_tables
 from discreet.audit.sql.tables import SCHEMA, UNIT, Row, Tables
+from discreet.connecting import connect
 from discreet.errors import DiscreetError, MissingExtra
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.schema import Fact, Range, Values
@@ -21,7 +22,7 @@ from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.release import Release
 from discreet.run import Run, exact_cells, measure
-from discreet.session import Session, connect
+from discreet.session import Session
 
 if TYPE_CHECKING:
     from discreet.backends.duckdb import DuckDB
@@ -56,8 +57,7 @@ class Connection:
 
     def run(self, plan: Plan, secret: int) -> Run:
         """Runs the plan's SQL on the tables, with a secret of the auditor's choice."""
-        parameters = {"secret": secret} if plan.needs_secret else {}
-        return lambda text: self.database.rows(text, parameters if text == plan.sql else {})
+        return lambda text: self.database.rows(text, {"secret": secret} if plan.is_keyed(text) else {})
 
 
 @dataclass(frozen=True)
@@ -119,9 +119,16 @@ class Ours:
 
     def bulk(self, first: Connection, second: Connection, query: str) -> tuple[Draws, Draws]:
         """Draws of the noisy tables of two neighbours, or of their releases."""
-        if self.releases:
+        if self.releases or self._reads_spreads(first, query):
             return self._releases(first, query), self._releases(second, query)
         return noisy_tables(self.exact(first, query), self.exact(second, query))
+
+    def _reads_spreads(self, connection: Connection, query: str) -> bool:
+        """Whether the answer has more in it than cells; then all of it is looked at."""
+        try:
+            return bool(self.plan(connection, query).spreads)
+        except DiscreetError:
+            return False
 
     def exact(self, connection: Connection, query: str) -> Exact | Raised:
         """The plan and the exact cells of a question, or the error that its analyst would see."""
@@ -144,7 +151,7 @@ class Ours:
         try:
             plan = self.plan(connection, query)
             run = connection.run(plan, self.secret)
-            read = {text: run(text) for text in (plan.sql, plan.truncation) if text is not None}
+            read = {text: run(text) for text in plan.statements}
         except DiscreetError as refusal:
             raised = Raised(type(refusal).__name__, str(refusal))
             return lambda n: [raised] * n

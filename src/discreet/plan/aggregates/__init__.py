@@ -2,14 +2,65 @@
 
 from __future__ import annotations
 
+from functools import partial
 from types import MappingProxyType
 
 from discreet.plan.aggregates.aggregate import Aggregate
-from discreet.plan.aggregates.count import count, count_units
+from discreet.plan.aggregates.count import count, count_if, count_units
+from discreet.plan.aggregates.distinct import count_distinct
 from discreet.plan.aggregates.mean import mean
+from discreet.plan.aggregates.mode import mode
+from discreet.plan.aggregates.moments import (
+    correlation,
+    covariance,
+    determination,
+    deviation,
+    intercept,
+    pair_count,
+    pair_mean,
+    scatter,
+    slope,
+    variance,
+)
+from discreet.plan.aggregates.quantile import extreme, quantile
 from discreet.plan.aggregates.total import total
+from discreet.plan.aggregates.truth import every, some
+from discreet.plan.aggregates.within import count_within, sum_within
 
 AGGREGATES: MappingProxyType[str, Aggregate] = MappingProxyType(
-    {"count": count, "count distinct unit": count_units, "sum": total, "avg": mean}
+    {
+        "count": count,
+        "count if": count_if,
+        "count distinct unit": count_units,
+        "count distinct": count_distinct,
+        "count within": count_within,
+        "sum": total,
+        "sum within": sum_within,
+        "sum within a row": partial(sum_within, is_row=True),
+        "avg": mean,
+        "var_pop": variance,
+        "var_samp": partial(variance, sample=True),
+        "stddev_pop": deviation,
+        "stddev_samp": partial(deviation, sample=True),
+        "covar_pop": covariance,
+        "covar_samp": partial(covariance, sample=True),
+        "corr": correlation,
+        "regr_slope": slope,
+        "regr_intercept": intercept,
+        "regr_r2": determination,
+        "regr_count": pair_count,
+        "regr_avgx": partial(pair_mean, of_x=True),
+        "regr_avgy": partial(pair_mean, of_x=False),
+        "regr_sxx": partial(scatter, of="xx"),
+        "regr_sxy": partial(scatter, of="xy"),
+        "regr_syy": partial(scatter, of="yy"),
+        "bool_or": some,
+        "bool_and": every,
+        "quantile_cont": quantile,
+        "quantile_disc": partial(quantile, continuous=False),
+        "min": partial(extreme, greatest=False),
+        "max": partial(extreme, greatest=True),
+        "mode": mode,
+    }
 )
 """Name → aggregate."""

@@ -1,11 +1,12 @@
-"""COUNT(*), COUNT(x), COUNT(DISTINCT unit)."""
+"""COUNT(*), COUNT(x), COUNT_IF(c), COUNT(DISTINCT unit)."""
 
 from __future__ import annotations
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Needs
+from discreet.plan.bind import call
 from discreet.plan.expr import Expr, Literal
-from discreet.plan.measure import KnownCount, RowCount, UnitCount
+from discreet.plan.measure import KnownCount, KnownUnits, RowCount, UnitCount
 from discreet.plan.types import Type
 
 
@@ -21,6 +22,19 @@ def count(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     return needs.column(KnownCount(argument), Type.INT)
 
 
-def count_units(_: tuple[Expr, ...], needs: Needs) -> Expr:
-    """The number of distinct units."""
+def count_if(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
+    """The number of rows on which a condition is true: COUNT(CASE WHEN c THEN 1 END)."""
+    (condition,) = arguments
+    return count((one_where(condition),), needs)
+
+
+def count_units(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
+    """The number of distinct units; with an argument, of those that have a row where it is not NULL."""
+    if arguments:
+        return needs.column(KnownUnits(*arguments), Type.INT)
     return needs.column(UnitCount(), Type.INT)
+
+
+def one_where(condition: Expr) -> Expr:
+    """CASE WHEN condition THEN 1 END."""
+    return call("case", [condition, Literal(1, Type.INT), Literal(None, None)])

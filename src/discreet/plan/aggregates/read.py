@@ -1,63 +1,263 @@
-"""Which aggregate a node of the answer is, in a form that is answered; every other form is refused by name."""
+"""Which aggregate a node of the answer is, in a form that is answered; every other form is refused by name.
+
+A new aggregate is a row of `BY_NODE` (or of `BY_NAME`, where the parser leaves a name): the parts of the node that
+are known, and a rule that gives the aggregate's name among `AGGREGATES` and its bound arguments.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Never, TypeAlias
 
 from sqlglot import exp
 
 from discreet.errors import UnsupportedQuery
-from discreet.plan.bind import bind_row, coerce
-from discreet.plan.expr import Expr
+from discreet.plan.aggregate_nodes import has_aggregate as has_aggregate
+from discreet.plan.aggregate_nodes import is_aggregate, word
+from discreet.plan.aggregates import read_quantile
+from discreet.plan.aggregates.count import one_where
+from discreet.plan.bind import as_condition, bind_row, call, coerce
+from discreet.plan.expr import Expr, Literal
 from discreet.plan.scope import Scope
 from discreet.plan.types import Type
 
+Applied: TypeAlias = tuple[str, tuple[Expr, ...]]
+"""An aggregate's name among `AGGREGATES`, and its arguments."""
 
-def read_aggregate(node: exp.AggFunc, scope: Scope) -> tuple[str, tuple[Expr, ...]]:
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """An aggregate as it is asked for: its node, whose names `scope` knows, over the rows that `where` keeps.
+
+    Attributes:
+        node: the aggregate itself, without FILTER.
+        scope: what names stand for.
+        where: the condition of FILTER (WHERE …), bound; None without one.
+    """
+
+    node: exp.Expr
+    scope: Scope
+    where: Expr | None
+
+    @property
+    def word(self) -> str:
+        """The aggregate in the user's words."""
+        return word(self.node)
+
+    def value(self, argument: exp.Expr) -> Expr:
+        """An argument over the cells of a row; NULL on the rows that FILTER leaves out."""
+        return self.kept(bind_row(argument, self.scope))
+
+    def kept(self, value: Expr) -> Expr:
+        """CASE WHEN where THEN value END."""
+        return value if self.where is None else call("case", [self.where, value, Literal(None, None)])
+
+    def number(self, argument: exp.Expr | None) -> Expr:
+        """An argument that is a number; true and false are 1 and 0, and text is read as a number."""
+        if isinstance(argument, exp.Distinct):
+            raise UnsupportedQuery(f"{self.word} with DISTINCT is not answered here.", hint=HINT)
+        if argument is None or isinstance(argument, exp.Star):
+            raise UnsupportedQuery(f"{self.word} needs one number.", hint=f"write {self.word}(x)")
+        kind = bind_row(argument, self.scope).type
+        if kind not in (Type.BOOL, Type.INT, Type.REAL, Type.TEXT):
+            raise UnsupportedQuery(f"{self.word} needs a number.", hint="CAST the argument to DOUBLE")
+        value = self.value(argument)
+        if kind is Type.BOOL:
+            return coerce(value, Type.INT)
+        return coerce(value, Type.REAL) if kind is Type.TEXT else value
+
+    def condition(self, argument: exp.Expr | None) -> Expr:
+        """An argument that is true or false."""
+        if argument is None or isinstance(argument, exp.Distinct | exp.Star):
+            raise UnsupportedQuery(f"{self.word} needs one condition.", hint=f"write {self.word}(x > 0)")
+        if bind_row(argument, self.scope).type is not Type.BOOL:
+            raise UnsupportedQuery(
+                f"{self.word} needs a condition.", hint=f"write {self.word}(x > 0), for instance"
+            )
+        return self.value(argument)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A form of an aggregate: the parts that its node may have, and what it is then.
+
+    Attributes:
+        rule: the name and the arguments; raises UnsupportedQuery on a form that is not answered.
+        places: the parts of the node that the rule reads, or that say nothing; any other is refused.
+    """
+
+    rule: Callable[[Asked], Applied]
+    places: tuple[str, ...] = ("this",)
+
+
+def read_aggregate(node: exp.Expr, scope: Scope) -> Applied:
     """The aggregate that a node of the answer applies: its name among `AGGREGATES`, and its arguments.
 
     Raises:
         UnsupportedQuery: an aggregate, or a form of one, that is not answered.
     """
-    argument = node.args.get("this")
-    if not isinstance(node, exp.Count | exp.Sum | exp.Avg):
-        raise UnsupportedQuery(f"{_word(node)} is not answered here.", hint=_AGGREGATES)
-    if any(part and place not in ("this", "big_int") for place, part in node.args.items()):
-        raise UnsupportedQuery(f"This form of {_word(node)} is not answered here.", hint=_AGGREGATES)
-    if isinstance(argument, exp.Order):
-        raise UnsupportedQuery(f"{_word(node)} does not depend on an order.", hint="leave ORDER BY out of it")
-    if isinstance(node, exp.Count):
-        if argument is None or isinstance(argument, exp.Star):
-            return "count", ()
-        if isinstance(argument, exp.Distinct):
-            return "count distinct unit", (_unit_argument(argument, scope),)
-        return "count", (bind_row(argument, scope),)
-    name = "sum" if isinstance(node, exp.Sum) else "avg"
-    if isinstance(argument, exp.Distinct):
-        raise UnsupportedQuery(f"{_word(node)} with DISTINCT is not answered here.", hint=_AGGREGATES)
+    where = None
+    if isinstance(node, exp.Filter):
+        where = _filter(node, scope)
+        node = node.this
+    form = BY_NAME.get(node.name.lower()) if isinstance(node, exp.Anonymous) else BY_NODE.get(type(node))
+    if form is None:
+        raise UnsupportedQuery(f"{word(node)} is not answered here.", hint=HINT)
+    if any(part and place not in form.places for place, part in node.args.items()):
+        raise UnsupportedQuery(f"This form of {word(node)} is not answered here.", hint=HINT)
+    return form.rule(Asked(_unordered(node), scope, where))
+
+
+HINT = "docs/sql-reference.md lists the aggregates that are answered"
+
+
+def _filter(node: exp.Filter, scope: Scope) -> Expr:
+    if not is_aggregate(node.this) or isinstance(node.this, exp.Filter):
+        raise UnsupportedQuery(
+            "FILTER (WHERE …) stands behind an aggregate.", hint="write COUNT(*) FILTER (WHERE x > 0)"
+        )
+    condition = as_condition(bind_row(node.expression.this, scope), "FILTER (WHERE …)")
+    return coerce(condition, Type.BOOL)
+
+
+def _unordered(node: exp.Expr) -> exp.Expr:
+    if isinstance(node.args.get("this"), exp.Order):
+        raise UnsupportedQuery(f"{word(node)} does not depend on an order.", hint="leave ORDER BY out of it")
+    return node
+
+
+def _count(a: Asked) -> Applied:
+    argument = a.node.args.get("this")
     if argument is None or isinstance(argument, exp.Star):
-        raise UnsupportedQuery(f"{_word(node)} needs one number.", hint=f"write {_word(node)}(x)")
-    bound = bind_row(argument, scope)
-    if bound.type is Type.BOOL:
-        return name, (coerce(bound, Type.INT),)
-    if bound.type not in (Type.INT, Type.REAL, Type.TEXT):
-        raise UnsupportedQuery(f"{name.upper()} needs a number.", hint="CAST the argument to DOUBLE")
-    return name, (bound if bound.type.is_number else coerce(bound, Type.REAL),)
+        return "count", () if a.where is None else (a.kept(Literal(1, Type.INT)),)
+    if isinstance(argument, exp.Distinct):
+        return _count_distinct(a, argument)
+    if isinstance(argument, exp.Null):
+        raise UnsupportedQuery("COUNT(NULL) is always 0.", hint="count rows with COUNT(*)")
+    return "count", (a.value(argument),)
 
 
-_AGGREGATES = "aggregates are COUNT, COUNT(DISTINCT unit), SUM and AVG"
-
-
-def _word(node: exp.Expr) -> str:
-    return node.sql_name() if isinstance(node, exp.Func) else type(node).__name__.upper()
-
-
-def _unit_argument(distinct: exp.Distinct, scope: Scope) -> Expr:
+def _count_distinct(a: Asked, distinct: exp.Distinct) -> Applied:
     args = distinct.expressions
-    if len(args) == 1 and isinstance(args[0], exp.Column):
-        bound = bind_row(args[0], scope)
-        if scope.is_unit(bound):
-            return bound
-    unit = scope.unit.column
-    named = (
-        f"COUNT(DISTINCT {unit}), which counts people" if unit else "COUNT(*), since each row is one person"
+    condition, unit_node = _when(args[0]) if len(args) == 1 else (None, None)
+    if isinstance(unit_node, exp.Column) and a.scope.is_unit(bind_row(unit_node, a.scope)):
+        if condition is not None:
+            return "count distinct unit", (a.kept(one_where(bind_row(condition, a.scope))),)
+        return "count distinct unit", () if a.where is None else (one_where(a.where),)
+    if len(args) != 1:
+        raise UnsupportedQuery(
+            "COUNT(DISTINCT …) of several columns is not answered here.",
+            hint="count one text of them: COUNT(DISTINCT a || '/' || b)",
+        )
+    return "count distinct", (a.value(args[0]),)
+
+
+def _when(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
+    """The condition and the value of CASE WHEN condition THEN value END; any other node is a value without one."""
+    arms = node.args.get("ifs", [])
+    if isinstance(node, exp.Case) and len(arms) == 1 and not node.this and not node.args.get("default"):
+        return arms[0].this, arms[0].args["true"]
+    return None, node
+
+
+def _number(name: str) -> Form:
+    """An aggregate of one number."""
+    return Form(lambda a: (name, (a.number(a.node.args.get("this")),)))
+
+
+def _pair(name: str) -> Form:
+    """An aggregate of two numbers, on the rows where both are known: first as written."""
+    return Form(
+        lambda a: (name, (a.number(a.node.this), a.number(a.node.expression))), ("this", "expression")
     )
-    raise UnsupportedQuery("COUNT(DISTINCT …) of other columns is not answered here.", hint=f"use {named}")
+
+
+def _condition(name: str) -> Form:
+    """An aggregate of one condition."""
+    return Form(lambda a: (name, (a.condition(a.node.args.get("this")),)))
+
+
+def _named(name: str, read: Callable[[Asked, exp.Expr], Expr]) -> Form:
+    """An aggregate of one argument that the parser knows as a name only."""
+
+    def rule(a: Asked) -> Applied:
+        args = a.node.expressions
+        if len(args) != 1:
+            _refuse_form(a.node)
+        return name, (read(a, args[0]),)
+
+    return Form(rule, ("this", "expressions"))
+
+
+def _sum_within(a: Asked) -> Applied:
+    value, *bounds = a.node.expressions
+    if len(bounds) != 2:
+        _refuse_form(a.node)
+    name = "sum within a row" if a.scope.unit.is_row else "sum within"
+    return name, (a.number(value), *(bind_row(b, a.scope) for b in bounds))
+
+
+def _count_within(a: Asked) -> Applied:
+    value, *bounds = a.node.expressions
+    if len(bounds) != 2:
+        _refuse_form(a.node)
+    whole = isinstance(value, exp.Star)
+    counted = (a.kept(Literal(1, Type.INT)),) if a.where is not None else ()
+    return "count within", (*(counted if whole else (a.value(value),)), *(bind_row(b, a.scope) for b in bounds))
+
+
+def _refuse_form(node: exp.Expr) -> Never:
+    raise UnsupportedQuery(f"This form of {word(node)} is not answered here.", hint=HINT)
+
+
+BY_NODE: MappingProxyType[type[exp.Expr], Form] = MappingProxyType(
+    {
+        exp.Count: Form(_count, ("this", "big_int")),
+        exp.Sum: _number("sum"),
+        exp.Avg: _number("avg"),
+        exp.CountIf: _condition("count if"),
+        exp.VariancePop: _number("var_pop"),
+        exp.Variance: _number("var_samp"),
+        exp.StddevPop: _number("stddev_pop"),
+        exp.StddevSamp: _number("stddev_samp"),
+        exp.Stddev: _number("stddev_samp"),
+        exp.CovarPop: _pair("covar_pop"),
+        exp.CovarSamp: _pair("covar_samp"),
+        exp.Corr: _pair("corr"),
+        exp.RegrSlope: _pair("regr_slope"),
+        exp.RegrIntercept: _pair("regr_intercept"),
+        exp.RegrR2: _pair("regr_r2"),
+        exp.RegrCount: _pair("regr_count"),
+        exp.RegrAvgx: _pair("regr_avgx"),
+        exp.RegrAvgy: _pair("regr_avgy"),
+        exp.RegrSxx: _pair("regr_sxx"),
+        exp.RegrSxy: _pair("regr_sxy"),
+        exp.RegrSyy: _pair("regr_syy"),
+        exp.LogicalOr: _condition("bool_or"),
+        exp.LogicalAnd: _condition("bool_and"),
+        exp.Median: Form(read_quantile.median),
+        exp.PercentileCont: Form(read_quantile.quantile, ("this", "expression")),
+        exp.PercentileDisc: Form(read_quantile.quantile, ("this", "expression")),
+        exp.Quantile: Form(read_quantile.quantile, ("this", "quantile")),
+        exp.ApproxQuantile: Form(read_quantile.quantile, ("this", "quantile")),
+        exp.WithinGroup: Form(read_quantile.within_group, ("this", "expression")),
+        exp.Min: Form(read_quantile.least),
+        exp.Max: Form(read_quantile.greatest),
+        exp.Mode: Form(read_quantile.mode),
+        exp.ApproxTopK: Form(read_quantile.refuse_list, ("this", "expression", "counters")),
+    }
+)
+"""Node → how it is read."""
+
+BY_NAME: MappingProxyType[str, Form] = MappingProxyType(
+    {
+        "mean": _named("avg", Asked.number),
+        "every": _named("bool_and", Asked.condition),
+        "sum_within": Form(_sum_within, ("this", "expressions")),
+        "count_within": Form(_count_within, ("this", "expressions")),
+        "histogram": Form(read_quantile.refuse_list, ("this", "expressions")),
+    }
+)
+"""The same for functions that the parser leaves as names, in lower case: those of `aggregate_nodes.NAMES`."""

@@ -1,4 +1,4 @@
-"""Numbers: arithmetic, rounding, roots and logarithms, least and greatest."""
+"""Numbers: arithmetic, rounding, binning, least and greatest."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from discreet.errors import UnsupportedQuery
 from discreet.plan.functions.function import (
     EVERYTHING,
     Bound,
@@ -13,6 +14,7 @@ from discreet.plan.functions.function import (
     Interval,
     Signature,
     common,
+    exactly,
     numbers,
     template,
     unbounded,
@@ -82,9 +84,7 @@ def _absolute(i: Sequence[Interval]) -> Interval:
     return 0, (-low if -low > high else high)
 
 
-def _rising(
-    f: Callable[[float], float], least: float = -math.inf
-) -> Callable[[Sequence[Interval]], Interval]:
+def rising(f: Callable[[float], float], least: float = -math.inf) -> Callable[[Sequence[Interval]], Interval]:
     """The image of an interval under a nondecreasing function defined from `least` up."""
 
     def bounds(i: Sequence[Interval]) -> Interval:
@@ -120,6 +120,8 @@ def _remainder(a: float, b: float) -> float | None:
     if not b:
         return None
     if isinstance(a, int) and isinstance(b, int):
+        if (a, b) == (-(1 << 63), -1):
+            return None  # the quotient overflows
         r = abs(a) % abs(b)
         return r if a >= 0 else -r
     return math.fmod(a, b)
@@ -127,16 +129,21 @@ def _remainder(a: float, b: float) -> float | None:
 
 def _round(x: float, digits: int = 0) -> float:
     """Half away from zero, as SQL rounds."""
-    if isinstance(x, int) and digits >= 0:
-        return x
-    scale = 10.0**digits
-    y = abs(x) * scale
+    if not -(1 << 31) <= digits < 1 << 31:
+        raise OverflowError
+    if isinstance(x, int):
+        size: int = 10 ** min(max(-digits, 0), 20)
+        rounded = (2 * abs(x) + size) // (2 * size) * size
+        return -rounded if x < 0 else rounded
+    if abs(digits) > 308:
+        return x if digits > 0 else 0.0
+    scale = float(10 ** abs(digits))
+    y = abs(x) * scale if digits >= 0 else abs(x) / scale
     if math.isinf(y):
         return x
     whole = math.floor(y)
     whole += y - whole >= 0.5
-    result = math.copysign(whole / scale, x)
-    return int(result) if isinstance(x, int) else result
+    return math.copysign(whole / scale if digits >= 0 else whole * scale, x)
 
 
 def _sign(a: float) -> int:
@@ -168,7 +175,8 @@ def _round_signature(types: Sequence[Type | None]) -> tuple[list[Type], Type] | 
 def _round_sql(args: Sequence[str], types: Sequence[Type]) -> str:
     if len(args) == 1:
         return f"TRY(round({args[0]}))"
-    return f"TRY(round({args[0]}, CAST({args[1]} AS INTEGER)))"  # more than 32 bits of digits is an error, hence NULL
+    # a plain cast could fail too, and the database may compute it outside the TRY; more than 32 bits of digits is NULL
+    return f"TRY(round({args[0]}, TRY_CAST({args[1]} AS INTEGER)))"
 
 
 def _round_bounds(i: Sequence[Interval]) -> Interval:
@@ -179,6 +187,55 @@ def _round_bounds(i: Sequence[Interval]) -> Interval:
     return i[0][0] - half, i[0][1] + half
 
 
+def _floor(x: float) -> float:
+    return math.copysign(math.floor(x), x)  # −0.0 is written so in text
+
+
+def _ceil(x: float) -> float:
+    return math.copysign(math.ceil(x), x)
+
+
+def _cut(x: float) -> float:
+    return x if isinstance(x, int) else math.copysign(math.trunc(x), x)
+
+
+def _bucket(x: float, low: float, high: float, n: int) -> int:
+    """0 below, n + 1 from `high` on, and the place among n equal parts between: the same steps as in SQL."""
+    if x < low:
+        return 0
+    return n + 1 if x >= high else 1 + min(math.floor((x - low) / (high - low) * n), n - 1)
+
+
+def _bucket_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
+    x, low, high, n = args
+    place = f"TRY_CAST(floor(({x} - {low}) / ({high} - {low}) * {n}) AS BIGINT)"
+    return (
+        f"CASE WHEN {x} < {low} THEN 0 WHEN {x} >= {high} THEN {n} + 1 "
+        f"WHEN {x} IS NOT NULL THEN 1 + least({place}, {n} - 1) END"
+    )
+
+
+def _bucket_bounds(i: Sequence[Interval]) -> Interval:
+    low, high, n = float(i[1][0]), float(i[2][0]), int(i[3][0])
+    least, most = (float(end) for end in i[0])
+    return (
+        0 if least < low else _bucket(least, low, high, n),
+        n + 1 if most >= high else _bucket(most, low, high, n),
+    )
+
+
+def _check_buckets(low: float | None, high: float | None, n: int | None) -> None:
+    if low is None or high is None or n is None or not low < high or math.isinf(high - low):
+        raise UnsupportedQuery(
+            "WIDTH_BUCKET needs a lower end below the upper one.", hint="width_bucket(x, 0, 100, 10)"
+        )
+    if not 1 <= n <= _MOST_BUCKETS:
+        raise UnsupportedQuery(
+            f"WIDTH_BUCKET needs 1 to {_MOST_BUCKETS} buckets.", hint="width_bucket(x, 0, 100, 10)"
+        )
+
+
+_MOST_BUCKETS = 1_000_000
 _ONE_REAL: Signature = numbers(1, wanted=Type.REAL)
 _TWO_REALS: Signature = numbers(2, wanted=Type.REAL)
 
@@ -199,8 +256,9 @@ ARITHMETIC = (
         stubborn=True,
     ),
     Function("abs", numbers(1), template("TRY(abs({0}))"), abs, _absolute, fragile=True, stubborn=True),
-    Function("floor", _ONE_REAL, template("floor({0})"), lambda a: float(math.floor(a)), _rising(math.floor)),
-    Function("ceil", _ONE_REAL, template("ceil({0})"), lambda a: float(math.ceil(a)), _rising(math.ceil)),
+    Function("floor", _ONE_REAL, template("floor({0})"), _floor, rising(math.floor)),
+    Function("ceil", _ONE_REAL, template("ceil({0})"), _ceil, rising(math.ceil)),
+    Function("trunc", numbers(1), template("trunc({0})"), _cut, rising(_cut)),
     Function("round", _round_signature, _round_sql, _round, _round_bounds, fragile=True),
     Function(
         "sign",
@@ -209,13 +267,22 @@ ARITHMETIC = (
         _sign,
         lambda i: (-1, 1),
     ),
-    Function("sqrt", _ONE_REAL, template("TRY(sqrt({0}))"), math.sqrt, _rising(math.sqrt, 0.0), fragile=True),
-    Function("ln", _ONE_REAL, template("TRY(ln({0}))"), math.log, _rising(math.log, 0.0), fragile=True),
+    Function("sqrt", _ONE_REAL, template("TRY(sqrt({0}))"), math.sqrt, rising(math.sqrt, 0.0), fragile=True),
     Function(
-        "log10", _ONE_REAL, template("TRY(log10({0}))"), math.log10, _rising(math.log10, 0.0), fragile=True
+        "radians", _ONE_REAL, template("radians({0})"), math.radians, rising(math.radians), fragile=True
     ),
-    Function("exp", _ONE_REAL, template("TRY(exp({0}))"), math.exp, _rising(math.exp), fragile=True),
-    Function("power", _TWO_REALS, template("TRY(pow({0}, {1}))"), math.pow, unbounded, fragile=True),
+    Function(
+        "degrees", _ONE_REAL, template("degrees({0})"), math.degrees, rising(math.degrees), fragile=True
+    ),
+    Function(
+        "width_bucket",
+        exactly([Type.REAL, Type.REAL, Type.REAL, Type.INT], Type.INT),
+        _bucket_sql,
+        _bucket,
+        _bucket_bounds,
+        constants=(1, 2, 3),
+        check=_check_buckets,
+    ),
     Function(
         "least",
         _alike,

@@ -41,6 +41,9 @@ class Function:
         fragile: whether a REAL result may be NaN or infinite.
         stubborn: whether NaN and infinity in an argument always stay NaN or infinity in the result.
         takes_null: whether `value` wants to see NULL arguments.
+        inexact: whether the last bit of a result depends on the machine, so that no public key may pass through it.
+        constants: the places whose arguments must be written out, as a pattern must.
+        check: refuses constants that do not fit, given their values in the order of `constants`.
     """
 
     name: str
@@ -51,6 +54,9 @@ class Function:
     fragile: bool = False
     stubborn: bool = False
     takes_null: bool = False
+    inexact: bool = False
+    constants: tuple[int, ...] = ()
+    check: Callable[..., None] | None = None
 
 
 def numbers(n: int, *, result: Type | None = None, wanted: Type | None = None) -> Signature:

@@ -106,6 +106,7 @@ LOGIC = (
     _compare("<=", lambda a, b: a <= b),
     _compare(">", lambda a, b: a > b),
     _compare(">=", lambda a, b: a >= b),
+    Function("same", _comparison, template("({0} IS NOT DISTINCT FROM {1})"), lambda a, b: a == b, takes_null=True),
     Function("and", _booleans, lambda a, _: f"({' AND '.join(a)})", _and, takes_null=True),
     Function("or", _booleans, lambda a, _: f"({' OR '.join(a)})", _or, takes_null=True),
     Function("not", lambda t: _booleans(t) if len(t) == 1 else None, template("(NOT {0})"), lambda a: not a),

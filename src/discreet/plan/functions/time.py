@@ -6,6 +6,7 @@ import datetime as dt
 from collections.abc import Callable
 from typing import Any
 
+from discreet.plan.functions.calendar import as_time
 from discreet.plan.functions.function import Function, Interval, exactly, template
 from discreet.plan.types import Type
 
@@ -19,8 +20,19 @@ _PARTS: dict[str, tuple[Callable[[Any], int], Interval]] = {
     "dayofyear": (lambda d: d.timetuple().tm_yday, (1, 366)),
     "hour": (lambda d: getattr(d, "hour", 0), (0, 23)),
     "minute": (lambda d: getattr(d, "minute", 0), (0, 59)),
+    "second": (lambda d: getattr(d, "second", 0), (0, 59)),
+    "millisecond": (lambda d: _within_minute(d) // 1000, (0, 59_999)),
+    "microsecond": (lambda d: _within_minute(d), (0, 59_999_999)),
+    "isodow": (lambda d: d.isoweekday(), (1, 7)),
+    "isoyear": (lambda d: d.isocalendar().year, (1, 9999)),
+    "yearweek": (lambda d: d.isocalendar().year * 100 + d.isocalendar().week, (101, 999_953)),
+    "decade": (lambda d: d.year // 10, (0, 999)),
+    "century": (lambda d: (d.year + 99) // 100, (1, 100)),
 }
-UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute")
+PARTS = frozenset({*_PARTS, "epoch"})
+"""What can be taken out of a time."""
+
+UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 """What a time can be truncated to; a function each, since the unit is part of the question."""
 
 
@@ -39,17 +51,25 @@ def _truncate(unit: str) -> Function:
         f"trunc_{unit}",
         exactly([Type.TIMESTAMP], Type.TIMESTAMP),
         template(f"TRY(date_trunc('{unit}', {{0}}))"),
-        lambda d: _start(unit, _as_time(d)),
+        lambda d: _start(unit, as_time(d)),
     )
 
 
-def _as_time(d: dt.date) -> dt.datetime:
-    return d if isinstance(d, dt.datetime) else dt.datetime.combine(d, dt.time())
+def _within_minute(d: dt.date) -> int:
+    time = as_time(d)
+    return time.second * 1_000_000 + time.microsecond
+
+
+def _epoch(d: dt.date) -> float:
+    """Seconds since 1970, as DuckDB rounds them: the microseconds first."""
+    return float((as_time(d) - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)) / 1e6
 
 
 def _start(unit: str, d: dt.datetime) -> dt.datetime:
     day = d.replace(hour=0, minute=0, second=0, microsecond=0)
     match unit:
+        case "second":
+            return d.replace(microsecond=0)
         case "minute":
             return d.replace(second=0, microsecond=0)
         case "hour":
@@ -66,4 +86,14 @@ def _start(unit: str, d: dt.datetime) -> dt.datetime:
             return day.replace(month=1, day=1)
 
 
-TIME = (*(_part(n, v, b) for n, (v, b) in _PARTS.items()), *(_truncate(u) for u in UNITS))
+TIME = (
+    *(_part(n, v, b) for n, (v, b) in _PARTS.items()),
+    Function(
+        "epoch",
+        exactly([Type.TIMESTAMP], Type.REAL),
+        template("TRY(date_part('epoch', {0}))"),
+        _epoch,
+        lambda i: (i[0][0] / 1_000_000, i[0][1] / 1_000_000),
+    ),
+    *(_truncate(u) for u in UNITS),
+)

@@ -1,0 +1,177 @@
+"""The front door's first step: `connect`, from sources and what their owner says of them to a session."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Collection, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discreet.errors import InvalidParameter, MissingBounds
+from discreet.privacy.guarantee import Budget
+from discreet.privacy.unit import PrivacyUnit, Relation
+
+if TYPE_CHECKING:
+    from discreet.accounting.loss import PrivacyLoss
+    from discreet.plan.schema import Fact
+    from discreet.session import Session
+    from discreet.tables.owners import Owner
+    from discreet.tables.shapes import Kept
+
+DEFAULT_LEDGER = "discreet.ledger"
+"""Where spending is kept unless `ledger=` says another place; connecting says so aloud."""
+
+
+def connect(
+    source: object,
+    *,
+    unit: PrivacyUnit | str,
+    public: Collection[str] = (),
+    columns: Mapping[str, Fact] | None = None,
+    budget: Budget | None = None,
+    population: str | None = None,
+    ledger: str | os.PathLike[str] | None = None,
+    version: str | None = None,
+    names: Sequence[str] | None = None,
+    relation: str | Relation | None = None,
+    filter: str | None = None,  # noqa: A002  # the field's word, and the front door's
+    curve: PrivacyLoss | None = None,
+    bounds: str | None = None,
+) -> Session:
+    """A session over private tables, and public ones beside them.
+
+    Args:
+        source: a path or glob (Parquet, CSV, JSON, a DuckDB database), a data frame (pandas, polars,
+            pyarrow), or a dict of table names to these.
+        unit: who is protected, with caps: `PrivacyUnit("user_id", max_groups=3, max_rows=10)` or `PrivacyUnit.row()`.
+            Its `tables` says of tables without that column which column holds the unit, or which foreign key leads
+            to it. Ids are compared as `tables/ids.py` says.
+        public: the names of the tables whose rows are nobody's. They may be read freely: their values are known from
+            connecting on. Whether a table is public, and how its units are found otherwise, is fixed when it is
+            first connected.
+        columns: public facts that the owner declares: column → `Range` or `Values` (`"table.column"` where two tables
+            share a name). They go before what a public table says itself.
+        budget: how much may ever be learned about each unit; needed when the population is new.
+        population: whose budget it is; the private table's name unless said. The same population is the same account,
+            whatever the file.
+        ledger: where spending is kept: a path (SQLite), or ":memory:" for one that ends with the process.
+        version: a public label of the data's version; a new label makes old answers new questions.
+        names: column names for CSV files without a header.
+        relation: "add-remove" or "replace"; fixed when the account is opened.
+        filter: "basic", "zcdp", "gdp", "renyi" or "renyi-curve"; fixed when the account is opened.
+        curve: for "renyi-curve", the loss of the work that all questions together may not exceed at any order.
+        bounds: "auto" to have the caps of every question chosen privately, as `Session.sql(…, bounds="auto")` does.
+
+    Raises:
+        SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
+    """
+    from discreet.backends.duckdb import DuckDB
+    from discreet.ledger.ledger import Ledger
+    from discreet.session import Session
+    from discreet.tables.facts import check_declared
+    from discreet.tables.owners import find_owners
+    from discreet.tables.shapes import attach_all, check_unit, find_shapes, pin_all
+
+    who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
+    wanted = None if relation is None else Relation.parse(relation)
+    _check_given(columns=facts, budget=budget, population=population, version=version)
+    backend = DuckDB(source, names=names)
+    try:
+        _check_apart(backend.tables)
+        owners = find_owners(who, public, backend.tables)
+        whose = population if population is not None else _only_private(owners)
+        shapes = find_shapes(backend, owners, _kept(place, whose, backend.tables))
+        check_unit(who, shapes, owners)
+        check_declared({t: s.columns for t, s in shapes.items()}, facts)
+        book = Ledger.open(place)
+    except BaseException:
+        backend.close()
+        raise
+    try:
+        account = book.open_account(whose, budget, relation=wanted, filter=filter, curve=curve)
+        pinned = pin_all(account, shapes, owners)
+        tables = attach_all(backend, pinned, owners, unit=who, facts=facts, account=account)
+        return Session(book, account, backend, tables, version, bounds=bounds)
+    except BaseException:
+        book.close()
+        backend.close()
+        raise
+
+
+def _place(ledger: object) -> str | os.PathLike[str]:
+    if isinstance(ledger, str | os.PathLike):
+        return ledger
+    if ledger is not None:
+        raise InvalidParameter(
+            f"ledger must be a path, not {type(ledger).__name__}.", hint='ledger="customers.ledger"'
+        )
+    print(f"discreet: spending is kept in ./{DEFAULT_LEDGER} (ledger= names another place)", file=sys.stderr)
+    return DEFAULT_LEDGER
+
+
+def _unit(unit: PrivacyUnit | str, bounds: str | None) -> PrivacyUnit:
+    if isinstance(unit, PrivacyUnit) and (unit.is_row or None not in (unit.max_groups, unit.max_rows)):
+        return unit
+    column = unit.column if isinstance(unit, PrivacyUnit) else unit
+    if not isinstance(column, str):
+        raise InvalidParameter(
+            f"unit must be a PrivacyUnit, not {type(unit).__name__}.",
+            hint='dp.PrivacyUnit("user_id", max_groups=3, max_rows=10), or dp.PrivacyUnit.row()',
+        )
+    if bounds == "auto":
+        return unit if isinstance(unit, PrivacyUnit) else PrivacyUnit(column)
+    raise MissingBounds(
+        f"How much of the data one {column!r} may add has not been said.",
+        hint=f"unit=dp.PrivacyUnit({column!r}, max_groups=3, max_rows=10): at most 3 groups per query, 10 rows in each "
+        "(--max-groups 3 --max-rows 10); or bounds='auto', which chooses them privately for a tenth of each ε",
+    )
+
+
+def _check_given(*, columns: object, budget: object, population: object, version: object) -> None:
+    if not isinstance(columns, Mapping):
+        raise InvalidParameter(
+            f"columns must be a dict from a column's name to a Range or Values, not {type(columns).__name__}.",
+            hint="columns={'age': dp.Range(0, 120)}",
+        )
+    if budget is not None and not isinstance(budget, Budget):
+        raise InvalidParameter(
+            f"budget must be a Budget, not {type(budget).__name__}.", hint="budget=dp.Budget(epsilon=3)"
+        )
+    for name, text in (("population", population), ("version", version)):
+        if text is not None and not (isinstance(text, str) and 0 < len(text) <= 1000 and "\0" not in text):
+            raise InvalidParameter(f"{name} must be a text of 1 to 1000 characters.")
+
+
+def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str]) -> Kept:
+    """What the population's account knows of the tables: what a known table holds now is not looked at."""
+    from discreet.backends.backend import Pinned
+    from discreet.ledger.ledger import MEMORY, Ledger
+    from discreet.tables.owners import Owner
+
+    if place == MEMORY or not Path(place).exists():
+        return {}
+    with Ledger.existing(place) as book:
+        account = book.account(population)
+        found = {} if account is None else {t: account.pinned(t.casefold()) for t in tables}
+    return {t: (Pinned.from_json(k), Owner.from_json(k)) for t, k in found.items() if k is not None}
+
+
+def _check_apart(tables: Sequence[str]) -> None:
+    """Refuses two tables of one name: FROM makes no difference between upper and lower case."""
+    folded = [t.casefold() for t in tables]
+    twins = sorted({t for t in tables if folded.count(t.casefold()) > 1})
+    if twins:
+        raise InvalidParameter(
+            f"Two tables are called {twins[0]!r}, upper and lower case aside.", hint="name them apart"
+        )
+
+
+def _only_private(owners: Mapping[str, Owner]) -> str:
+    private = [t for t, owner in owners.items() if not owner.public]
+    if len(private) == 1:
+        return private[0]
+    raise InvalidParameter(
+        "Several tables need the name of the population whose budget they share.",
+        hint='population="customers"',
+    )

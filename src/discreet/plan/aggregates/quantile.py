@@ -1,0 +1,33 @@
+"""MEDIAN, QUANTILE_CONT, QUANTILE_DISC, MIN and MAX: read from a spread, as many of one column as of several shares."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from discreet.plan.aggregates.aggregate import Needs
+from discreet.plan.expr import Expr, Literal, Quantile
+from discreet.plan.spread import ordered_spread
+from discreet.plan.types import Type
+
+
+def quantile(arguments: tuple[Expr, ...], needs: Needs, *, continuous: bool = True) -> Expr:
+    """The value of a leaf, near the one below which a share of the rows lies: never between two leaves.
+
+    A continuous quantile is a REAL, a discrete one has the type of its column; both are the same leaf. The interval
+    covers either definition.
+    """
+    value, share = arguments
+    assert isinstance(share, Literal)
+    kind = Type.REAL if continuous or value.type is None else value.type
+    return Quantile(ordered_spread(value, needs.facts), Fraction(str(share.value)), kind)
+
+
+def extreme(arguments: tuple[Expr, ...], needs: Needs, *, greatest: bool) -> Expr:
+    """MIN or MAX: the value beyond which hardly any rows lie, fewer than noise alone would show.
+
+    One person may be the only one at the true extreme, so it cannot be told; the interval holds it, and reaches to the
+    declared bound on that side.
+    """
+    (value,) = arguments
+    assert value.type is not None
+    return Quantile(ordered_spread(value, needs.facts), Fraction(int(greatest)), value.type)

@@ -1,0 +1,55 @@
+"""SUM_WITHIN(x, low, high), COUNT_WITHIN(x, low, high): a unit's part of a group is clamped to its bounds."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+from discreet.errors import InvalidParameter
+from discreet.plan.aggregates.aggregate import Needs
+from discreet.plan.capped import CappedCount, CappedTotal, refuse_wide
+from discreet.plan.expr import Expr, Literal
+from discreet.plan.lattice_value import lattice_value
+from discreet.plan.measure import Total
+from discreet.plan.types import Type
+
+
+def sum_within(arguments: tuple[Expr, ...], needs: Needs, *, is_row: bool = False) -> Expr:
+    """The noisy sum of what each unit has in a group, clamped to [low, high]."""
+    value, bounds = lattice_value(arguments[0], needs.facts), _bounds(arguments[1:])
+    low, high = math.ceil(bounds[0] / value.step), math.floor(bounds[1] / value.step)
+    kind = Type.INT if value.is_whole else Type.REAL
+    if not is_row:
+        return needs.column(CappedTotal(value, low, high), kind)
+    if low < min(value.low, 0) or high > max(value.high, 0):
+        refuse_wide()
+    inside = replace(value, low=min(max(value.low, low), high), high=max(min(value.high, high), low))
+    return needs.column(Total(inside), kind)
+
+
+def count_within(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
+    """The noisy count of each unit's rows in a group, at most `high` of them; of all rows without an argument."""
+    counted, bounds = arguments[:-2], _bounds(arguments[-2:])
+    most = math.floor(bounds[1])
+    if most < 1:
+        raise InvalidParameter(
+            "the bounds on what a unit adds to a count must reach 1.", hint="(0, 5), for instance"
+        )
+    return needs.column(CappedCount(counted[0] if counted else None, most), Type.INT)
+
+
+def _bounds(arguments: tuple[Expr, ...]) -> tuple[Fraction, Fraction]:
+    values: list[Any] = [a.value for a in arguments if isinstance(a, Literal)]
+    if len(values) != 2 or any(isinstance(v, bool) or not isinstance(v, int | float) for v in values):
+        raise InvalidParameter(
+            "the bounds on what a unit adds to a group must be two written numbers.", hint="(0, 100)"
+        )
+    low, high = Fraction(values[0]), Fraction(values[1])
+    if not low <= 0 <= high or low == high:
+        raise InvalidParameter(
+            "the bounds on what a unit adds to a group must hold 0, and differ: a unit may have nothing there.",
+            hint="(0, 100), for instance",
+        )
+    return low, high

@@ -1,0 +1,175 @@
+"""Errors that depend on the data, at sizes that the asker assumes: public guesses, never looked up."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Never
+
+from discreet.errors import InvalidParameter
+from discreet.plan.covariance_interval import CovarianceError
+from discreet.plan.expr import Call, Commonest, Covariance, Expr, Key, Literal, Mean, Measured, Quantile, walk
+from discreet.plan.interval import MeanError, affine_of, atoms, half_width, image_over, quantile
+from discreet.plan.types import Type
+from discreet.privacy.exact import Real, exact
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
+
+ROWS = "rows"
+"""The size that says over how many rows each mean is."""
+
+
+_DIGITS = 300  # of a ROUND; beyond, floats end
+
+
+@dataclass(frozen=True, slots=True)
+class Assumed:
+    """Public guesses at the answer: an output column's name → its value; `rows` → the rows that a mean is over.
+
+    A name that is no output column is a number of rows too.
+    """
+
+    plan: Plan
+    sizes: Mapping[str, Fraction]
+
+    @classmethod
+    def of(cls, plan: Plan, assuming: Mapping[str, Real] | None) -> Assumed:
+        """The guesses, as exact numbers.
+
+        Raises:
+            InvalidParameter: not a dict of numbers.
+        """
+        if assuming is not None and not isinstance(assuming, Mapping):
+            raise InvalidParameter(
+                f"assuming must be a dict from a column's name to a public guess, not {type(assuming).__name__}.",
+                hint="assuming={'n': 10_000}",
+            )
+        return cls(plan, {k: exact(f"assuming[{k!r}]", v) for k, v in (assuming or {}).items()})
+
+    def error(self, column: str, confidence: Fraction) -> float:
+        """The half-width t such that the noise moves the column by at most t with probability `confidence`, if the
+        answer is as assumed.
+
+        Raises:
+            InvalidParameter: the error depends on a size that is not assumed.
+        """
+        return self._error(column, self.plan.column(column), confidence)
+
+    def _error(self, column: str, expr: Expr, confidence: Fraction) -> float:
+        if isinstance(expr, Mean | Covariance):
+            return self._mean(column, expr, confidence)
+        width = half_width(expr, self.plan.row_noises, confidence)
+        if width is not None:
+            return width
+        match expr:
+            case Call("round", (inner,), _):  # each of the two values moves by at most half a step
+                return self._error(column, inner, confidence) + 1
+            case Call("round", (inner, Literal(int(digits), Type.INT)), _) if abs(digits) < _DIGITS:
+                return self._error(column, inner, confidence) + 10.0**-digits
+        box, middle = self._boxes(column, expr, confidence)
+        (low, high), (below, above) = image_over(expr, box), image_over(expr, middle)
+        if math.isinf(below) or math.isinf(above):
+            self._missing(column, expr)
+        return float(max(high - below, above - low))
+
+    def value(self, column: str) -> Fraction:
+        """What a column is assumed to be, or what follows for it.
+
+        Raises:
+            InvalidParameter: that is not assumed.
+        """
+        if column in self.sizes:
+            return self.sizes[column]
+        expr = self.plan.column(column)
+        if isinstance(expr, Mean):
+            self._missing(column, expr)
+        low, high = image_over(expr, {a: (v, v) for a in atoms(expr) for v in [float(self._atom(column, a))]})
+        if math.isinf(low) or math.isinf(high):
+            self._missing(column, expr)
+        return (Fraction(low) + Fraction(high)) / 2
+
+    def _boxes(
+        self, column: str, expr: Expr, confidence: Fraction
+    ) -> tuple[dict[Expr, tuple[float, float]], dict[Expr, tuple[float, float]]]:
+        """Where all noisy terms lie at once with probability `confidence` (Bonferroni), and where they are assumed."""
+        terms = atoms(expr)
+        settled = all(isinstance(t, Mean | Covariance) or affine_of(t) is not None for t in terms)
+        if not terms or not settled or any(isinstance(e, Key) for e in walk(expr)):
+            self._missing(column, expr)
+        level = 1 - (1 - confidence) / len(terms)
+        box: dict[Expr, tuple[float, float]] = {}
+        middle: dict[Expr, tuple[float, float]] = {}
+        for term in terms:
+            value = float(self._atom(column, term))
+            t = (
+                self._mean(column, term, level)
+                if isinstance(term, Mean | Covariance)
+                else self._affine(term, level)
+            )
+            box[term], middle[term] = (value - t, value + t), (value, value)
+        return box, middle
+
+    def _affine(self, term: Expr, level: Fraction) -> float:
+        found = affine_of(term)
+        assert found is not None
+        noises = self.plan.row_noises
+        return quantile(tuple((abs(c), noises[i]) for i, c in sorted(found[1].items())), level)
+
+    def _mean(self, column: str, term: Mean | Covariance, level: Fraction) -> float:
+        noises = self.plan.row_noises
+        if isinstance(term, Covariance):
+            return CovarianceError(term, noises).at(float(self._rows(column, term.product)), level)
+        return MeanError(term, noises).at(float(self._rows(column, term)), level)
+
+    def _rows(self, column: str, mean: Mean) -> Fraction:
+        """Over how many rows a mean is: `rows`, the assumed count that it is divided by, or the least other guess."""
+        if ROWS in self.sizes:
+            return self.sizes[ROWS]
+        outputs = dict(self.plan.question.outer.columns)
+        for name, expr in outputs.items():
+            if isinstance(expr, Measured) and expr.index == mean.denominator.index and name in self.sizes:
+                return self.sizes[name]
+        others = [v for k, v in self.sizes.items() if k not in outputs]
+        counts = [v for k, v in self.sizes.items() if isinstance(outputs.get(k), Measured)]
+        if not others and not counts:
+            self._missing(column, mean)
+        return min(others or counts)
+
+    def _atom(self, column: str, term: Expr) -> Fraction:
+        """The assumed value of a noisy term: an output column's own, or what follows from those of others."""
+        outputs = dict(self.plan.question.outer.columns)
+        for name, expr in outputs.items():
+            if expr == term and name in self.sizes:
+                return self.sizes[name]
+        found = affine_of(term)
+        if found is None:
+            self._missing(column, self.plan.column(column))
+        constant, coefficients = found
+        return constant + sum((c * self._measured(column, i) for i, c in coefficients.items()), Fraction(0))
+
+    def _measured(self, column: str, index: int) -> Fraction:
+        """The assumed value of one noisy integer."""
+        for name, expr in self.plan.question.outer.columns:
+            found = affine_of(expr)
+            if name in self.sizes and found is not None and list(found[1]) == [index]:
+                return (self.sizes[name] - found[0]) / found[1][index]
+        self._missing(column, self.plan.column(column))
+
+    def _missing(self, column: str, expr: Expr) -> Never:
+        if any(isinstance(e, Quantile | Commonest) for e in walk(expr)):
+            raise InvalidParameter(
+                f"the error of {column!r} depends on how the values lie, which is private.",
+                hint="explain() says how far off a rank is; the release itself has an interval",
+            )
+        mean = isinstance(expr, Mean | Covariance)
+        what = "how many rows it is over" if mean else "the values of the columns that it combines"
+        raise InvalidParameter(
+            f"the error of {column!r} depends on {what}.",
+            hint="for a mean, give a public guess: assuming={'rows': 10_000}; the release itself has an interval"
+            if mean
+            else "give public guesses at the columns that it combines: SELECT them too (that costs no more), and "
+            "assuming={'n': 10_000, 's': 50_000}; the release itself has an interval",
+        )

@@ -1,0 +1,337 @@
+"""Several questions planned together: the same measurement is made once, and all share one budget as the columns
+of one question do.
+
+Questions over the same rows, groups and unit are one statement, hence one pass of the database. Each measured
+column and each private selection of groups takes the same share of ε, so that a question has at most the noise that it
+would have had alone with its part of the budget: less where columns are shared, and with Gaussian noise, where μ² adds
+up and not ε.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from itertools import islice
+from typing import Any
+
+from discreet.accounting.filter import Charge
+from discreet.accounting.loss import PrivacyLoss
+from discreet.errors import DiscreetError, InternalError, InvalidParameter
+from discreet.mechanisms.additive import Additive
+from discreet.mechanisms.threshold import Threshold
+from discreet.plan.check import check
+from discreet.plan.conventions import prepare, refuse_clause
+from discreet.plan.cost import Allocation, Kind, allocate
+from discreet.plan.explain import explain
+from discreet.plan.measure import Measure
+from discreet.plan.plan import Plan, bounding, kind_of, make_plan, statements
+from discreet.plan.question import Outer, Question
+from discreet.plan.schema import TableSchema
+from discreet.plan.spread import Spread
+from discreet.privacy.event import Composed
+from discreet.privacy.exact import Real, positive, probability
+from discreet.privacy.guarantee import Approximate, words
+from discreet.privacy.sensitivity import Sensitivity
+
+MOST_QUESTIONS = 1000
+"""Questions in one batch."""
+
+
+@dataclass(frozen=True, slots=True)
+class Together(Plan):
+    """One question of a batch: `allocation` has the noise of its own columns, and the events and price of the batch.
+
+    Attributes:
+        questions: how many the batch has.
+    """
+
+    questions: int = 1
+
+    @property
+    def price(self) -> str:
+        """What the whole batch costs, in words."""
+        g = self.allocation.guarantee
+        return f"{words(g.epsilon, g.delta)} for the {self.questions} questions of a batch"
+
+    def explain(self) -> str:
+        """The derivation of this question's columns; the price is that of the batch."""
+        return (
+            f"{explain(self)}\n"
+            f"This is one of {self.questions} questions that were planned together: the price is that of all of them, "
+            "paid once."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a question's columns are: which measurement, and which of its columns and spreads."""
+
+    measurement: int
+    columns: tuple[int, ...]
+    spreads: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Questions that have been decided together; nothing has been read or charged.
+
+    Attributes:
+        identity: the same for the same measurements with the same parameters, whatever is made of them.
+        measurements: what the database is asked, each once, with its part of the noise.
+        plans: each question by its name.
+        places: where its columns are measured.
+        events: what all measurements together reveal.
+        guarantee: what that costs.
+
+    Guarantee:
+        The noisy tables of all `measurements` together are (ε, δ)-DP for `guarantee`: their noise comes from one
+        allocation over all of their columns, whose events are composed in it.
+    """
+
+    identity: str
+    measurements: tuple[Plan, ...]
+    plans: Mapping[str, Plan]
+    places: Mapping[str, Place]
+    events: Composed
+    guarantee: Approximate
+
+    @property
+    def charge(self) -> Charge:
+        """What the ledger is asked to pay, once."""
+        return Charge(self.events, self.guarantee)
+
+    def note(self, version: str | None) -> dict[str, Any]:
+        """The public facts beside the charge."""
+        return {
+            "batch": {name: plan.question.text for name, plan in self.plans.items()},
+            "tables": sorted({p.question.table.name for p in self.measurements}),
+            "version": version,
+        }
+
+
+def plan_batch(
+    questions: Mapping[str, str],
+    tables: Sequence[TableSchema],
+    *,
+    population: str,
+    version: str | None,
+    epsilon: Real,
+    delta: Real = 0,
+    noise: str | None = None,
+    dialect: str = "duckdb",
+) -> Batch:
+    """Decides several questions with one budget.
+
+    Raises:
+        PlanError, InvalidParameter: one of them cannot be answered as asked; the message says which.
+    """
+    eps, dlt, kind = positive("epsilon", epsilon), probability("delta", delta), kind_of(noise)
+    _check_questions(questions)
+    alone: dict[str, Plan] = {}
+    for name, sql in questions.items():
+        try:
+            prepared = prepare(sql, dialect, tables)
+            if prepared.has_clause:
+                refuse_clause()
+            alone[name] = make_plan(
+                prepared.text,
+                tables,
+                population=population,
+                version=version,
+                epsilon=eps,
+                delta=dlt,
+                noise=noise,
+            )
+        except DiscreetError as error:
+            raise type(error)(f"in question {name!r:.60}: {error.message}", hint=error.hint) from None
+
+    def identity_of(q: Question) -> str:
+        return q.identity(
+            population=population,
+            version=version,
+            epsilon=eps,
+            delta=dlt,
+            kind=kind,
+            report_share=Fraction(0),
+        )
+
+    nothing = Outer((), None, (), None, 0)
+    rows = {n: identity_of(replace(p.question, measures=(), outer=nothing)) for n, p in alone.items()}
+    by_rows = _merged(alone, rows, identity_of)
+    merged = sorted(by_rows.values(), key=lambda p: p.identity)
+    shared = _allocated(merged, eps, dlt, kind)
+    measurements = tuple(replace(p, allocation=a) for p, a in zip(merged, shared.allocations, strict=True))
+    for p in measurements:
+        check(p.sql, p)
+    _check_price(shared.events, shared.guarantee)
+    identity = _identity(measurements)
+    order = {p.identity: i for i, p in enumerate(measurements)}
+    places = {
+        name: _place(p, by_rows[rows[name]], order[by_rows[rows[name]].identity]) for name, p in alone.items()
+    }
+    plans = {
+        name: _question_of(p, measurements[at.measurement], at, shared, identity, len(alone))
+        for (name, p), at in zip(alone.items(), places.values(), strict=True)
+    }
+    return Batch(identity, measurements, plans, places, shared.events, shared.guarantee)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shared:
+    """One budget over all measurements."""
+
+    allocations: tuple[Allocation, ...]
+    events: Composed
+    guarantee: Approximate
+
+
+def _check_questions(questions: object) -> None:
+    if not isinstance(questions, Mapping) or not questions:
+        raise InvalidParameter(
+            f"a batch is a dict from a name to a question, not {questions!r:.60}.",
+            hint='batch({"a": "SELECT …", "b": "SELECT …"}, epsilon=1)',
+        )
+    if len(questions) > MOST_QUESTIONS:
+        raise InvalidParameter(f"a batch has {MOST_QUESTIONS} questions at most, not {len(questions)}.")
+    for name in questions:
+        if not isinstance(name, str) or not name:
+            raise InvalidParameter(f"the name of a question must be text, not {name!r:.60}.")
+
+
+def _merged(
+    plans: Mapping[str, Plan], rows: Mapping[str, str], identity_of: Callable[[Question], str]
+) -> dict[str, Plan]:
+    """For all questions over the same rows, groups and unit one plan, with the columns of all of them."""
+    found: dict[str, list[Plan]] = {}
+    for name, p in plans.items():
+        found.setdefault(rows[name], []).append(p)
+    return {key: _with_all_columns(same, identity_of) for key, same in found.items()}
+
+
+def _with_all_columns(same: Sequence[Plan], identity_of: Callable[[Question], str]) -> Plan:
+    moved: dict[Measure, Sensitivity] = {}
+    spreads: dict[Spread, tuple[Sensitivity, str]] = {}
+    for p in same:
+        moved |= dict(zip(p.question.measures, p.sensitivities, strict=True))
+        spreads |= {looked.spread: found for looked, found in zip(p.question.spreads, p.spreads, strict=True)}
+    measures = sorted(moved, key=lambda m: json.dumps(m.identity, sort_keys=True))
+    read = Outer(tuple(("", e) for p in same for e in p.question.outer.expressions), None, (), None, 0)
+    question = replace(same[0].question, measures=tuple(measures), outer=read)
+    sql, distinct = statements(question)
+    return replace(
+        same[0],
+        question=question,
+        identity=identity_of(question),
+        sql=sql,
+        sensitivities=tuple(moved[m] for m in measures),
+        distinct=distinct,
+        spreads=tuple(spreads[looked.spread] for looked in question.spreads),
+    )
+
+
+def _allocated(plans: Sequence[Plan], epsilon: Fraction, delta: Fraction, kind: Kind) -> _Shared:
+    """The noise of each measurement's columns, and its selection of groups, from one budget.
+
+    With one measurement this is what `allocate` gives it. Every column, every level of a spread and every selection
+    takes one share of ε; the δ is split as there, and its part for selections evenly among them.
+    """
+    sensitivities = [s for p in plans for s in p.sensitivities]
+    spreads = [level for p in plans for level in _levels(p)]
+    selecting = [p for p in plans if p.question.keys.count is None]
+    columns = len(sensitivities) + sum(depth for _, depth in spreads)
+    share = epsilon / (columns + len(selecting))
+    noise_delta = delta if not selecting else delta / 2 if kind is Kind.GAUSSIAN else Fraction(0)
+    selection_delta = (delta - noise_delta) / max(len(selecting), 1)
+    noises: Iterator[Additive] = iter(())
+    of_spreads: Iterator[Additive] = iter(())
+    needed = Fraction(0)
+    if columns:
+        found = allocate(
+            sensitivities,
+            epsilon=share * columns,
+            delta=noise_delta,
+            kind=kind,
+            select=None,
+            spreads=spreads,
+        )
+        noises, of_spreads, needed = iter(found.noises), iter(found.spreads), found.guarantee.delta
+    guarantee = Approximate(epsilon, delta if selecting else needed)
+    allocations, events = [], Composed()
+    for p in plans:
+        own = tuple(islice(noises, len(p.sensitivities)))
+        trees = tuple(islice(of_spreads, len(p.spreads)))
+        threshold = None
+        if p.question.keys.count is None:
+            k, relation = bounding(p.question).max_groups, p.question.table.relation
+            threshold = Threshold(share, selection_delta, max_groups=k, relation=relation)
+        mine = threshold.event() if threshold else Composed()
+        mine += sum((n.event(s) for n, s in zip(own, p.sensitivities, strict=True)), Composed())
+        for n, (s, depth) in zip(trees, _levels(p), strict=True):
+            mine += sum((n.event(s) for _ in range(depth)), Composed())
+        allocations.append(Allocation(own, threshold, (), mine, guarantee, trees))
+        events += mine
+    return _Shared(tuple(allocations), events, guarantee)
+
+
+def _levels(plan: Plan) -> list[tuple[Sensitivity, int]]:
+    """For each spread how far one unit moves a level, and how many levels there are."""
+    read = zip(plan.spreads, plan.question.spreads, strict=True)
+    return [(moves, looked.spread.depth) for (moves, _), looked in read]
+
+
+def _check_price(events: Composed, guarantee: Approximate) -> None:
+    """The events of all measurements together cost no more than what is charged, by the accountant."""
+    pure = failure = Fraction(0)
+    exact = True
+    for event, n in events:
+        exact = exact and event.pure is not None
+        pure, failure = pure + n * (event.pure or 0), failure + n * event.failure
+    if exact and pure <= guarantee.epsilon and failure <= guarantee.delta:
+        return
+    found = PrivacyLoss(events).epsilon(delta=guarantee.delta) if guarantee.delta else float("inf")
+    if not found <= float(guarantee.epsilon) * (1 + 1e-6):
+        raise InternalError(
+            "The price of this batch is less than what its measurements reveal together. Nothing was charged.",
+            hint="please report the questions",
+        )
+
+
+def _place(plan: Plan, measured: Plan, measurement: int) -> Place:
+    """Where a question's columns and spreads are measured."""
+    spreads = [looked.spread for looked in measured.question.spreads]
+    return Place(
+        measurement,
+        tuple(measured.question.measures.index(m) for m in plan.question.measures),
+        tuple(spreads.index(looked.spread) for looked in plan.question.spreads),
+    )
+
+
+def _question_of(
+    plan: Plan, measured: Plan, place: Place, shared: _Shared, identity: str, questions: int
+) -> Plan:
+    """The question's own plan: the noise of its columns as measured in the batch, and the price of the batch."""
+    a = measured.allocation
+    own = Allocation(
+        tuple(a.noises[i] for i in place.columns),
+        a.threshold,
+        (),
+        shared.events,
+        shared.guarantee,
+        tuple(a.spreads[i] for i in place.spreads),
+    )
+    if questions == 1:
+        return replace(plan, allocation=own)
+    described = {f.name: getattr(plan, f.name) for f in fields(Plan)}
+    digest = hashlib.sha256(json.dumps(["question of", identity, plan.identity]).encode()).hexdigest()
+    return Together(**{**described, "identity": digest, "allocation": own}, questions=questions)
+
+
+def _identity(measurements: Sequence[Plan]) -> str:
+    """The measurement's own where there is one, so that it is the same question; else one of all of them."""
+    if len(measurements) == 1:
+        return measurements[0].identity
+    described = ["batch", 1, [p.identity for p in measurements]]
+    return hashlib.sha256(json.dumps(described).encode()).hexdigest()

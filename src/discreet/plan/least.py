@@ -1,0 +1,157 @@
+"""The least ε for a wanted error: found by search over short fractions, and verified on the plan itself."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from discreet.errors import InvalidParameter
+from discreet.plan.assumed import ROWS, Assumed
+from discreet.plan.expr import Covariance, Mean, walk
+from discreet.privacy.exact import Real, below, exact, positive
+from discreet.privacy.guarantee import decimal
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
+
+LEAST_EPSILON = Fraction(1, 10**6)
+"""The least ε of a question; far below it, reports of errors would leave the range of floats."""
+
+_DIGITS = 100  # mantissas are 100 to 999: three digits
+_DECADE = 9 * _DIGITS
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """Errors that a plan may have at most, at a confidence, if the answer is as assumed.
+
+    Attributes:
+        errors: output column → its error: a number, or a share of the column's assumed value as "5%".
+        confidence: the probability with which the noise stays within it.
+        assuming: public guesses (`plan/assumed.py`), for what depends on the data.
+    """
+
+    errors: Mapping[str, Real]
+    confidence: Fraction
+    assuming: Mapping[str, Real] | None
+
+    def worst(self, plan: Plan) -> tuple[float, str]:
+        """The largest share of its target that a column's error takes, and which column; at most 1 when all are met."""
+        assumed = Assumed.of(plan, self.assuming)
+        self._check(plan, assumed)
+        shares = []
+        for column, error in self.errors.items():
+            found = plan.error(column, self.confidence, assuming=self.assuming)
+            shares.append((found / _target(column, error, assumed), column))
+        return max(shares)
+
+    def _check(self, plan: Plan, assumed: Assumed) -> None:
+        """Refuses a guess at what the question does not have."""
+        means = any(
+            isinstance(e, Mean | Covariance)
+            for _, column in plan.question.outer.columns
+            for e in walk(column)
+        )
+        unknown = [k for k in assumed.sizes if k not in plan.columns and k != ROWS]
+        if unknown and not means:
+            raise InvalidParameter(
+                f"assuming says what {unknown[0]!r:.60} is, which the answer does not have.",
+                hint=f"its columns are: {', '.join(plan.columns)}; {ROWS!r} is for means",
+            )
+
+
+def read_wanted(errors: object, confidence: Fraction, assuming: Mapping[str, Real] | None) -> Wanted:
+    """The wanted errors, checked as far as they can be without the question.
+
+    Raises:
+        InvalidParameter: not a dict of positive numbers or shares.
+    """
+    if not isinstance(errors, Mapping) or not errors:
+        raise InvalidParameter(
+            f"error must be a dict from a column's name to its largest error, not {errors!r:.60}.",
+            hint="error={'n': 50}, or error={'n': '5%'} with assuming={'n': 10_000}",
+        )
+    for column, error in errors.items():
+        _amount(column, error)
+    return Wanted(errors, confidence, assuming)
+
+
+def least(make: Callable[[Fraction], Plan], wanted: Wanted, cap: Fraction) -> Plan:
+    """The plan of least ε that has the wanted errors: ε has three digits, rounded up, and is at most `cap`.
+
+    Raises:
+        InvalidParameter: no ε up to `cap` gives these errors.
+        PlanError: the question cannot be answered as asked.
+    """
+    top = max(_index(cap), 0)
+    low, high, at, steps = -1, top + 1, min(_index(Fraction(1)), top), 0
+    best: Plan | None = None
+    column = ""
+    while high - low > 1:
+        epsilon = min(_epsilon(at), cap)
+        plan = make(epsilon)
+        share, worst = wanted.worst(plan)
+        if share <= 1:
+            high, best = at, plan
+        else:
+            low, column = at, worst
+        steps += 1
+        # errors are nearly inverse to ε; each third step halves the bracket, whatever they are
+        guess = (low + high) // 2 if steps % 3 == 0 else _guess(epsilon, share, top)
+        at = min(max(guess, low + 1), high - 1)
+    if best is None:
+        raise InvalidParameter(
+            f"no ε up to {decimal(cap)}, the owner's cap on one question, makes the error of {column!r} so small.",
+            hint="ask for a larger error, for fewer columns, or for larger groups",
+        )
+    return best
+
+
+def _epsilon(index: int) -> Fraction:
+    """1e-6, 1.01e-6, …, 9.99e-6, 1e-5, …"""
+    decade, place = divmod(index, _DECADE)
+    return LEAST_EPSILON * Fraction(10) ** decade * Fraction(_DIGITS + place, _DIGITS)
+
+
+def _index(epsilon: Fraction) -> int:
+    """The first place whose ε is at least this one."""
+    decade = 0
+    while _epsilon((decade + 1) * _DECADE) <= epsilon:
+        decade += 1
+    return decade * _DECADE + math.ceil(epsilon / _epsilon(decade * _DECADE) * _DIGITS) - _DIGITS
+
+
+def _guess(epsilon: Fraction, share: float, top: int) -> int:
+    wanted = float(epsilon) * share
+    if not wanted < float(_epsilon(top)):
+        return top
+    return _index(Fraction(max(wanted, float(LEAST_EPSILON))))
+
+
+def _amount(column: str, error: Real) -> tuple[Fraction, bool]:
+    """A wanted error, and whether it is a share of the column's value."""
+    name = f"error[{column!r}]"
+    text = error.strip() if isinstance(error, str) else ""
+    if text.endswith("%"):
+        return positive(name, text[:-1].strip()) / 100, True
+    return positive(name, error), False
+
+
+def _target(column: str, error: Real, assumed: Assumed) -> float:
+    """The wanted error in the column's own units, rounded down."""
+    amount, relative = _amount(column, error)
+    if not relative:
+        return below(amount)
+    try:
+        size = abs(assumed.value(column))
+    except InvalidParameter:
+        size = exact("size", 0)
+    if size == 0:
+        raise InvalidParameter(
+            f"an error of {error} of {column!r} depends on how large {column!r} is.",
+            hint=f"give a public guess other than 0: assuming={{{column!r}: 10_000}}",
+        )
+    return below(amount * size)

@@ -1,0 +1,212 @@
+"""GROUP BY inside: aggregates over the rows of one unit and key."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from sqlglot import exp
+
+from discreet.errors import UnknownColumn, UnsupportedQuery
+from discreet.plan.aggregate_nodes import has_aggregate, is_aggregate
+from discreet.plan.bind import as_condition, bind_row, call, coerce
+from discreet.plan.expr import Call, Column, Expr, Literal, columns_of
+from discreet.plan.relation.context import Context, Rows
+from discreet.plan.relation.names import Item, fact_of
+from discreet.plan.relation.node import Fold, Group, is_owned
+from discreet.plan.relation.stage import Stage, counted, of_rows, still
+from discreet.plan.schema import Fact, Range, Values
+from discreet.plan.types import Type
+
+
+def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], context: Context) -> Stage:
+    """The rows grouped by the unit and keys, with the aggregates that the asked expressions need.
+
+    Raises:
+        UnsupportedQuery: keys that do not hold the unit, or an aggregate that is not answered inside.
+    """
+    names = context.names(rows)
+    below = of_rows(rows.node, names)
+    known: dict[Expr, Item] = {}
+    bound: list[tuple[Column, Expr]] = []
+    for key in keys:
+        expr = bind_row(key, names)
+        if not columns_of(expr):
+            raise UnsupportedQuery(
+                "A constant cannot be a group key.", hint="group by columns or expressions of them"
+            )
+        if expr in known:
+            continue
+        column = context.fresh(expr.type or Type.TEXT)
+        known[expr] = below.named(key.name, column, expr)
+        bound.append((column, still(expr)))
+    if is_owned(rows.node) and not any(i.holds_unit for i in known.values()):
+        _refuse_over_people(rows)
+    if not known:
+        raise UnsupportedQuery(
+            "An aggregate over all rows of a public table is not answered inside.",
+            hint="write its value, which is public",
+        )
+    folds: dict[Fold, tuple[Column, Fact | None]] = {}
+    for aggregate in _folds(asked):
+        fold, kind = _read(aggregate, below)
+        if fold not in folds:
+            folds[fold] = (context.fresh(kind), _fact(fold, below))
+
+    def leaf(e: exp.Expr, _depth: int) -> Expr | None:
+        if is_aggregate(e):
+            fold, _ = _read(e, below)
+            column, _ = folds[fold]
+            if fold.name.startswith("count"):
+                return counted(column)
+            # a sum of whole numbers is 128 bits wide; what leaves 64 is NULL
+            return (
+                Call("as bigint", (column,), Type.INT)
+                if fold.name == "sum" and column.type is Type.INT
+                else column
+            )
+        if isinstance(e, exp.Literal | exp.Boolean | exp.Null) or has_aggregate(e) or e.find(exp.Window):
+            return None
+        try:
+            row = bind_row(e, names)
+        except UnknownColumn:
+            if isinstance(e, exp.Column | exp.Anonymous):
+                raise
+            return None
+        if row in known:
+            return known[row].read
+        if isinstance(e, exp.Column):
+            raise UnsupportedQuery(
+                f"The column {e.name!r} must be in GROUP BY or inside an aggregate.",
+                hint="add it to GROUP BY",
+            )
+        return None
+
+    node = Group(rows.node, tuple(bound), tuple((c, f) for f, (c, _) in folds.items()))
+    items = (*known.values(), *(Item(f.name, c, fact) for f, (c, fact) in folds.items()))
+    return Stage(node, items, leaf)
+
+
+def _folds(asked: Sequence[exp.Expr]) -> list[exp.Expr]:
+    """The outermost aggregates that are no window functions."""
+    found: list[exp.Expr] = []
+
+    def walk(node: exp.Expr) -> None:
+        if isinstance(node, exp.Window):
+            inner = [*node.this.iter_expressions(), *(p for k, p in _parts(node) if k != "this")]
+        elif is_aggregate(node):
+            found.append(node)
+            return
+        else:
+            inner = list(node.iter_expressions())
+        for child in inner:
+            walk(child)
+
+    for e in asked:
+        walk(e)
+    return found
+
+
+def _parts(node: exp.Expr) -> list[tuple[str, exp.Expr]]:
+    return [
+        (name, p)
+        for name, part in node.args.items()
+        for p in (part if isinstance(part, list) else [part])
+        if isinstance(p, exp.Expr)
+    ]
+
+
+_PLAIN: dict[type[exp.Expr], str] = {
+    exp.Count: "count",
+    exp.Sum: "sum",
+    exp.Avg: "avg",
+    exp.Min: "min",
+    exp.Max: "max",
+    exp.LogicalAnd: "bool_and",
+    exp.LogicalOr: "bool_or",
+}
+_INSIDE = "inside there are COUNT, COUNT(DISTINCT x), COUNT_IF, SUM, AVG, MIN, MAX, BOOL_AND and BOOL_OR"
+
+
+def _read(node: exp.Expr, stage: Stage) -> tuple[Fold, Type]:
+    """An aggregate, and the type of its values."""
+    where = None
+    if isinstance(node, exp.Filter):
+        where = as_condition(stage.bind(node.expression.this), "FILTER (WHERE …)")
+        node = node.this
+    if isinstance(node, exp.Anonymous) and node.name.lower() == "mean" and len(node.expressions) == 1:
+        node = exp.Avg(this=node.expressions[0])
+    if isinstance(node, exp.CountIf):
+        node = exp.Count(this=exp.If(this=node.this, true=exp.Literal.number(1)))
+    name, argument = _PLAIN.get(type(node)), node.args.get("this")
+    if name is None:
+        word = (
+            node.sql_name()
+            if isinstance(node, exp.Func) and not isinstance(node, exp.Anonymous)
+            else node.name
+        )
+        why = " here: it depends on the order of rows" if isinstance(node, _ORDERED) else ""
+        raise UnsupportedQuery(f"{word.upper()} is not answered inside a subquery{why}.", hint=_INSIDE)
+    if any(part and place not in ("this", "big_int") for place, part in node.args.items()):
+        raise UnsupportedQuery(
+            f"This form of {name.upper()} is not answered inside a subquery.", hint=_INSIDE
+        )
+    if isinstance(argument, exp.Order):
+        raise UnsupportedQuery(
+            f"{name.upper()} does not depend on an order.", hint="leave ORDER BY out of it"
+        )
+    if isinstance(argument, exp.Distinct):
+        if len(argument.expressions) != 1 or name not in ("count", "min", "max"):
+            raise UnsupportedQuery(
+                f"{name.upper()}(DISTINCT …) is not answered inside a subquery.",
+                hint="count different values of one column",
+            )
+        argument, name = argument.expressions[0], "count distinct" if name == "count" else name
+    if name == "count" and (argument is None or isinstance(argument, exp.Star | exp.Literal)):
+        return Fold("count", None if where is None else _kept(Literal(1, Type.INT), where)), Type.INT
+    if argument is None or isinstance(argument, exp.Star):
+        raise UnsupportedQuery(f"{name.upper()} needs one column.", hint=f"write {name.upper()}(x)")
+    value = _kept(stage.bind(argument), where)
+    return _typed(name, value)
+
+
+def _typed(name: str, value: Expr) -> tuple[Fold, Type]:
+    kind = value.type or Type.TEXT
+    if name.startswith("count"):
+        return Fold(name, value), Type.INT
+    if name in ("bool_and", "bool_or"):
+        return Fold(name, as_condition(value, name.upper())), Type.BOOL
+    if name in ("min", "max"):
+        return Fold(name, still(value)), kind
+    if kind not in (Type.INT, Type.REAL, Type.BOOL, Type.TEXT):
+        raise UnsupportedQuery(f"{name.upper()} needs a number.", hint="CAST the argument to DOUBLE")
+    value = value if kind.is_number else coerce(value, Type.INT if kind is Type.BOOL else Type.REAL)
+    return Fold(name, value), Type.REAL if name == "avg" else value.type or Type.REAL
+
+
+def _kept(value: Expr, where: Expr | None) -> Expr:
+    return value if where is None else call("case", [where, value, Literal(None, None)])
+
+
+def _fact(fold: Fold, stage: Stage) -> Fact | None:
+    """What is known of an aggregate's values: a least, greatest or mean value lies where the values do."""
+    if fold.argument is None or fold.name not in ("min", "max", "avg"):
+        return None
+    found = fact_of(fold.argument, stage.facts)
+    if fold.name == "avg":
+        numbers = [v for v in found.values if isinstance(v, int | float)] if isinstance(found, Values) else []
+        if isinstance(found, Range):
+            return Range(found.low, found.high)
+        return Range(min(numbers), max(numbers)) if numbers else None
+    return found
+
+
+def _refuse_over_people(rows: Rows) -> None:
+    holders = [i.name for e in rows.entries for i in e.items if i.holds_unit]
+    by = f"GROUP BY {holders[0]} too" if holders else "group by the unit's column too"
+    raise UnsupportedQuery(
+        "A subquery that aggregates over people is an answer of its own.",
+        hint=f"{by}, so that each row belongs to one person; or ask it as a question and write the answer here",
+    )
+
+
+_ORDERED = (exp.First, exp.Last, exp.AnyValue, exp.FirstValue, exp.LastValue, exp.ArrayAgg, exp.GroupConcat)

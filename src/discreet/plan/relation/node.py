@@ -1,0 +1,187 @@
+"""The tree of a relation: what each row is made of. A node is owned, with a hidden column u, or public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import Enum
+from typing import TypeAlias
+
+from discreet.plan.expr import Column, Expr
+from discreet.plan.schema import TableSchema
+from discreet.plan.types import Type
+
+
+class Kind(Enum):
+    """How two relations are joined; a RIGHT join is a LEFT one with its sides swapped."""
+
+    INNER = "JOIN"
+    LEFT = "LEFT JOIN"
+    FULL = "FULL JOIN"
+    SEMI = "SEMI JOIN"
+    ANTI = "ANTI JOIN"
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether only the left side's columns come out."""
+        return self in (Kind.SEMI, Kind.ANTI)
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A table that says itself whose its rows are, or a public one: (column here, column there)."""
+
+    table: TableSchema
+    columns: tuple[tuple[Column, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A table whose rows belong to the units of the rows that their foreign key leads to."""
+
+    table: TableSchema
+    columns: tuple[tuple[Column, str], ...]
+    owners: Node
+    key: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Expressions of each row that meets a condition."""
+
+    source: Node
+    outputs: tuple[tuple[Column, Expr], ...]
+    where: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Pairs of rows; where both are owned, of one unit's. `columns`: (column here, column of either side)."""
+
+    kind: Kind
+    left: Node
+    right: Node
+    on: Expr | None
+    columns: tuple[tuple[Column, Column], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """An aggregate over the rows of one inner group; no argument for COUNT(*)."""
+
+    name: str
+    argument: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One row for each unit and key."""
+
+    source: Node
+    keys: tuple[tuple[Column, Expr], ...]
+    folds: tuple[tuple[Column, Fold], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A window function over the rows of one unit.
+
+    Attributes:
+        name: the function.
+        arguments: columns of the source, then constants.
+        partition: columns beside the unit.
+        order: (column, descending, NULLs first).
+        total: whether the order of ties shows, so that every column of the rows ends it.
+    """
+
+    name: str
+    arguments: tuple[Expr, ...]
+    partition: tuple[Column, ...]
+    order: tuple[tuple[Column, bool, bool], ...]
+    total: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The rows with window functions beside them: kept columns as (here, there)."""
+
+    source: Node
+    kept: tuple[tuple[Column, Column], ...]
+    columns: tuple[tuple[Column, Over], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Each different row of a unit once: (column here, column there)."""
+
+    source: Node
+    columns: tuple[tuple[Column, Column], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """The rows of two relations, one after the other: (column here, on the left, on the right)."""
+
+    left: Node
+    right: Node
+    columns: tuple[tuple[Column, Column, Column], ...]
+
+
+Node: TypeAlias = Scan | Reach | Project | Join | Group | Windows | Distinct | Both
+
+
+def is_owned(node: Node) -> bool:
+    """Whether the rows belong to units."""
+    match node:
+        case Scan(table, _):
+            return not table.public
+        case Reach():
+            return True
+        case Join(_, left, _, _, _) | Both(left, _, _):
+            return is_owned(left)
+        case _:
+            return is_owned(node.source)
+
+
+def fields(node: Node) -> tuple[Column, ...]:
+    """The columns of the rows, without u."""
+    match node:
+        case Scan() | Reach() | Join() | Distinct() | Both():
+            return tuple(c[0] for c in node.columns)
+        case Project():
+            return tuple(c for c, _ in node.outputs)
+        case Group():
+            return (*(c for c, _ in node.keys), *(c for c, _ in node.folds))
+        case Windows():
+            return (*(c for c, _ in node.kept), *(c for c, _ in node.columns))
+
+
+def filtered(node: Node, where: Expr) -> Project:
+    """The rows that meet a condition, with their columns as they are."""
+    return Project(node, tuple((c, c) for c in fields(node)), where)
+
+
+def unit_type(node: Node) -> Type | None:
+    """The type of u; None for public rows."""
+    match node:
+        case Scan(table, _):
+            return None if table.public else table.columns[table.unit.column or ""]
+        case Reach():
+            return unit_type(node.owners)
+        case Join(_, left, _, _, _) | Both(left, _, _):
+            return unit_type(left)
+        case _:
+            return unit_type(node.source)
+
+
+def tables_of(node: Node) -> tuple[TableSchema, ...]:
+    """The tables that are read, each once, in order."""
+    match node:
+        case Scan(table, _):
+            found: tuple[TableSchema, ...] = (table,)
+        case Reach(table, _, owners, _):
+            found = (table, *tables_of(owners))
+        case Join(_, left, right, _, _) | Both(left, right, _):
+            found = (*tables_of(left), *tables_of(right))
+        case _:
+            found = tables_of(node.source)
+    return tuple({t.name: t for t in found}.values())

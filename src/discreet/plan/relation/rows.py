@@ -1,0 +1,168 @@
+"""The rows of a question over several tables: a virtual table, and the nested SELECT that stands for it."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from sqlglot import exp
+
+from discreet.errors import MissingBounds, UnsupportedQuery
+from discreet.plan.expr import Column
+from discreet.plan.relation.context import Context, Rows
+from discreet.plan.relation.describe import describe
+from discreet.plan.relation.names import Entry, Item, Names
+from discreet.plan.relation.nested import read_where, refuse_nested
+from discreet.plan.relation.node import Node, tables_of, unit_type
+from discreet.plan.relation.query import read_query, with_named
+from discreet.plan.relation.settle import Renaming, columns_in, renamed, settle
+from discreet.plan.relation.sources import is_nested
+from discreet.plan.relation.write import write
+from discreet.plan.schema import TableSchema
+from discreet.privacy.unit import PrivacyUnit
+
+UNIT = "u"
+"""The hidden column that says whose a row is."""
+
+
+@dataclass(frozen=True, slots=True)
+class Relation:
+    """The rows that a question reads.
+
+    Guarantee:
+        They are owned (decision 0005): those of one unit follow from that unit's rows of the private tables and from
+        the public tables alone.
+
+    Attributes:
+        node: what they are made of.
+        table: their columns as a table whose unit is `u`.
+        shown: column of it → what the question calls it.
+    """
+
+    node: Node
+    table: TableSchema
+    shown: tuple[tuple[str, str], ...]
+
+    @property
+    def tables(self) -> tuple[TableSchema, ...]:
+        """The connected tables that are read, private and public, in the order of the text."""
+        return tables_of(self.node)
+
+    @property
+    def sql(self) -> str:
+        """The nested SELECT."""
+        return write(self.node)
+
+    @property
+    def identity(self) -> Any:
+        """Which rows these are, and how their owners are found, as JSON."""
+        return describe(self.node)
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """The rows before it is known which of their columns the question reads: `names` notes it.
+
+    Attributes:
+        rows: all that FROM and WHERE's subqueries give.
+        names: the scope of the question's expressions.
+        where: what is left of WHERE.
+        table: the virtual table so far.
+    """
+
+    rows: Rows
+    names: Names
+    where: exp.Expr | None
+    table: TableSchema
+
+    def settled(self) -> tuple[Relation, Names]:
+        """The rows with the columns that were used, and the same scope over them."""
+        node, names = settle(self.rows.node, self.names.used)
+        entries = tuple(Entry(e.alias, tuple(_moved(i, names) for i in e.items)) for e in self.names.entries)
+        merged = tuple(_moved(i, names) for i in self.names.merged)
+        scope = Names(entries, self.names.unit, merged)
+        table = _virtual(self.table, scope, {names[c] for c in self.names.used}, node)
+        shown = tuple((n, s) for n, s in _shown(scope).items() if n in table.columns)
+        return Relation(node, table, shown), scope
+
+    def in_words(self, error: MissingBounds) -> MissingBounds:
+        """The refusal with columns called as in the question."""
+        shown = _shown(self.names)
+
+        def spelled(text: str) -> str:
+            return re.sub(r"#\d+", lambda found: shown.get(found[0], found[0]), text)
+
+        return MissingBounds(
+            spelled(error.message),
+            hint=f"{spelled(error.hint or '')}; or clamp in the question: least(high, greatest(low, x))",
+        )
+
+
+def draft(tree: exp.Select, tables: Sequence[TableSchema]) -> Draft:
+    """The rows of a question's FROM and WHERE.
+
+    Raises:
+        UnknownColumn, UnsupportedQuery, MissingBounds: see `discreet.errors`.
+    """
+    unit = _unit(tables)
+    for clause in ("expressions", "group", "having", "order"):
+        part = tree.args.get(clause)
+        for e in part if isinstance(part, list) else [part]:
+            if e is not None and is_nested(e):
+                refuse_nested(e)
+    context = with_named(tree, Context(tables, unit, read_query))
+    rows, left = read_where(tree, context)
+    if not rows.owned:
+        raise UnsupportedQuery(
+            "The question reads public tables only, which need no privacy.",
+            hint="ask the database itself, or join them to a private table",
+        )
+    names = context.names(rows)
+    first = next(t for t in tables_of(rows.node) if not t.public)
+    named = ", ".join(t.name for t in tables_of(rows.node))
+    table = TableSchema(named, {}, {}, replace_unit(unit), first.relation)
+    table = _virtual(table, names, set(), rows.node)
+    return Draft(rows, names, exp.and_(*left) if left else None, table)
+
+
+def replace_unit(unit: PrivacyUnit) -> PrivacyUnit:
+    """The unit of a virtual table: the same caps, by the hidden column."""
+    return PrivacyUnit(UNIT, unit.max_groups, unit.max_rows)
+
+
+def _unit(tables: Sequence[TableSchema]) -> PrivacyUnit:
+    """Who is protected: the tightest caps that any private table has, as a question that joins them has to keep all."""
+    private = [t.unit for t in tables if not t.public]
+    named = [u for u in private if u.column is not None]
+    if not named:
+        raise UnsupportedQuery(
+            "Joins and subqueries need a unit with a column: each row of these tables is a unit of its own.",
+            hint="connect with a column that names the unit: dp.PrivacyUnit('person_id', …)",
+        )
+    groups = [u.max_groups for u in named if u.max_groups is not None]
+    rows = [u.max_rows for u in named if u.max_rows is not None]
+    if not groups or not rows:
+        raise MissingBounds(
+            "How much of the data one unit may add has not been said.",
+            hint=f"dp.PrivacyUnit({named[0].column!r}, max_groups=3, max_rows=10) is 3 groups, 10 rows in each",
+        )
+    return PrivacyUnit(named[0].column, min(groups), min(rows))
+
+
+def _shown(names: Names) -> dict[str, str]:
+    return {c.name: i.name for i in names.items() for c in columns_in([i.expr])}
+
+
+def _virtual(table: TableSchema, names: Names, used: set[Column], node: Node) -> TableSchema:
+    columns = {UNIT: unit_type(node)} | {c.name: c.type for c in sorted(used, key=lambda c: int(c.name[1:]))}
+    facts = {n: f for n, f in names.facts.items() if n in columns or not used}
+    return replace(table, columns=columns, facts=facts)
+
+
+def _moved(item: Item, names: Renaming) -> Item:
+    """The item over settled columns; one that was not read has none, and is never asked for again."""
+    if item.expr is None or not columns_in([item.expr]) <= names.keys():
+        return replace(item, fact=None)
+    return replace(item, expr=renamed(item.expr, names))

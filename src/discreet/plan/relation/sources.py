@@ -1,0 +1,234 @@
+"""FROM: tables, named and nested subqueries, and their joins, in an order in which every step is owned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Never
+
+from sqlglot import exp
+
+from discreet.errors import UnsupportedQuery
+from discreet.plan.bind import as_condition, bind_row, call
+from discreet.plan.expr import Expr
+from discreet.plan.relation.context import Context, Named, Rows
+from discreet.plan.relation.joining import holds_units_equal, join
+from discreet.plan.relation.names import Item
+from discreet.plan.relation.node import Kind
+from discreet.plan.relation.table import open_table
+
+
+def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
+    """The parts of a condition that have to hold together."""
+    if condition is None:
+        return []
+    node = condition.unnest()
+    if isinstance(node, exp.And):
+        return [p for side in (node.this, node.expression) for p in conjuncts(side)]
+    return [node]
+
+
+def is_nested(node: exp.Expr) -> bool:
+    """Whether a query stands inside an expression."""
+    return next(node.find_all(exp.Select, exp.SetOperation, exp.Subquery), None) is not None
+
+
+def read_from(select: exp.Select, where: Sequence[exp.Expr], context: Context) -> tuple[Rows, list[exp.Expr]]:
+    """The rows of FROM, and the conjuncts of WHERE that no join has taken as its condition.
+
+    Raises:
+        UnknownColumn, UnsupportedQuery: see `discreet.errors`.
+    """
+    first = select.args.get("from_")
+    if first is None:
+        raise UnsupportedQuery("A subquery names no table.", hint="add FROM and a table's name")
+    joins: list[exp.Expr] = [*(select.args.get("joins") or []), *(select.args.get("laterals") or [])]
+    sides = {j.args.get("side") for j in joins}
+    left = list(where) if not sides & {"RIGHT", "FULL"} else []
+    kept = [] if left else list(where)
+    pool = _Pool([_source(first.this, context)], left, context)
+    for j in joins:
+        _one_join(pool, j, context)
+    rows = pool.folded()
+    return rows, [*kept, *pool.optional]
+
+
+@dataclass(slots=True)
+class _Pool:
+    """Relations beside each other that are yet to be inner-joined, and the conditions to do it by.
+
+    Attributes:
+        parts: in the order of the question.
+        optional: conjuncts of WHERE; those over several parts become conditions of joins.
+        context: where this is read.
+        needed: conjuncts of ON, all of which become conditions of joins.
+    """
+
+    parts: list[Rows]
+    optional: list[exp.Expr]
+    context: Context
+    needed: list[exp.Expr]
+
+    def __init__(self, parts: list[Rows], optional: list[exp.Expr], context: Context) -> None:
+        self.parts, self.optional, self.context, self.needed = parts, optional, context, []
+
+    def folded(self) -> Rows:
+        """All of them joined: from a private one on, each next one along a condition where there is one."""
+        start = next((r for r in self.parts if r.owned), self.parts[0])
+        rows, rest = start, [r for r in self.parts if r is not start]
+        while rest:
+            best = next((r for r in rest if self._leads(rows, r)), None)
+            best = best or next((r for r in rest if not (r.owned and rows.owned)), rest[0])
+            rest = [r for r in rest if r is not best]
+            rows = self._joined(rows, best, last=not rest)
+        self.parts = [rows]
+        return rows
+
+    def _leads(self, rows: Rows, other: Rows) -> bool:
+        """Whether a condition connects the two, and holds their units equal where both have one."""
+        between = [c for c in (*self.needed, *self.optional) if self._touches(c, rows, other)]
+        if not (rows.owned and other.owned):
+            return bool(between)
+        names = self.context.names(rows, other)
+        equations = (c for c in between if isinstance(c, exp.EQ))
+        return any(holds_units_equal(bind_row(c, names), rows, other) for c in equations)
+
+    def _joined(self, rows: Rows, other: Rows, *, last: bool) -> Rows:
+        taken = [c for c in self.needed if last or self._within(c, rows, other)]
+        taken += [c for c in self.optional if self._touches(c, rows, other)]
+        self.needed = [c for c in self.needed if c not in taken]
+        self.optional = [c for c in self.optional if c not in taken]
+        names = self.context.names(rows, other)
+        return join(
+            Kind.INNER, rows, other, [as_condition(bind_row(c, names), "ON") for c in taken], self.context
+        )
+
+    def _touches(self, condition: exp.Expr, rows: Rows, other: Rows) -> bool:
+        """Whether a condition is over both, and nothing else."""
+        if not self._within(condition, rows, other):
+            return False
+        a, b = self.context.names(rows), self.context.names(other)
+        columns = list(condition.find_all(exp.Column))
+        return any(a.knows(c) for c in columns) and any(b.knows(c) for c in columns)
+
+    def _within(self, condition: exp.Expr, rows: Rows, other: Rows) -> bool:
+        names = self.context.names(rows, other)
+        return not is_nested(condition) and all(names.knows(c) for c in condition.find_all(exp.Column))
+
+
+def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:
+    if not isinstance(j, exp.Join) or isinstance(j.this, exp.Lateral):
+        raise UnsupportedQuery(
+            "LATERAL is not answered here.", hint="join the tables, with the condition in ON"
+        )
+    for name, part in j.args.items():
+        if part and name not in ("this", "side", "kind", "method", "on", "using"):
+            _refuse_join(name.strip("_").upper())
+    if j.method not in ("", "NATURAL") or j.kind not in ("", "INNER", "OUTER", "CROSS", "SEMI", "ANTI"):
+        _refuse_join(j.method or j.kind)
+    other = _source(j.this, context)
+    _refuse_twins([*pool.parts, other])
+    on, using = j.args.get("on"), [i.name for i in j.args.get("using") or []]
+    if on is not None and is_nested(on):
+        raise UnsupportedQuery(
+            "A subquery cannot stand in ON.", hint="join the subquery itself, or put it into WHERE"
+        )
+    one_sided = j.kind in ("SEMI", "ANTI")
+    if not j.side and not one_sided and not using and j.method != "NATURAL":
+        pool.parts.append(other)
+        pool.needed += conjuncts(on)
+        return
+    rows = pool.folded()
+    if j.method == "NATURAL":
+        using = _common(rows, other)
+    pairs = [_pair(name, rows, other, context) for name in using]
+    kind = Kind[j.kind] if one_sided else Kind[j.side] if j.side in ("LEFT", "FULL") else Kind.INNER
+    if j.side == "RIGHT":
+        rows, other, kind = other, rows, Kind.LEFT
+        pairs = [(b, a) for a, b in pairs]
+    names = context.names(rows, other)
+    conditions = [call("=", [a.read, b.read]) for a, b in pairs if a.read is not None and b.read is not None]
+    conditions += [as_condition(bind_row(c, names), "ON") for c in conjuncts(on)]
+    joined = join(kind, rows, other, conditions, context)
+    if not one_sided:
+        merged = tuple(_merged(kind, a, b, joined) for a, b in pairs)
+        joined = Rows(joined.node, joined.entries, (*merged, *_unhidden(joined.merged, merged)))
+    pool.parts = [joined]
+
+
+def _source(node: exp.Expr, context: Context) -> Rows:
+    """What one place of FROM names."""
+    for name, part in node.args.items():
+        if part and name not in ("this", "alias"):
+            _refuse_beside(node, name)
+    alias = node.args.get("alias")
+    renamed = [c.name for c in alias.args.get("columns") or []] if alias is not None else []
+    if isinstance(node, exp.Subquery):
+        if isinstance(node.this, exp.Table):
+            raise UnsupportedQuery("A join in brackets is not answered here.", hint="leave the brackets out")
+        return context.query(node.this, context).called(node.alias, renamed)
+    if not isinstance(node, exp.Table) or not isinstance(node.this, exp.Identifier):
+        raise UnsupportedQuery(
+            "FROM takes the names of connected tables and subqueries, nothing else (no files, functions or VALUES).",
+            hint="connect the file first; its table is named by the file's stem",
+        )
+    named = next((n for n in reversed(context.named) if n.name.lower() == node.name.lower()), None)
+    if named is not None:
+        return _named(named, context).called(node.alias or named.name, renamed)
+    rows = open_table(context.table(node.name), node.alias or node.name, context)
+    return rows.called(node.alias or node.name, renamed) if renamed else rows
+
+
+def _named(named: Named, context: Context) -> Rows:
+    """A subquery of WITH is read anew wherever it is named, so that each has columns of its own."""
+    context.read(named.name)
+    inner = Context(context.tables, context.unit, context.query, named.before, context.numbers, context.reads)
+    return context.query(named.query, inner).called(named.name, named.columns)
+
+
+def _common(rows: Rows, other: Rows) -> list[str]:
+    there = {i.name.lower() for i in other.shown()}
+    found = [i.name for i in rows.shown() if i.name.lower() in there]
+    if not found:
+        raise UnsupportedQuery("NATURAL JOIN finds no common column.", hint="write the condition in ON")
+    return list(dict.fromkeys(found))
+
+
+def _pair(name: str, rows: Rows, other: Rows, context: Context) -> tuple[Item, Item]:
+    a, b = (context.names(r).find(exp.column(name)) for r in (rows, other))
+    if a.read is None or b.read is None:
+        raise UnsupportedQuery(
+            f"The column {name!r} holds a nested or binary value, which cannot be compared.", hint="use ON"
+        )
+    return a, b
+
+
+def _merged(kind: Kind, a: Item, b: Item, joined: Rows) -> Item:
+    """The one column that USING makes of two: of the side that has a row."""
+    if kind is not Kind.FULL:
+        kept = {i.expr: i for e in joined.entries for i in e.items if i.expr is not None}
+        return a if a.expr is None else kept.get(a.expr, a)
+    expr: Expr = call("coalesce", [e for e in (a.read, b.read) if e is not None])
+    return Item(a.name, expr, None, is_unit=a.is_unit and b.is_unit, keys=a.keys & b.keys)
+
+
+def _unhidden(old: tuple[Item, ...], new: tuple[Item, ...]) -> list[Item]:
+    names = {m.name.lower() for m in new}
+    return [m for m in old if m.name.lower() not in names]
+
+
+def _refuse_twins(parts: Sequence[Rows]) -> None:
+    aliases = [e.alias.lower() for r in parts for e in r.entries if e.alias]
+    twins = sorted({a for a in aliases if aliases.count(a) > 1})
+    if twins:
+        raise UnsupportedQuery(f"Two tables here are called {twins[0]!r}.", hint="name them apart with AS")
+
+
+def _refuse_join(word: str) -> Never:
+    raise UnsupportedQuery(f"{word} JOIN is not answered here.", hint="use JOIN … ON with the condition")
+
+
+def _refuse_beside(node: exp.Expr, name: str) -> Never:
+    from discreet.plan.parse import refuse_beside
+
+    refuse_beside(node, name)

@@ -1,0 +1,224 @@
+"""Window functions inside: over the rows of one unit."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Never
+
+from sqlglot import exp
+
+from discreet.errors import UnsupportedQuery
+from discreet.plan.bind import coerce
+from discreet.plan.expr import Call, Column, Expr, Literal
+from discreet.plan.relation.context import Context
+from discreet.plan.relation.names import Item, fact_of
+from discreet.plan.relation.node import Node, Over, Project, Windows, fields, is_owned
+from discreet.plan.relation.stage import Stage, counted, still
+from discreet.plan.schema import Fact
+from discreet.plan.types import Type
+
+
+def with_windows(stage: Stage, asked: Sequence[exp.Expr], where: Expr | None, context: Context) -> Stage:
+    """The rows that meet a condition, with the window functions of the asked expressions beside them.
+
+    Raises:
+        UnsupportedQuery: a window that looks beyond one unit, or that is not answered.
+    """
+    found: dict[exp.Expr, _Window] = {w: _read(w, stage) for e in asked for w in e.find_all(exp.Window)}
+    known: dict[exp.Expr, Expr] = {}
+    items: list[Item] = []
+    node: Node = stage.node
+    for batch in _batches(found):
+        node, places = _beside(node, [found[w] for w in batch], where, context)
+        known |= {w: _as_read(found[w].name, c) for w, c in zip(batch, places, strict=True)}
+        items += [Item(found[w].name, c, _fact(found[w], stage)) for w, c in zip(batch, places, strict=True)]
+        where = None
+
+    def leaf(e: exp.Expr, depth: int) -> Expr | None:
+        return known[e] if isinstance(e, exp.Window) else stage.leaf(e, depth)
+
+    return Stage(node, (*stage.items, *items), leaf)
+
+
+@dataclass(frozen=True, slots=True)
+class _Window:
+    """A window function over expressions of a stage; `kind` is the type of its values."""
+
+    name: str
+    arguments: tuple[Expr, ...]
+    partition: tuple[Expr, ...]
+    order: tuple[tuple[Expr, bool, bool], ...]
+    kind: Type
+
+
+def _batches(found: Mapping[exp.Expr, _Window]) -> list[list[exp.Expr]]:
+    """Windows that may stand beside each other: two orders in one SELECT would pair the numbers of equal rows as
+    the database happens to, where the order of ties shows.
+    """
+    free = [w for w, window in found.items() if window.name not in _TIES]
+    orders = dict.fromkeys((v.partition, v.order) for v in found.values() if v.name in _TIES)
+    tied = [
+        [w for w, v in found.items() if v.name in _TIES and (v.partition, v.order) == order]
+        for order in orders
+    ]
+    return [free + tied[0], *tied[1:]] if tied else [free]
+
+
+def _beside(
+    node: Node, windows: Sequence[_Window], where: Expr | None, context: Context
+) -> tuple[Node, list[Column]]:
+    """The rows with these windows beside them, and the windows' columns."""
+    kept = fields(node)
+    below: dict[Expr, Column] = {}
+
+    def column(e: Expr) -> Column:
+        if e not in below:
+            below[e] = context.fresh(e.type or Type.TEXT)
+        return below[e]
+
+    columns: list[tuple[Column, Over]] = []
+    for w in windows:
+        arguments = tuple(a if isinstance(a, Literal) else column(a) for a in w.arguments)
+        terms = tuple((column(e), descending, nulls_first) for e, descending, nulls_first in w.order)
+        over = Over(w.name, arguments, tuple(column(e) for e in w.partition), terms, w.name in _TIES)
+        columns.append((context.fresh(w.kind), over))
+    outputs = (*((c, still(c)) for c in kept), *((c, still(e)) for e, c in below.items()))
+    source = Project(node, outputs, where)
+    return Windows(source, tuple((c, c) for c in kept), tuple(columns)), [c for c, _ in columns]
+
+
+def _fact(window: _Window, stage: Stage) -> Fact | None:
+    """What is known of a value that stands in another row of the unit, or in none."""
+    if window.name not in ("min", "max", "first_value", "lag", "lead"):
+        return None
+    found = Item("", None, fact_of(window.arguments[0], stage.facts)).nullable().fact
+    shifted = window.name in ("lag", "lead")
+    return found if not shifted or len(window.arguments) < _WITH_DEFAULT else None
+
+
+_WITH_DEFAULT = 3  # arguments of LAG and LEAD
+
+
+def _as_read(name: str, column: Column) -> Expr:
+    """A sum of whole numbers is 128 bits wide, and what leaves 64 is NULL; places and counts are never below 0."""
+    if name == "sum":
+        return Call("as bigint", (column,), Type.INT)
+    return counted(column) if name in _COUNTED else column
+
+
+def _read(node: exp.Window, stage: Stage) -> _Window:
+    if node.args.get("alias") or node.args.get("first"):
+        raise UnsupportedQuery(
+            "Named windows are not answered here.", hint="write the window out: OVER (PARTITION BY …)"
+        )
+    if node.args.get("spec"):
+        raise UnsupportedQuery(
+            "Frames of windows (ROWS, RANGE, GROUPS) are not answered here.",
+            hint="without one, ORDER BY sums up to the current row",
+        )
+    for name, part in node.args.items():
+        if part and name not in ("this", "partition_by", "order", "over"):
+            raise UnsupportedQuery(
+                "This form of a window is not answered here.", hint="write OVER (PARTITION BY …)"
+            )
+    partition = [stage.bind(e) for e in node.args.get("partition_by") or []]
+    items = [stage.item(e) for e in partition]
+    if is_owned(stage.node) and not any(i is not None and i.holds_unit for i in items):
+        holders = [i.name for i in stage.items if i.holds_unit]
+        raise UnsupportedQuery(
+            "A window over several people's rows would show one person's rows beside another's.",
+            hint=f"PARTITION BY {holders[0] if holders else 'the unit column'}, alone or with other columns",
+        )
+    order = node.args.get("order")
+    terms = [
+        (stage.bind(o.this), bool(o.args.get("desc")), bool(o.args.get("nulls_first")))
+        for o in (order.expressions if order is not None else [])
+    ]
+    name, arguments, kind = _function(node.this, stage, ordered=bool(terms))
+    return _Window(name, tuple(arguments), tuple(partition), tuple(terms), kind)
+
+
+_COUNTED = {"row_number", "rank", "dense_rank", "ntile", "count"}
+_TIES = {"row_number", "ntile", "lag", "lead", "first_value"}
+"""The functions in which the order of ties shows."""
+_PLACES = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}
+_SUMS = {exp.Count: "count", exp.Sum: "sum", exp.Min: "min", exp.Max: "max"}
+_KNOWN = "there are ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE, COUNT, SUM, MIN and MAX"
+
+
+def _function(node: exp.Expr, stage: Stage, *, ordered: bool) -> tuple[str, list[Expr], Type]:
+    """The function's name, its arguments and the type of its values."""
+    kind = type(node)
+    parts = {name for name, part in node.args.items() if part}
+    if kind in _PLACES and not parts:
+        return _PLACES[kind], [], Type.INT
+    if kind is exp.Ntile and parts == {"this"}:
+        return "ntile", [_number(node.this, least=1)], Type.INT
+    if kind in (exp.Lag, exp.Lead) and parts <= {"this", "offset", "default"}:
+        return _shifted(node, stage)
+    if kind is exp.FirstValue and parts == {"this"} and ordered:
+        value = stage.bind(node.this)
+        return "first_value", [value], value.type or Type.TEXT
+    if kind in _SUMS and parts <= {"this", "big_int"}:
+        return _summed(_SUMS[kind], node.args.get("this"), stage)
+    return _refuse(node)
+
+
+def _shifted(node: exp.Expr, stage: Stage) -> tuple[str, list[Expr], Type]:
+    value = stage.bind(node.this)
+    kind = value.type or Type.TEXT
+    offset, default = node.args.get("offset"), node.args.get("default")
+    arguments: list[Expr] = [value, Literal(1, Type.INT) if offset is None else _number(offset, least=0)]
+    if default is not None:
+        other = coerce(stage.bind(default), kind)
+        if not isinstance(other, Literal):
+            raise UnsupportedQuery(
+                "The default of LAG and LEAD has to be a constant.", hint="use coalesce(lag(x) OVER (…), y)"
+            )
+        arguments.append(other)
+    return "lag" if isinstance(node, exp.Lag) else "lead", arguments, kind
+
+
+def _summed(name: str, argument: exp.Expr | None, stage: Stage) -> tuple[str, list[Expr], Type]:
+    if name == "count" and (argument is None or isinstance(argument, exp.Star | exp.Literal)):
+        return name, [], Type.INT
+    if argument is None or isinstance(argument, exp.Star | exp.Distinct | exp.Order):
+        raise UnsupportedQuery(f"This form of {name.upper()} is not answered as a window.", hint=_KNOWN)
+    value = stage.bind(argument)
+    if name == "count":
+        return name, [value], Type.INT
+    if name in ("min", "max"):
+        return name, [still(value)], value.type or Type.TEXT
+    if value.type is Type.BOOL:
+        value = coerce(value, Type.INT)
+    if value.type is not Type.INT:
+        raise UnsupportedQuery(
+            "Windows add whole numbers only: a sum of others would depend on the order of rows in its last digit.",
+            hint="SUM(CAST(100 * x AS BIGINT)) OVER (…), or group by the unit and join",
+        )
+    return name, [value], Type.INT
+
+
+def _number(node: exp.Expr, *, least: int) -> Literal:
+    if (
+        not isinstance(node, exp.Literal)
+        or node.is_string
+        or not node.name.isdigit()
+        or len(node.name) > _DIGITS
+    ):
+        raise UnsupportedQuery("LAG, LEAD and NTILE take a written whole number.", hint="write LAG(x, 1)")
+    if int(node.name) < least:
+        raise UnsupportedQuery("NTILE takes a number above 0.", hint="write NTILE(4)")
+    return Literal(int(node.name), Type.INT)
+
+
+_DIGITS = 9
+
+
+def _refuse(node: exp.Expr) -> Never:
+    word = node.this if isinstance(node, exp.IgnoreNulls | exp.RespectNulls) else node
+    name = (
+        word.sql_name() if isinstance(word, exp.Func) and not isinstance(word, exp.Anonymous) else word.name
+    )
+    raise UnsupportedQuery(f"{name.upper()} is not answered as a window in this form.", hint=_KNOWN)

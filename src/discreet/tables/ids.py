@@ -1,0 +1,125 @@
+"""As which types ids are read that are compared across tables, so that one id is one id in all of them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import TypeAlias
+
+from discreet.backends.backend import Pinned
+from discreet.errors import InvalidParameter
+from discreet.plan.types import Type
+from discreet.tables.owners import Owner
+
+Place: TypeAlias = tuple[str, str]
+"""A table and a column of it."""
+
+_WHOLE, _REAL, _TEXT = Type.INT.value, Type.REAL.value, Type.TEXT.value
+
+
+def id_columns(owners: Mapping[str, Owner], table: str) -> set[str]:
+    """The columns of a table that hold ids: of its unit, of another table's rows, or that other tables lead to."""
+    keys = {o.reached.key for o in owners.values() if o.reached is not None and o.reached.table == table}
+    owner = owners[table]
+    own = owner.reached.column if owner.reached is not None else owner.column
+    return keys if own is None else keys | {own}
+
+
+def read_alike(
+    shapes: Mapping[str, Pinned], owners: Mapping[str, Owner], known: Collection[str]
+) -> dict[str, Pinned]:
+    """The shapes with each linked set of ids in one type.
+
+    Linked are all columns that hold the unit's id, and each foreign key with the key that it leads to.
+    Ids are equal when they are equal in that type, and in no other case:
+
+    - whole numbers beside whole numbers, and text beside text, are read as they are. Text is compared character by
+      character ('7' is not '007', 'a' is not 'A', whatever a column's collation says); cells of text files lose the
+      spaces around them, as everywhere. Decimals, and whole numbers beyond 64 bits, are text: their shortest spelling.
+    - whole numbers beside reals are whole numbers: 7.0 is 7 and −0.0 is 0. A real that is no whole number,
+      NaN, an infinity, and a real so large that several whole numbers may have been rounded to it (2^53 and beyond) is
+      nobody's id. The same holds of reals beside reals.
+    - cells of text files beside whole numbers are whole numbers: '007' and '7.0' are 7, and what is no whole number is
+      nobody's id.
+    - the columns of the unit may also be dates, times or booleans, all of one type.
+
+    Anything else is refused, since it could make one person two (whose rows then count twice over the caps) or
+    two people one. Types are never changed in a table that is `known`: they were pinned.
+
+    Raises:
+        InvalidParameter: ids of types that are not compared.
+    """
+    read = dict(shapes)
+    for group, by_key in _linked(owners):
+        kinds = {place: read[place[0]].columns[place[1]] for place in group}
+        wanted = _one_type(kinds, read, by_key, known)
+        for table, column in group:
+            read[table] = replace(read[table], columns={**read[table].columns, column: wanted})
+    return read
+
+
+def _one_type(
+    kinds: Mapping[Place, str | None], shapes: Mapping[str, Pinned], by_key: bool, known: Collection[str]
+) -> str | None:
+    found = set(kinds.values())
+    typed = {k for (t, _), k in kinds.items() if not (k == _TEXT and shapes[t].text)}
+    if found == {_REAL} and not by_key and any(t in known for t, _ in kinds):
+        return _REAL  # units that were pinned as reals, each of which drops NaN from its ids
+    if found == {_WHOLE} or (typed and typed <= {_WHOLE, _REAL}):
+        changed = [(t, c) for (t, c), k in kinds.items() if k != _WHOLE and t in known]
+        if changed:
+            raise _pinned_apart(kinds, changed[0])
+        return _WHOLE
+    if len(found) == 1 and (found == {_TEXT} or not by_key):
+        return found.pop()
+    if len(found) == 1:
+        (table, column), kind = next(iter(kinds.items()))
+        raise InvalidParameter(
+            f"The foreign key or key {table}.{column} holds {_word(kind)}.",
+            hint="ids that lead from table to table are whole numbers or text",
+        )
+    raise _apart(kinds)
+
+
+def _linked(owners: Mapping[str, Owner]) -> list[tuple[list[Place], bool]]:
+    """The sets of two and more columns that are compared with each other, and whether a foreign key is among them."""
+    edges: list[tuple[Place, Place, bool]] = []
+    units = [(t, o.column) for t, o in owners.items() if o.column is not None]
+    edges += [(units[0], other, False) for other in units[1:]]
+    for table, owner in owners.items():
+        if owner.reached is not None:
+            edges.append(((table, owner.reached.column), (owner.reached.table, owner.reached.key), True))
+    groups: list[tuple[list[Place], bool]] = []
+    for a, b, by_key in edges:
+        touched = [g for g in groups if a in g[0] or b in g[0]]
+        places = list(dict.fromkeys([p for g in touched for p in g[0]] + [a, b]))
+        groups = [g for g in groups if g not in touched]
+        groups.append((places, by_key or any(g[1] for g in touched)))
+    return groups
+
+
+def _apart(kinds: Mapping[Place, str | None]) -> InvalidParameter:
+    (one, first), *others = kinds.items()
+    other, second = next((p, k) for p, k in others if k != first)
+    return InvalidParameter(
+        f"{_name(one)} holds {_word(first)} and {_name(other)} {_word(second)}: ids of different types are "
+        "not compared.",
+        hint="store them in one type, or connect these tables one at a time",
+    )
+
+
+def _pinned_apart(kinds: Mapping[Place, str | None], place: Place) -> InvalidParameter:
+    other = next(p for p, k in kinds.items() if k == _WHOLE or p != place)
+    return InvalidParameter(
+        f"{_name(place)} was fixed as {_word(kinds[place])} when it was first connected, and cannot be "
+        f"read as a whole number now, to be compared with {_name(other)}.",
+        hint="store the ids of the other tables in that type, or connect these tables one at a time",
+    )
+
+
+def _name(place: Place) -> str:
+    return f"{place[0]}.{place[1]}"
+
+
+def _word(kind: str | None) -> str:
+    return "a nested or binary value" if kind is None else Type(kind).word

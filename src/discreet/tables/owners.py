@@ -1,0 +1,186 @@
+"""Whose the rows of each table are: a unit's by a column of the table, a unit's by a foreign key, or nobody's."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from discreet.errors import InvalidParameter, UnknownColumn
+from discreet.plan.schema import Reached
+from discreet.privacy.unit import PrivacyUnit
+
+FORM = '"order_id -> orders.id": a column of this table, the table that it leads to, and the key there'
+"""How a foreign key is written."""
+
+
+@dataclass(frozen=True, slots=True)
+class Owner:
+    """How the unit of a table's rows is found.
+
+    Attributes:
+        column: the table's own column that holds the unit's id.
+        reached: else the foreign key that leads to it.
+        public: else whether its rows are nobody's. With none of the three, each row is a unit.
+    """
+
+    column: str | None = None
+    reached: Reached | None = None
+    public: bool = False
+
+    @property
+    def words(self) -> str:
+        """It in words, for messages."""
+        if self.public:
+            return "nobody, as a public table"
+        if self.reached is not None:
+            return f"the foreign key {path(self.reached)!r}"
+        return "each row" if self.column is None else f"the column {self.column!r}"
+
+    def to_json(self) -> dict[str, Any]:
+        """The form in which the ledger keeps it beside a table's shape.
+
+        `unit` is what older versions compare: to them a table that is reached has a unit's column that no table has.
+        """
+        if self.public:
+            return {"unit": None, "public": True}
+        if self.reached is not None:
+            key = self.reached
+            return {"unit": path(key), "reached": [key.column, key.table.casefold(), key.key]}
+        return {"unit": self.column}
+
+    @classmethod
+    def from_json(cls, kept: Mapping[str, Any]) -> Owner:
+        """What `to_json` wrote; a pin without a word on it is of a table whose unit is a column or each row."""
+        if kept.get("public"):
+            return cls(public=True)
+        if kept.get("reached") is not None:
+            return cls(reached=Reached(*kept["reached"]))
+        return cls(kept["unit"])
+
+
+def path(key: Reached) -> str:
+    """A foreign key as it is written in `tables=`."""
+    return f"{key.column} -> {key.table}.{key.key}"
+
+
+def find_owners(unit: PrivacyUnit, public: Collection[str], tables: Sequence[str]) -> dict[str, Owner]:
+    """Each table's owner, as the unit and the list of public tables say it.
+
+    Every chain of foreign keys ends in a table with a column of the unit's own: rows that can belong to nobody, or
+    to whom only a circle leads, are not for guessing.
+
+    Raises:
+        UnknownColumn: a table that is not connected.
+        InvalidParameter: a foreign key of no known form, a circle, a chain that ends in a public table, no private
+            table, or a table that is said to be both.
+    """
+    nobodys = {_connected(name, tables, "public=") for name in _names(public)}
+    said = {_connected(name, tables, "tables="): how for name, how in unit.tables}
+    both = sorted(nobodys & said.keys())
+    if both:
+        raise InvalidParameter(
+            f"Table {both[0]!r} is named public, and tables= says how its unit is found.",
+            hint="a table is either: leave it out of public= if its rows are people's",
+        )
+    if len(nobodys) == len(tables):
+        raise InvalidParameter(
+            "Every table is named public: there is nobody to protect.",
+            hint="leave the tables with people's rows out of public=",
+        )
+    owners = {t: Owner(public=True) if t in nobodys else _owner(t, unit, said, tables) for t in tables}
+    for table in tables:
+        _check_chain(table, owners)
+    return owners
+
+
+def check_same(table: str, before: Owner, now: Owner) -> None:
+    """Refuses to find a known table's units in another way than when it was first connected.
+
+    Otherwise a table that is known to hold many rows per person could be read as if each row were one, by
+    another id, by a way to other people, or as nobody's.
+    """
+    if _folded(before) == _folded(now):
+        return
+    raise InvalidParameter(
+        f"Who is protected in table {table!r} was fixed when it was first connected: "
+        f"{before.words}, not {now.words}.",
+        hint="connect it with the same unit, or use another population= for another promise",
+    )
+
+
+def _owner(table: str, unit: PrivacyUnit, said: Mapping[str, str], tables: Sequence[str]) -> Owner:
+    how = said.get(table)
+    if how is None:
+        return Owner(unit.column)
+    column, arrow, target = how.partition("->")
+    if not arrow:
+        return Owner(how)
+    splits = _splits(target)
+    if not (column.strip() and splits):
+        raise InvalidParameter(f"tables= says {how!r} of {table!r}, which is no foreign key.", hint=FORM)
+    found = [(t, key) for t, key in splits if _match(t, tables) is not None]
+    if not found:
+        raise UnknownColumn(
+            f"The foreign key {how!r} of table {table!r} leads to a table that is not connected.",
+            hint=f"tables are: {', '.join(tables[:12])}; connect the tables on the way to the unit too",
+        )
+    name, key = found[-1]  # the longest name of a table, which may hold dots
+    return Owner(reached=Reached(column.strip(), _match(name, tables) or name, key))
+
+
+def _splits(target: str) -> list[tuple[str, str]]:
+    """The ways to read `table.key`, by each of its dots."""
+    dots = [i for i, c in enumerate(target) if c == "."]
+    splits = [(target[:i].strip(), target[i + 1 :].strip()) for i in dots]
+    return [(table, key) for table, key in splits if table and key]
+
+
+def _check_chain(table: str, owners: Mapping[str, Owner]) -> None:
+    seen, at = [table], owners[table]
+    while at.reached is not None:
+        following = at.reached.table
+        if owners[following].public:
+            raise InvalidParameter(
+                f"The foreign key {path(at.reached)!r} of table {seen[-1]!r} leads to the public table "
+                f"{following!r}, whose rows are nobody's.",
+                hint=f"say how the rows of {seen[-1]!r} lead to a unit, or name it public if they are nobody's too",
+            )
+        if following in seen:
+            circle = ", ".join(repr(t) for t in seen[seen.index(following) :])
+            raise InvalidParameter(
+                f"The foreign keys of {circle} lead in a circle and to no unit.",
+                hint="one table on the way needs a column that holds the unit's id",
+            )
+        seen.append(following)
+        at = owners[following]
+
+
+def _names(public: object) -> list[str]:
+    if (
+        isinstance(public, str)
+        or not isinstance(public, Collection)
+        or not all(isinstance(p, str) for p in public)
+    ):
+        raise InvalidParameter("public must be a list of the names of tables.", hint='public=["regions"]')
+    return [str(p) for p in public]
+
+
+def _connected(name: str, tables: Sequence[str], option: str) -> str:
+    found = _match(name, tables)
+    if found is None:
+        raise UnknownColumn(
+            f"{option} names the table {name!r:.80}, which is not connected.",
+            hint=f"tables are: {', '.join(tables[:12])}",
+        )
+    return found
+
+
+def _match(name: str, tables: Sequence[str]) -> str | None:
+    """The connected table of that name; FROM makes no difference between upper and lower case, nor does this."""
+    return next((t for t in tables if t.casefold() == name.casefold()), None)
+
+
+def _folded(owner: Owner) -> tuple[object, ...]:
+    key = owner.reached
+    return owner.column, owner.public, key and (key.column, key.table.casefold(), key.key)

@@ -1,0 +1,174 @@
+"""`bounds="auto"`: what the census moves by, what is charged, what is stored, and how much better the caps are."""
+
+from __future__ import annotations
+
+import itertools
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+import discreet as dp
+from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, MissingBounds, UnsupportedQuery
+from discreet.mechanisms.additive import DiscreteLaplaceNoise
+from discreet.plan.advice import EDGES, Caps, choose
+from discreet.plan.census_check import derive_census
+from discreet.plan.check import source_of
+from discreet.plan.staged import StagedPlan
+
+BY_REGION = "SELECT region, COUNT(*) AS n FROM t GROUP BY region"
+
+
+def connect(frame: pd.DataFrame, **options: Any) -> dp.Session:
+    asked: dict[str, Any] = {"unit": "uid", "bounds": "auto", "budget": dp.Budget(epsilon=100, delta="0.01")}
+    return dp.connect(
+        {"t": frame},
+        columns={"region": dp.Values("a", "b", "c"), "x": dp.Range(0, 10)},
+        population="p",
+        ledger=":memory:",
+        **{**asked, **options},
+    )
+
+
+def heavy() -> pd.DataFrame:
+    """3,000 people, most with a few rows, some with hundreds: half of all rows are theirs."""
+    rng = np.random.default_rng(20_261_121)
+    rows = np.maximum(1, rng.lognormal(0.8, 1.2, 3000)).astype(int)
+    uid = np.repeat(np.arange(3000), rows)
+    return pd.DataFrame(
+        {"uid": uid, "region": rng.choice(["a", "b", "c"], len(uid)), "x": rng.uniform(0, 10, len(uid))}
+    )
+
+
+def counted(session: dp.Session, staged: StagedPlan) -> dict[tuple[int, ...], int]:
+    return {tuple(map(int, row[:-1])): int(row[-1]) for row in session._backend.rows(staged.census, {})}
+
+
+@pytest.mark.parametrize(("relation", "most"), [("add-remove", 1), ("replace", 2)])
+def test_one_unit_moves_one_place_of_the_census(relation: str, most: int) -> None:
+    rows = [("a", 1.0), ("b", 2.0), ("c", None), (None, 3.0)]
+    owned = [
+        [r for r, n in zip(rows, c, strict=True) for _ in range(n)]
+        for c in itertools.product((0, 1, 3), repeat=4)
+    ]
+    others = [(7, "a", 1.0), (7, "a", 1.0), (8, "b", 2.0)]
+    found = []
+    for mine in owned[::5]:
+        table = pd.DataFrame([*others, *((1, *r) for r in mine)], columns=["uid", "region", "x"])
+        with connect(table, relation=relation) as session:
+            found.append(counted(session, session.plan(BY_REGION, epsilon=1, bounds="auto")))
+    without = found[0]
+    moves = []
+    for a, b in itertools.product(found, found if relation == "replace" else [without]):
+        moves.append(sum(abs(a.get(k, 0) - b.get(k, 0)) for k in {*a, *b}))
+    assert max(moves) == most
+
+
+def test_both_stages_are_charged_before_the_first() -> None:
+    with connect(heavy()) as session:
+        plan = session.plan(BY_REGION, epsilon=1, bounds="auto")
+        assert plan.cost.epsilon(delta=0) == 1
+        release = session.sql(BY_REGION, epsilon=1)
+        assert release.cost.epsilon(delta=0) == 1
+        assert session.remaining.epsilon == 99
+        assert release.charged.epsilon == 1
+        assert "charged ε = 1" in str(release)
+
+
+def test_the_same_question_is_answered_again_free_with_the_same_caps() -> None:
+    with connect(heavy()) as session:
+        first = session.sql(BY_REGION, epsilon=1)
+        again = session.sql(BY_REGION, epsilon=1)
+        assert again.stored
+        assert again.rows == first.rows
+        assert again.interval("n") == first.interval("n")
+        assert session.remaining.epsilon == 99
+        assert not session.sql(BY_REGION, epsilon=1, fresh=True).stored
+
+
+def test_a_poor_account_pays_for_neither_stage() -> None:
+    with connect(heavy(), budget=dp.Budget(epsilon="0.5")) as session, pytest.raises(BudgetExceeded):
+        session.sql(BY_REGION, epsilon=1)
+
+
+def test_chosen_caps_have_a_third_of_the_error_of_small_fixed_ones() -> None:
+    frame = heavy()
+    truth = frame.groupby("region").size()
+
+    def error(session: dp.Session) -> float:
+        found = [session.sql(BY_REGION, epsilon=1, fresh=True) for _ in range(5)]
+        return float(np.median([sum(abs(truth[k] - n) for k, n in r.rows) for r in found]))
+
+    with connect(frame) as auto, connect(frame, unit=dp.PrivacyUnit("uid", 1, 3), bounds=None) as fixed:
+        assert error(auto) < error(fixed) / 3
+
+
+def test_the_explanation_says_what_was_chosen() -> None:
+    with connect(heavy()) as session:
+        text = session.sql(BY_REGION, epsilon=1).explain()
+        assert "First stage (ε = 0.1): a census of units" in text
+        assert "were chosen max_groups = 3 and max_rows = " in text
+        assert "Second stage (ε = 0.9)" in session.plan(BY_REGION, epsilon=1, bounds="auto").explain()
+
+
+def test_private_groups_and_other_aggregates_work_with_chosen_caps() -> None:
+    with connect(heavy()) as session:
+        sql = "SELECT floor(x) AS k, COUNT(*) AS n, AVG(x) AS m, MEDIAN(x) AS md FROM t GROUP BY k"
+        release = session.sql(sql, epsilon=10, delta="1e-6")
+        assert release.charged.delta == Fraction(1, 10**6)
+        assert len(release.rows) >= 8
+
+
+@pytest.mark.parametrize("change", ["GROUP BY u\n", "count(*) AS VARCHAR", "CASE WHEN groups < 2 THEN 0"])
+def test_a_census_of_another_shape_is_refused(change: str) -> None:
+    broken = {
+        "GROUP BY u\n": "GROUP BY u, g0\n",
+        "count(*) AS VARCHAR": "sum(total) AS VARCHAR",
+        "CASE WHEN groups < 2 THEN 0": "CASE WHEN random() < 2 THEN 0",
+    }
+    with connect(heavy()) as session:
+        staged = session.plan(BY_REGION, epsilon=1, bounds="auto")
+        source = source_of(staged.first)
+        assert derive_census(staged.census, source) == 3
+        assert change in staged.census
+        with pytest.raises(InternalError):
+            derive_census(staged.census.replace(change, broken[change], 1), source)
+
+
+def test_without_caps_the_question_says_what_to_do() -> None:
+    with pytest.raises(MissingBounds, match="How much of the data one 'uid' may add has not been said"):
+        connect(heavy(), bounds=None)
+    with pytest.raises(InvalidParameter, match="bounds must be 'auto' or left out, not 'wide'"):
+        connect(heavy(), unit=dp.PrivacyUnit("uid", 1, 3), bounds="wide")
+    refused = pytest.raises(InvalidParameter, match="the error follows from caps that bounds='auto' chooses")
+    with connect(heavy()) as session, refused:
+        session.plan(BY_REGION, error={"n": 50}, bounds="auto")
+
+
+def test_rows_that_are_people_have_no_caps_to_choose() -> None:
+    refused = pytest.raises(
+        UnsupportedQuery, match="Each row is a unit of its own, so there are no caps to choose"
+    )
+    with connect(heavy(), unit=dp.PrivacyUnit.row()) as session, refused:
+        session.sql(BY_REGION, epsilon=1)
+
+
+def test_an_empty_census_chooses_the_least_caps() -> None:
+    noise = DiscreteLaplaceNoise(Fraction(10))
+    assert choose({}, noise, groups=3, columns=1, epsilon=Fraction(1)) == Caps(1, 1)
+
+
+def test_people_with_one_row_each_need_one_row() -> None:
+    noise = DiscreteLaplaceNoise(Fraction(1))
+    assert choose({(0, 0, 0): 10**6}, noise, groups=50, columns=1, epsilon=Fraction(1)) == Caps(1, 1)
+
+
+def test_many_even_people_get_the_caps_that_they_fill() -> None:
+    """A million people with 4 groups of 16 rows: rows cost far more than the noise of 4 · 16."""
+    noise = DiscreteLaplaceNoise(Fraction(1))
+    place = (EDGES.index(4), EDGES.index(64), 0)
+    caps = choose({place: 10**6}, noise, groups=20, columns=1, epsilon=Fraction(1))
+    assert 4 <= caps.groups <= 6
+    assert 16 <= caps.rows <= 48
