@@ -56,7 +56,7 @@ def session(path: Path, unit: dp.PrivacyUnit) -> Iterator[dp.Session]:
             {"visits": str(path)},
             unit=unit,
             columns={"amount": dp.Range(LOW, HIGH), "region": dp.Values(*REGIONS)},
-            budget=dp.Budget(epsilon=100_000),
+            budget=dp.Budget(epsilon=100_000, delta="0.1"),
             population="visits",
             ledger=f"{folder}/visits.ledger",
         )

@@ -278,6 +278,11 @@ class Session:
     ) -> StagedPlan:
         from discreet.plan.staged import stage, with_caps
 
+        if prepared.tables != self._tables:
+            raise InvalidParameter(
+                "max_groups_contributed caps the groups of a unit, and bounds='auto' chooses that cap.",
+                hint="say one of the two",
+            )
         spent = probability("delta", prepared.delta_or(delta))
 
         def make(left: Fraction, caps: Caps) -> Plan:

@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit import Audit, audit_sql, distinguish
-from discreet.audit.sql import Neighbours, Ours, RandomTables
+from discreet.audit.sql import Neighbours, Ours, RandomDatabases, RandomTables
 from discreet.audit.sql.engine import Draws
 from discreet.audit.sql.ours import Connection
 from discreet.audit.sql.tables import UNIT, Row
@@ -36,6 +36,7 @@ from discreet.plan.plan import Plan
 from discreet.privacy.guarantee import Budget
 from discreet.run import measure
 from tests.audit.broken_engines import HalvedSensitivity
+from tests.plan.join_shapes import COLUMNS, FACTS, PUBLIC, SHAPES, Slip, World, unit
 
 ERROR = 1e-9
 """The chance of accusing what is sound, in each audit: small, since the suite runs often."""
@@ -193,6 +194,93 @@ def engine(
     return AuditRow(ENGINE, case, sound, twin, "½ of the noise", ci, long)
 
 
+def databases(case: str, *, ci: int = 2_000, long: int = 100_000, **settings: Any) -> AuditRow:
+    """Random questions about random databases, dirty keys included; the twin has noise for half of it."""
+
+    def audited(ours: Ours) -> Audited:
+        return lambda samples: audit_sql(
+            ours,
+            claimed=Budget(epsilon=ours.epsilon, delta=ours.delta),
+            tables=RandomDatabases(relation=ours.relation),
+            samples=samples,
+            seconds=600,
+            candidates=4 if samples <= ci else 200,
+            keep=1 if samples <= ci else 4,
+            error=ERROR,
+        )
+
+    sound, twin = (audited(kind.over_databases(**settings)) for kind in (Ours, HalvedSensitivity))
+    return AuditRow(ENGINE, case, sound, twin, "½ of the noise", ci, long)
+
+
+@dataclass(frozen=True)
+class Slipped(Ours):
+    """The engine with a slip in the SQL that it runs."""
+
+    slip: Slip = str
+
+    def plan(self, connection: Connection, query: str) -> Plan:
+        plan = super().plan(connection, query)
+        return replace(plan, sql=self.slip(plan.sql))
+
+
+def shape(name: str) -> AuditRow:
+    """A shape in which several tables are read, on neighbours on which its slip shows."""
+    claim = Budget(epsilon=1, delta=GROUPED if "private groups" in name else 0)
+
+    def asked(broken: bool) -> Audited:
+        def draws(side: int, n: int) -> object:
+            return _shapes(id(SHAPES[name].pair))[name][broken][side].take(n)
+
+        return sampled(draws, 0, 1, claim)
+
+    power = SHAPES[name].slip.__name__.replace("_", " ")
+    return AuditRow(ENGINE, name, asked(False), asked(True), power, 1_000, 100_000)
+
+
+class Stock:
+    """Draws that are made many at a time: a few at a time are slow."""
+
+    def __init__(self, draws: Draws) -> None:
+        self.draws = draws
+        self.left = np.asarray(draws(2))
+
+    def take(self, n: int) -> object:
+        """So many fresh draws."""
+        if n > len(self.left):
+            self.left = np.concatenate([self.left, np.asarray(self.draws(max(n, 4_000)))])
+        taken, self.left = self.left[:n], self.left[n:]
+        return taken
+
+
+@cache
+def _shapes(pair: int) -> dict[str, tuple[list[Stock], list[Stock]]]:
+    """Draws of all shapes on one pair of neighbours, which are opened once: sound ones, and those of the twins."""
+    those = {name: given for name, given in SHAPES.items() if id(given.pair) == pair}
+    found = {}
+    worlds = next(given.pair for given in those.values())
+    settings: dict[str, Any] = {"unit": unit(), "columns": FACTS, "types": COLUMNS, "public": PUBLIC}
+    with (
+        Ours(**settings).open(_tables(worlds.first)) as first,
+        Ours(**settings).open(_tables(worlds.second)) as second,
+    ):
+        for name, given in those.items():
+            delta = GROUPED if "private groups" in name else 0
+            one, two = Ours(delta=delta, **settings), Slipped(delta=delta, slip=given.slip, **settings)
+            found[name] = tuple(
+                [Stock(draws) for draws in ours.bulk(first, second, given.sql)] for ours in (one, two)
+            )
+    return found
+
+
+GROUPED = Fraction(1, 1000)
+"""The δ of a question with private groups."""
+
+
+def _tables(world: World) -> dict[str, list[Row]]:
+    return {t: [dict(zip(COLUMNS[t], row, strict=True)) for row in rows] for t, rows in world.items()}
+
+
 PERSON: Row = {UNIT: 1, "x": 10, "v": 10.0, "region": "a", "level": 1, "flag": True}
 WORLDS = Neighbours(
     {"t": [PERSON | {UNIT: u, "x": u, "v": float(u)} for u in range(2, 9)]},
@@ -272,5 +360,10 @@ AUDITS: tuple[AuditRow, ...] = (
     engine("replace", relation="replace", candidates=16),
     engine("gaussian", noise="gaussian", delta=Fraction(1, 50), candidates=12),
     engine("whole releases", releases=True, candidates=3, ci=1_000, long=20_000),
+    databases("several tables"),
+    databases("several tables, replace", relation="replace"),
 )
 """Every audit."""
+
+SHAPE_AUDITS: tuple[AuditRow, ...] = tuple(map(shape, SHAPES))
+"""The audit of each shape in which several tables are read: `tests/audit/test_sql_shapes.py` runs them."""

@@ -194,3 +194,62 @@ def test_a_database_error_cannot_come_from_one_row() -> None:
         answered(read(sql), database(rows))
     except duckdb.Error as error:  # pragma: no cover - that would be the failure
         pytest.fail(str(error))
+
+
+@pytest.mark.parametrize(
+    ("sql", "once"),
+    [
+        ("SELECT COUNT(*) FROM (SELECT customer FROM orders GROUP BY customer)", True),
+        (
+            "SELECT SUM(least(n, 3)) FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) t",
+            True,
+        ),
+        (
+            (
+                "SELECT COUNT(*) FROM (SELECT customer FROM orders GROUP BY customer) a JOIN "
+                "(SELECT id FROM customers GROUP BY id) b ON a.customer = b.id"
+            ),
+            True,
+        ),
+        (
+            (
+                "SELECT COUNT(*) FROM (SELECT customer FROM orders GROUP BY customer) t "
+                "WHERE EXISTS (SELECT 1 FROM orders o WHERE o.customer = t.customer AND o.day > 2)"
+            ),
+            True,
+        ),
+        ("SELECT COUNT(*) FROM (SELECT customer, day FROM orders GROUP BY customer, day)", False),
+        ("SELECT COUNT(*) FROM (SELECT id FROM orders GROUP BY id)", False),
+        (
+            "SELECT COUNT(*) FROM (SELECT customer FROM orders GROUP BY customer) t JOIN regions r ON TRUE",
+            False,
+        ),
+        (
+            (
+                "SELECT COUNT(*) FROM (SELECT customer FROM orders GROUP BY customer) t "
+                "JOIN orders o ON o.customer = t.customer"
+            ),
+            False,
+        ),
+        (
+            (
+                "SELECT COUNT(*) FROM (SELECT customer FROM orders GROUP BY customer "
+                "UNION ALL SELECT customer FROM orders GROUP BY customer)"
+            ),
+            False,
+        ),
+    ],
+)
+def test_a_unit_with_one_row_has_caps_of_one(sql: str, once: bool) -> None:
+    question = planned(sql).question
+    caps = question.table.unit.max_groups, question.table.unit.max_rows
+    assert (caps == (1, 1)) is once
+    if once:  # and it has one row at most, whatever the tables hold
+        assert question.relation is not None
+        rows = (
+            database(data(5))
+            .execute(f"SELECT u, count(*) FROM ({question.relation.sql}) GROUP BY u")
+            .fetchall()
+        )
+        assert rows
+        assert all(n == 1 for u, n in rows if u is not None)

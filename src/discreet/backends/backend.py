@@ -53,8 +53,10 @@ class Backend(Protocol):
     def discover(self, table: str, ids: Collection[str] = ()) -> Pinned:
         """The shape of a table as it is now; columns named in `ids` get a type in which no two values are the same."""
 
-    def attach(self, table: str, pinned: Pinned) -> None:
-        """Makes the table answerable in its pinned shape."""
+    def attach(self, table: str, pinned: Pinned, ids: Collection[str] = ()) -> None:
+        """Makes the table answerable in its pinned shape. In columns named in `ids` no two values become the same: one
+        that the pinned type does not hold just as it is, is NULL.
+        """
 
     def contents(self, table: str, pinned: Pinned, most: int) -> Contents:
         """What a public table holds, once it is attached; columns of more than `most` values by their bounds.

@@ -100,7 +100,7 @@ class DuckDB:
             )
         return Pinned(columns, source.text, source.delimiter)
 
-    def attach(self, table: str, pinned: Pinned) -> None:
+    def attach(self, table: str, pinned: Pinned, ids: Collection[str] = ()) -> None:
         """Creates `main.<table>` in its pinned shape."""
         scans = []
         for part in self._sources[table].parts(pinned):
@@ -109,7 +109,7 @@ class DuckDB:
             exact = {n.lower(): n for n in reversed(now)} | {n: n for n in now}
             found = {n: exact.get(n, exact.get(n.lower())) for n in pinned.columns}
             shown = [
-                _as_pinned(n, kind, found[n], now.get(found[n] or ""), pinned.text)
+                _as_pinned(n, kind, found[n], now.get(found[n] or ""), pinned.text, is_id=n in ids)
                 for n, kind in pinned.columns.items()
             ]
             scans.append(f"SELECT {', '.join(shown)} FROM {part}")
@@ -266,7 +266,9 @@ def _is_lossy(kinds: Collection[str]) -> bool:
     return len({_read_as(k) for k in kinds}) > 1 or any(k in _LOSSY or k.startswith("DECIMAL") for k in kinds)
 
 
-def _as_pinned(name: str, kind: str | None, found: str | None, now: str | None, text: bool) -> str:
+def _as_pinned(
+    name: str, kind: str | None, found: str | None, now: str | None, text: bool, *, is_id: bool = False
+) -> str:
     """One column of the view: the cell in its pinned type, NULL where it does not fit."""
     shown = identifier(name)
     if kind is None:
@@ -275,7 +277,10 @@ def _as_pinned(name: str, kind: str | None, found: str | None, now: str | None, 
         return f"CAST(NULL AS {kind}) AS {shown}"
     cell = identifier(found)
     if now != kind:
-        cell = _cast(cell, now, kind)
+        typed = _cast(cell, now, kind)
+        # 2^53 and 2^53 + 1 are one double, and all times of a day one date: two people's ids would share one cap
+        exact = is_id and kind not in ("BIGINT", "VARCHAR")
+        cell = f"CASE WHEN TRY_CAST({typed} AS {now}) = {cell} THEN {typed} END" if exact else typed
     if text and kind == "VARCHAR":
         cell = f"nullif(trim({cell}), '')"
     if kind == "VARCHAR":

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import pairwise
 from typing import Never
 
 from sqlglot import Token, TokenType, tokenize
@@ -152,7 +153,10 @@ def _options(tokens: Sequence[Token]) -> dict[str, str]:
             _refuse_options(f"OPTIONS have no {part[0].text!r:.60} here")
         if name in found:
             _refuse_options(f"OPTIONS say {part[0].text} twice")
-        found[name] = "".join(t.text for t in part[2:])
+        value = part[2:]
+        if any(t.end + 1 != after.start for t, after in pairwise(value)):
+            _refuse_options(f"{part[0].text} has more than one value")  # 1 000 is no 1000
+        found[name] = "".join(t.text for t in value)
     return found
 
 
@@ -184,7 +188,7 @@ def _bounds(tokens: Sequence[Token], edits: list[tuple[int, int, str]]) -> None:
         numbers = _split(tokens[i + 3 : closing])
         if len(numbers) != 2 or not all(numbers):
             _refuse_bounds("is the last argument of an aggregate, and has two numbers")
-        low, high = ("".join(t.text for t in n) for n in numbers)
+        low, high = (" ".join(t.text for t in n) for n in numbers)
         edits.append((tokens[opening - 1].start, tokens[opening - 1].end + 1, WITHIN[name]))
         edits.append((tokens[i].start, tokens[closing].end + 1, f"{low}, {high}"))
 
@@ -237,7 +241,7 @@ def _tightened(table: TableSchema, options: dict[str, str]) -> TableSchema:
             "max_groups_contributed tightens a declared cap, and the owner's are chosen from the data.",
             hint="leave it out, or connect with dp.PrivacyUnit(column, max_groups=…, max_rows=…)",
         )
-    if not asked.isdigit() or not 0 < int(asked) <= unit.max_groups:
+    if not asked.isdecimal() or not 0 < int(asked) <= unit.max_groups:
         raise InvalidParameter(
             f"max_groups_contributed must be a whole number from 1 to the owner's {unit.max_groups}, not {asked:.20}.",
             hint="a question may tighten the owner's policy, and never weaken it",

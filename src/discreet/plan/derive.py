@@ -87,7 +87,7 @@ def _never_fails(tree: exp.Select) -> None:
     one person's row would decide whether the question fails.
     """
     for cast in tree.find_all(exp.Cast):
-        narrow = type(cast) is exp.Cast and cast.to.is_type("TINYINT", "SMALLINT", "INT", "BIGINT")
+        narrow = type(cast) is exp.Cast and cast.to.is_type(*_NARROW)
         if not narrow or cast.find_ancestor(exp.Try) or isinstance(cast.this, exp.Null | exp.Boolean):
             continue
         if any(math.isinf(end) for end in span_of(cast, frozenset())):
@@ -199,6 +199,10 @@ class _Stages:
     counts: frozenset[str]
     listed: dict[str, int]
 
+
+_KIND = exp.DataType.Type
+_NARROW = (_KIND.TINYINT, _KIND.SMALLINT, _KIND.INT, _KIND.BIGINT)
+"""Not as text, which would be parsed anew for each cast."""
 
 _NESTED = "rows of several tables"
 """What stands, once they have been understood, for the nested SELECTs that give the rows."""

@@ -73,7 +73,9 @@ def kind_of(e: exp.Expr, columns: Columns) -> Kind:
             kind = kind_of(e.this, columns)
             return kind if kind in _WHOLES else "DOUBLE" if kind in _REALS else None
         case exp.Anonymous():
-            return _NAMED.get(e.name.lower())
+            name = e.name.lower()
+            epoch = name == "date_part" and e.expressions[:1] == [exp.Literal.string("epoch")]
+            return "DOUBLE" if epoch else _NAMED.get(name)
         case _:
             return _RESULTS.get(type(e))
 
@@ -134,6 +136,10 @@ def _arithmetic(e: exp.Expr, columns: Columns) -> Kind:
     left, right = kind_of(e.this, columns), kind_of(e.expression, columns)
     if left in ("DATE", "TIMESTAMP") and right == _INTERVAL:
         return "TIMESTAMP"
+    if "DATE" in (left, right) and type(e) in (exp.Add, exp.Sub):  # days later, or the days between
+        both = left == right and type(e) is exp.Sub
+        days = right if left == "DATE" else left if type(e) is exp.Add else None
+        return "BIGINT" if both else "DATE" if days == "BIGINT" else None
     if left in _WHOLES and right in _WHOLES:
         return together([left, right])
     if left not in (*_REALS, *_WHOLES) or right not in (*_REALS, *_WHOLES):

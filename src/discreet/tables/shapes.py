@@ -81,7 +81,7 @@ def attach_all(
     """Makes every table answerable, and says what is public about each."""
     schemas = []
     for table, shape in shapes.items():
-        backend.attach(table, shape)
+        backend.attach(table, shape, id_columns(owners, table))
         owner = owners[table]
         types = {n: None if k is None else Type(k) for n, k in shape.columns.items()}
         known, digest = declared_facts(table, types, facts), None

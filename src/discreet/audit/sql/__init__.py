@@ -1,9 +1,11 @@
-"""The SQL audit: a whole engine, end to end, on random neighbouring tables and random questions."""
+"""The SQL audit: a whole engine, end to end, on random neighbouring tables or databases, and random questions."""
 
 from __future__ import annotations
 
 from discreet.audit.sql.audit import Asked as Asked
 from discreet.audit.sql.audit import audit_sql as audit_sql
+from discreet.audit.sql.database_queries import all_database_queries as all_database_queries
+from discreet.audit.sql.databases import RandomDatabases as RandomDatabases
 from discreet.audit.sql.engine import BulkEngine as BulkEngine
 from discreet.audit.sql.engine import Engine as Engine
 from discreet.audit.sql.ours import Ours as Ours
@@ -17,7 +19,9 @@ __all__ = [
     "Engine",
     "Neighbours",
     "Ours",
+    "RandomDatabases",
     "RandomTables",
+    "all_database_queries",
     "all_queries",
     "audit_sql",
 ]

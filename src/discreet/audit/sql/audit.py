@@ -15,6 +15,8 @@ from discreet.audit.claim import Claim
 from discreet.audit.finding import Audit, Tried
 from discreet.audit.outputs.sampling import Batch, Sampler
 from discreet.audit.sequential import distinguish
+from discreet.audit.sql.database_queries import DATABASE_TRAPS, all_database_queries
+from discreet.audit.sql.databases import RandomDatabases
 from discreet.audit.sql.engine import BulkEngine, Engine
 from discreet.audit.sql.queries import TRAPS, all_queries
 from discreet.audit.sql.screen import Look, look
@@ -88,7 +90,7 @@ def audit_sql(
     engine: Engine,
     *,
     claimed: Budget | Approximate | PrivacyLoss | Claim | Real,
-    tables: RandomTables | Iterable[Neighbours] | None = None,
+    tables: RandomTables | RandomDatabases | Iterable[Neighbours] | None = None,
     queries: Iterable[str] | None = None,
     samples: int | None = None,
     seconds: float | None = None,
@@ -111,8 +113,9 @@ def audit_sql(
     Args:
         engine: `Ours()`, or any object with `open(tables)` and `ask(connection, query)` (see `Engine`).
         claimed: what each answer is said to cost.
-        tables: where neighbours come from: `RandomTables`, or an iterable of `Neighbours`.
-        queries: the questions, over and over; a list of traps and random ones unless given.
+        tables: where neighbours come from: `RandomTables`, one table; `RandomDatabases`, several of them with foreign
+            keys and a public one (for which `Ours.over_databases()` is made); or an iterable of `Neighbours`.
+        queries: the questions, over and over; a list of traps and random ones, for these tables, unless given.
         samples: the most answers of each neighbour in one test: 100,000 where the engine draws in bulk, else 2,000.
         seconds: about how long to go on; 60 unless given.
         candidates: how many candidates are looked at: as many as fit in the time, unless given.
@@ -245,15 +248,23 @@ class _Unopened:
 
 
 def _supply(
-    tables: RandomTables | Iterable[Neighbours] | None, queries: Iterable[str] | None, seed: int
+    tables: RandomTables | RandomDatabases | Iterable[Neighbours] | None,
+    queries: Iterable[str] | None,
+    seed: int,
 ) -> Iterator[Asked]:
     """Questions about neighbours: without end where one of the two has none."""
     rng = np.random.default_rng(seed)
     chosen = RandomTables() if tables is None else tables
-    pairs = chosen.pairs(rng) if isinstance(chosen, RandomTables) else _round("tables", chosen)
-    texts = all_queries(rng) if queries is None else _round("queries", queries)
+    if isinstance(chosen, RandomTables | RandomDatabases):
+        pairs = chosen.pairs(rng)
+    else:
+        pairs = _round("tables", chosen)
+    several = isinstance(chosen, RandomDatabases)
+    texts = all_database_queries(rng) if several else all_queries(rng)
+    if queries is not None:
+        texts = _round("queries", queries)
     for i, worlds in enumerate(pairs):
-        for query in itertools.islice(texts, _EACH if i else len(TRAPS)):
+        for query in itertools.islice(texts, _EACH if i else len(DATABASE_TRAPS if several else TRAPS)):
             yield Asked(query, worlds, 0)
 
 

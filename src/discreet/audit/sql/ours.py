@@ -7,10 +7,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql.engine import Draws
+from discreet.audit.sql.databases import PATHS, PUBLIC, SCHEMAS
 from discreet.audit.sql.noisy import Exact, noisy_tables
 from discreet.audit.sql.tables import SCHEMA, UNIT, Row, Tables
 from discreet.connecting import connect
@@ -32,6 +33,19 @@ FACTS: Mapping[str, Fact] = MappingProxyType(
     {"x": Range(0, 10), "v": Range(0, 10), "region": Values("a", "b"), "flag": Values(True, False)}
 )
 """What the owner of the random tables declares; the values of `level` stay private."""
+
+SEVERAL: Mapping[str, Fact] = MappingProxyType(
+    {
+        "people.age": Range(0, 10),
+        "orders.amount": Range(0, 10),
+        "orders.day": Values(1, 2, 3),
+        "items.price": Range(0, 10),
+        "items.sku": Values("p", "q"),
+        "parts.grams": Range(0, 10),
+        "zones.rate": Range(0, 2),
+    }
+)
+"""What the owner of the random databases declares; people's cities stay private, and zones say themselves."""
 
 _AMPLE = Budget(epsilon=10**9, delta=Fraction(1, 2))  # for ledgers from which one answer is paid
 
@@ -75,7 +89,8 @@ class Ours:
         relation: "add-remove" or "replace".
         noise: "laplace" or "gaussian".
         truncation: the share of ε that goes to the report on caps.
-        types: the SQL types of the columns.
+        types: the SQL types of the columns: of every table, or for each table by its name.
+        public: the tables whose rows are nobody's; how the units of the others are found, `unit.tables` says.
         releases: whether `bulk` draws releases.
         secret: the account's key, by which the groups of a unit that has too many are chosen: for `bulk`, whose two
             neighbours belong to one account. `ask` opens an account with a key of its own each time.
@@ -88,21 +103,37 @@ class Ours:
     relation: str = Relation.ADD_REMOVE.value
     noise: str = "laplace"
     truncation: Real = 0
-    types: Mapping[str, str] = field(default_factory=lambda: SCHEMA)
+    types: Mapping[str, str] | Mapping[str, Mapping[str, str]] = field(default_factory=lambda: SCHEMA)
     releases: bool = False
     secret: int = 0x9E3779B97F4A7C15
+    public: tuple[str, ...] = ()
+
+    @classmethod
+    def over_databases(cls, *, max_groups: int = 2, max_rows: int = 2, **settings: Any) -> Self:
+        """The engine over the tables of `RandomDatabases`."""
+        unit = PrivacyUnit(UNIT, max_groups=max_groups, max_rows=max_rows, tables=PATHS)
+        return cls(unit=unit, columns=SEVERAL, types=SCHEMAS, public=PUBLIC, **settings)
 
     def open(self, tables: Tables) -> Connection:
         """Opens a session and a database over the tables."""
         from discreet.backends.duckdb import DuckDB
+        from discreet.tables.owners import find_owners
+        from discreet.tables.shapes import find_shapes
 
-        frames = {name: _arrow(rows, self.types) for name, rows in tables.items()}
+        frames = {name: _arrow(rows, self._types_of(name)) for name, rows in tables.items()}
+        planner = self.session(frames)  # first: it refuses what cannot be connected
         database = DuckDB(frames)
-        for name in frames:
-            database.attach(
-                name, database.discover(name, () if self.unit.column is None else (self.unit.column,))
-            )
-        return Connection(frames, self.session(frames), database)
+        # as `connect` does it for a new account, so that ids are of the types that the planner takes for granted
+        owners = find_owners(self.unit, self.public, database.tables)
+        for name, shape in find_shapes(database, owners, {}).items():
+            database.attach(name, shape)
+        return Connection(frames, planner, database)
+
+    def _types_of(self, name: str) -> Mapping[str, str]:
+        found = self.types.get(name)
+        if isinstance(found, Mapping):
+            return found
+        return {column: kind for column, kind in self.types.items() if isinstance(kind, str)}
 
     def ask(self, connection: Connection, query: str) -> object:
         """Asks a new session, with a ledger of its own."""
@@ -166,6 +197,7 @@ class Ours:
         return connect(
             dict(frames),
             unit=self.unit,
+            public=self.public,
             columns=self.columns,
             budget=_AMPLE,
             population="audited",

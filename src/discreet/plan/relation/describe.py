@@ -18,6 +18,7 @@ from discreet.plan.relation.node import (
     Scan,
     Windows,
 )
+from discreet.plan.schema import TableSchema
 
 
 def describe(node: Node) -> list[Any]:
@@ -27,7 +28,7 @@ def describe(node: Node) -> list[Any]:
             return [
                 "scan",
                 table.name,
-                "public" if table.public else ["unit", table.unit.column],
+                _whose(table),
                 _pairs(columns),
             ]
         case Reach(table, columns, owners, key):
@@ -38,7 +39,7 @@ def describe(node: Node) -> list[Any]:
             return ["project", [[c.name, identity(e)] for c, e in outputs], _maybe(where), describe(source)]
         case Join(kind, left, right, on, columns):
             return ["join", kind.name, _pairs(columns), _maybe(on), describe(left), describe(right)]
-        case Group(source, keys, folds):
+        case Group(source, keys, folds, _):
             told = [[c.name, _fold(f)] for c, f in folds]
             return ["group", [[c.name, identity(e)] for c, e in keys], told, describe(source)]
         case Windows(source, kept, columns):
@@ -47,6 +48,13 @@ def describe(node: Node) -> list[Any]:
             return ["distinct", _pairs(columns), describe(source)]
         case Both(left, right, columns):
             return ["both", [[c.name for c in triple] for triple in columns], describe(left), describe(right)]
+
+
+def _whose(table: TableSchema) -> Any:
+    """The unit's column, or what a public table holds: with other rows there, it is another question."""
+    if not table.public:
+        return ["unit", table.unit.column]
+    return "public" if table.digest is None else ["public", table.digest]
 
 
 def _pairs(columns: tuple[tuple[Column, Column | str], ...]) -> list[list[str]]:

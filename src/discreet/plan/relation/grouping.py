@@ -81,7 +81,8 @@ def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], con
             )
         return None
 
-    node = Group(rows.node, tuple(bound), tuple((c, f) for f, (c, _) in folds.items()))
+    once = is_owned(rows.node) and all(i.is_unit for i in known.values())
+    node = Group(rows.node, tuple(bound), tuple((c, f) for f, (c, _) in folds.items()), once)
     items = (*known.values(), *(Item(f.name, c, fact) for f, (c, fact) in folds.items()))
     return Stage(node, items, leaf)
 
@@ -180,7 +181,7 @@ def _typed(name: str, value: Expr) -> tuple[Fold, Type]:
     if kind not in (Type.INT, Type.REAL, Type.BOOL, Type.TEXT):
         raise UnsupportedQuery(f"{name.upper()} needs a number.", hint="CAST the argument to DOUBLE")
     value = value if kind.is_number else coerce(value, Type.INT if kind is Type.BOOL else Type.REAL)
-    return Fold(name, value), Type.REAL if name == "avg" else value.type or Type.REAL
+    return Fold(name, still(value)), Type.REAL if name == "avg" else value.type or Type.REAL
 
 
 def _kept(value: Expr, where: Expr | None) -> Expr:

@@ -74,11 +74,12 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One row for each unit and key."""
+    """One row for each unit and key; `once` where the unit is the only key."""
 
     source: Node
     keys: tuple[tuple[Column, Expr], ...]
     folds: tuple[tuple[Column, Fold], ...]
+    once: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +141,19 @@ def is_owned(node: Node) -> bool:
             return is_owned(left)
         case _:
             return is_owned(node.source)
+
+
+def is_once(node: Node) -> bool:
+    """Whether a unit has one row at most."""
+    match node:
+        case Group():
+            return node.once
+        case Project(source, _, _) | Windows(source, _, _) | Distinct(source, _):
+            return is_once(source)
+        case Join(kind, left, right, _, _):
+            return is_once(left) and (kind.one_sided or (is_owned(right) and is_once(right)))
+        case _:
+            return False
 
 
 def fields(node: Node) -> tuple[Column, ...]:

@@ -15,7 +15,7 @@ from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.describe import describe
 from discreet.plan.relation.names import Entry, Item, Names
 from discreet.plan.relation.nested import read_where, refuse_nested
-from discreet.plan.relation.node import Node, tables_of, unit_type
+from discreet.plan.relation.node import Node, is_once, tables_of, unit_type
 from discreet.plan.relation.query import read_query, with_named
 from discreet.plan.relation.settle import Renaming, columns_in, renamed, settle
 from discreet.plan.relation.sources import is_nested
@@ -158,7 +158,8 @@ def _shown(names: Names) -> dict[str, str]:
 def _virtual(table: TableSchema, names: Names, used: set[Column], node: Node) -> TableSchema:
     columns = {UNIT: unit_type(node)} | {c.name: c.type for c in sorted(used, key=lambda c: int(c.name[1:]))}
     facts = {n: f for n, f in names.facts.items() if n in columns or not used}
-    return replace(table, columns=columns, facts=facts)
+    unit = replace(table.unit, max_groups=1, max_rows=1) if is_once(node) else table.unit
+    return replace(table, columns=columns, facts=facts, unit=unit)
 
 
 def _moved(item: Item, names: Renaming) -> Item:

@@ -70,13 +70,15 @@ def _settle(node: Node, needed: set[Column], fresh: Callable[[Column], Column]) 
             return Project(below, tuple((names[c], renamed(e, inner)) for c, e in shown), condition), names
         case Join():
             return _join(node, needed, fresh)
-        case Group(source, keys, folds):
+        case Group(source, keys, folds, _):
             wanted = [f for f in folds if f[0] in needed]
             reads = columns_in([*(e for _, e in keys), *(f.argument for _, f in wanted)])
             below, inner = _settle(source, reads, fresh)
             names = {c: fresh(c) for c, _ in (*keys, *wanted)}
             found = tuple((names[c], _fold(f, inner)) for c, f in wanted)
-            return Group(below, tuple((names[c], renamed(e, inner)) for c, e in keys), found), names
+            return replace(
+                node, source=below, keys=tuple((names[c], renamed(e, inner)) for c, e in keys), folds=found
+            ), names
         case Windows():
             return _windows(node, needed, fresh)
         case Distinct(source, all_columns):
@@ -105,6 +107,7 @@ def _join(node: Join, needed: set[Column], fresh: Callable[[Column], Column]) ->
 def _windows(node: Windows, needed: set[Column], fresh: Callable[[Column], Column]) -> tuple[Node, Renaming]:
     wanted = [w for w in node.columns if w[0] in needed]
     kept = [k for k in node.kept if k[0] in needed]
+    kept = kept if wanted else _some(kept, node.kept, owned=is_owned(node))
     reads = {there for _, there in kept}
     for _, over in wanted:
         reads |= columns_in(over.arguments) | {*over.partition, *(c for c, _, _ in over.order)}

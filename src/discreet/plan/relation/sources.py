@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Never
 
 from sqlglot import exp
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bind import as_condition, bind_row, call
-from discreet.plan.expr import Expr
+from discreet.plan.expr import Column, Expr
 from discreet.plan.relation.context import Context, Named, Rows
 from discreet.plan.relation.joining import holds_units_equal, join
 from discreet.plan.relation.names import Item
@@ -207,7 +207,10 @@ def _merged(kind: Kind, a: Item, b: Item, joined: Rows) -> Item:
     """The one column that USING makes of two: of the side that has a row."""
     if kind is not Kind.FULL:
         kept = {i.expr: i for e in joined.entries for i in e.items if i.expr is not None}
-        return a if a.expr is None else kept.get(a.expr, a)
+        item = a if a.expr is None else kept.get(a.expr, a)
+        same = isinstance(a.expr, Column) and isinstance(b.expr, Column) and a.expr.type is b.expr.type
+        # what is left of an inner join has the other side's values too
+        return replace(item, fact=b.fact) if kind is Kind.INNER and item.fact is None and same else item
     expr: Expr = call("coalesce", [e for e in (a.read, b.read) if e is not None])
     return Item(a.name, expr, None, is_unit=a.is_unit and b.is_unit, keys=a.keys & b.keys)
 

@@ -79,7 +79,9 @@ def _beside(
 
     columns: list[tuple[Column, Over]] = []
     for w in windows:
-        arguments = tuple(a if isinstance(a, Literal) else column(a) for a in w.arguments)
+        # what a function looks at is a column, constant or not; its other arguments are written constants
+        looked_at = 0 if w.name == "ntile" else 1
+        arguments = (*(column(a) for a in w.arguments[:looked_at]), *w.arguments[looked_at:])
         terms = tuple((column(e), descending, nulls_first) for e, descending, nulls_first in w.order)
         over = Over(w.name, arguments, tuple(column(e) for e in w.partition), terms, w.name in _TIES)
         columns.append((context.fresh(w.kind), over))

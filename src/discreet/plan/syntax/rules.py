@@ -115,6 +115,12 @@ def _cast(node: exp.Expr) -> Applied:
         raise UnsupportedQuery(
             f"CAST to {word} is not answered here.", hint="cast to BIGINT, DOUBLE, VARCHAR, DATE or TIMESTAMP"
         )
+    if word == "DECIMAL":
+        digits = str(target.expressions[1]) if len(target.expressions) > 1 else "n"
+        raise UnsupportedQuery(
+            f"CAST to {' '.join(target.sql(dialect='duckdb').split())} is not answered here: numbers are doubles.",
+            hint=f"CAST(x AS DOUBLE), or round(x, {digits}) for as many decimals",
+        )
     return f"as {kind.value.lower()}", [node.this]
 
 

@@ -1,0 +1,150 @@
+"""A case of the fuzzer: made from a seed, written as JSON, and tried."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from fractions import Fraction
+from pathlib import Path
+from random import Random
+from typing import Any
+
+from benchmarks.fuzz.check import Asked, Databases, Outcome, check
+from benchmarks.fuzz.questions import random_question
+from benchmarks.fuzz.worlds import Shape, Table, World, neighbours, random_shape, random_world
+from discreet.plan.schema import Fact, Range, Values
+from discreet.privacy.unit import Relation
+
+QUESTIONS = 20
+"""How many questions are asked of each pair of neighbours."""
+
+
+@dataclass(frozen=True, slots=True)
+class Case:
+    """A question on two neighbours."""
+
+    shape: Shape
+    first: World
+    second: World
+    sql: str
+    asked: Asked
+    constructs: tuple[str, ...] = ()
+
+
+def cases(seed: int, questions: int = QUESTIONS) -> Iterator[Case]:
+    """The questions that a seed gives, all of one pair of neighbours."""
+    rng = Random(seed)
+    shape = random_shape(rng)
+    first, second = neighbours(rng, shape, random_world(rng, shape))
+    for _ in range(questions):
+        question = random_question(rng, shape)
+        asked = _asked(rng)
+        extra = [
+            *(["bounds='auto'"] if asked.auto else []),
+            *(["truncation report"] if asked.truncation != "0" else []),
+            f"noise {asked.noise or 'laplace'}",
+            f"relation {shape.relation.value}",
+            "rows are units" if shape.is_row else "units with a column",
+        ]
+        yield Case(shape, first, second, question.sql, asked, (*question.constructs, *extra))
+
+
+def tried(databases: Databases, case: Case, *, filled: bool = False) -> Outcome:
+    """The outcome of a case; `filled` when its neighbours are in the databases already."""
+    if not filled:
+        databases.fill(case.shape, case.first, case.second)
+    return check(databases, case.shape, case.sql, case.asked)
+
+
+def write(case: Case, path: Path, *, why: str) -> None:
+    """Writes a case that failed, as a fixture that stands alone."""
+    record = {
+        "why": why,
+        "sql": case.sql,
+        "asked": asdict(case.asked),
+        "caps": list(case.shape.caps),
+        "relation": case.shape.relation.value,
+        "tables": [_table_json(case, t) for t in case.shape.tables],
+    }
+    path.write_text(json.dumps(record, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
+
+
+def load(path: Path) -> Case:
+    """A case that `write` wrote."""
+    record = json.loads(path.read_text(encoding="utf-8"))
+    tables, facts = [], {}
+    first: World = {}
+    second: World = {}
+    for t in record["tables"]:
+        name = t["name"]
+        link = tuple(t["link"]) if t["link"] else None
+        tables.append(Table(name, t["columns"], t["unit"], link, t["public"]))
+        facts[name] = {c: _fact(f) for c, f in t["facts"].items()}
+        first[name], second[name] = (
+            [tuple(_cell(c) for c in row) for row in t[part]] for part in ("first", "second")
+        )
+    low, high = record["caps"]
+    shape = Shape(tuple(tables), facts, (low, high), Relation(record["relation"]))
+    return Case(shape, first, second, record["sql"], Asked(**record["asked"]))
+
+
+def _asked(rng: Random) -> Asked:
+    return Asked(
+        epsilon=rng.choice(("1", "0.0001", "0.1", "100")),
+        delta=rng.choice(("1e-6", "1e-6", "1e-2")),
+        noise=rng.choice((None, None, None, "laplace", "gaussian")),
+        truncation="0.1" if rng.random() < 0.05 else "0",
+        auto=rng.random() < 0.03,
+        secret=rng.getrandbits(62),
+        collide=rng.random() < 0.1,
+        again=rng.random() < 0.03,
+        rehearse=rng.random() < 0.25,
+        intervals=rng.random() < 0.15,
+    )
+
+
+def _table_json(case: Case, t: Table) -> dict[str, Any]:
+    return {
+        "name": t.name,
+        "columns": dict(t.columns),
+        "unit": t.unit,
+        "link": t.link,
+        "public": t.public,
+        "facts": {c: _fact_json(f) for c, f in case.shape.facts.get(t.name, {}).items()},
+        "first": [[_cell_json(c) for c in row] for row in case.first[t.name]],
+        "second": [[_cell_json(c) for c in row] for row in case.second[t.name]],
+    }
+
+
+def _fact_json(fact: Fact) -> list[Any]:
+    if isinstance(fact, Range):
+        return ["range", str(fact.low), str(fact.high), fact.integer]
+    return ["values", [_value_json(v) for v in fact.values]]
+
+
+def _fact(kept: list[Any]) -> Fact:
+    if kept[0] == "range":
+        return Range(Fraction(kept[1]), Fraction(kept[2]), integer=kept[3])
+    import datetime as dt
+
+    values = (dt.date.fromisoformat(v["date"]) if isinstance(v, dict) else v for v in kept[1])
+    return Values(*values)
+
+
+def _value_json(value: object) -> Any:
+    return value if value is None or isinstance(value, bool | int | float | str) else {"date": str(value)}
+
+
+def _cell_json(cell: Any) -> Any:
+    if isinstance(cell, float):
+        return {"real": cell.hex() if math.isfinite(cell) else str(cell)}
+    return cell
+
+
+def _cell(kept: Any) -> Any:
+    if isinstance(kept, Mapping):
+        text = kept["real"]
+        return float.fromhex(text) if "x" in text else float(text)
+    return kept

@@ -1,0 +1,302 @@
+"""What must hold for a question on two neighbouring worlds: each break of it is a sentence."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+import duckdb
+
+from benchmarks.fuzz.worlds import CANARY, KINDS, Shape, World
+from discreet.errors import DiscreetError, InternalError, InvalidParameter
+from discreet.noise.entropy import SystemEntropy
+from discreet.plan.plan import Plan, make_plan
+from discreet.plan.staged import StagedPlan, stage, with_caps
+from discreet.plan.tree import ExactLeaves
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
+from discreet.release import NoisyTable, Release
+from discreet.run import exact, measure
+
+Rows: TypeAlias = list[tuple[Any, ...]]
+Cells: TypeAlias = Mapping[tuple[Any, ...], Sequence[int]]
+
+_SETTINGS = (
+    "SET threads = 1",
+    "SET GLOBAL TimeZone = 'UTC'",
+    "SET GLOBAL python_enable_replacements = false",
+    "SET GLOBAL disabled_optimizers = 'common_subexpressions'",
+    "SET GLOBAL preserve_insertion_order = false",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """How a question is asked.
+
+    Attributes:
+        epsilon, delta, noise, truncation: as `make_plan` takes them.
+        auto: whether the caps are chosen by a census.
+        secret: the account's key.
+        collide: whether to run it again as if every hash were the same.
+        again: whether to plan it twice.
+        rehearse: whether to run it on empty tables too.
+        intervals: whether to work out every interval of the release, which can take seconds.
+    """
+
+    epsilon: str = "1"
+    delta: str = "1e-6"
+    noise: str | None = None
+    truncation: str = "0"
+    auto: bool = False
+    secret: int = 0x9E3779B97F4A7C15
+    collide: bool = False
+    again: bool = False
+    rehearse: bool = True
+    intervals: bool = True
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What became of a question.
+
+    Attributes:
+        refusal: the message with which it was refused; None when it was answered.
+        broken: what does not hold.
+    """
+
+    refusal: str | None = None
+    broken: list[str] = field(default_factory=list)
+
+
+class Databases:
+    """Three databases of the same shape: two neighbours and an empty one."""
+
+    def __init__(self) -> None:
+        self._open: list[duckdb.DuckDBPyConnection] = []
+        self._made: Shape | None = None
+
+    def fill(self, shape: Shape, first: World, second: World) -> None:
+        """Creates the tables and fills them."""
+        if not self._open:
+            self._open = [duckdb.connect(":memory:") for _ in range(3)]
+            for c in self._open:
+                for setting in _SETTINGS:
+                    c.execute(setting)
+        for connection, world in zip(self._open, (first, second, None), strict=True):
+            if self._made is not None:
+                for t in self._made.tables:
+                    connection.execute(f'DROP TABLE main."{t.name}"')
+            for t in shape.tables:
+                columns = ", ".join(f'"{n}" {KINDS[k].value}' for n, k in t.columns.items())
+                connection.execute(f'CREATE TABLE main."{t.name}" ({columns})')
+                rows = [] if world is None else world[t.name]
+                if rows:
+                    places = ", ".join(f"CAST(? AS {KINDS[k].value})" for k in t.columns.values())
+                    values = ", ".join([f"({places})"] * len(rows))
+                    connection.execute(
+                        f'INSERT INTO main."{t.name}" VALUES {values}', [cell for row in rows for cell in row]
+                    )
+        self._made = shape
+
+    def close(self) -> None:
+        """Closes them."""
+        for c in self._open:
+            c.close()
+        self._open.clear()
+
+    def read(
+        self, text: str, secret: int | None, *, rehearse: bool = True
+    ) -> tuple[list[Rows], list[list[Any]]]:
+        """The rows and the columns' types of a statement on each of the three, or on the neighbours alone."""
+        rows, types = [], []
+        for c in self._open if rehearse else self._open[:2]:
+            done = c.execute(text, {} if secret is None else {"secret": secret})
+            types.append([d[1] for d in done.description or []])
+            rows.append(done.fetchall())
+        return rows, types
+
+
+def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome:
+    """Asks a question of the neighbours that are in the databases, and says what does not hold."""
+    outcome = Outcome()
+    try:
+        plan, staged = _planned(shape, sql, asked)
+    except InternalError as error:
+        outcome.broken.append(f"two derivations disagree: {error}")
+        return outcome
+    except DiscreetError as error:
+        outcome.refusal = error.message
+        if not error.hint and not isinstance(error, InvalidParameter):
+            outcome.broken.append(f"a refusal without a hint: {error}")
+        if CANARY in str(error) or not str(error).strip():
+            outcome.broken.append(f"a message with a cell in it: {error}")
+        return outcome
+    except Exception as error:
+        outcome.broken.append(f"planning crashed: {type(error).__name__}: {error}"[:300])
+        return outcome
+    for looked in [plan, *([_colliding(plan)] if asked.collide and "ORDER BY hash(" in plan.sql else [])]:
+        outcome.broken += _differences(databases, looked, asked, shape.relation)
+    if staged is not None:
+        outcome.broken += _census(databases, staged, asked, shape.relation)
+    if asked.again and not outcome.broken:
+        other, _ = _planned(shape, sql, asked)
+        if (other.identity, other.statements) != (plan.identity, plan.statements):
+            outcome.broken.append("the same question is planned in two ways")
+    return outcome
+
+
+def _planned(shape: Shape, sql: str, asked: Asked) -> tuple[Plan, StagedPlan | None]:
+    schemas = shape.schemas()
+
+    def make(epsilon: Fraction, tables: Any) -> Plan:
+        return make_plan(
+            sql,
+            tables,
+            population="p",
+            version=None,
+            epsilon=epsilon,
+            delta=asked.delta,
+            noise=asked.noise,
+            truncation=asked.truncation,
+        )
+
+    plan = make(Fraction(asked.epsilon), schemas)
+    if not asked.auto or plan.question.table.unit.is_row:
+        return plan, None
+    staged = stage(
+        lambda e, caps: make(e, with_caps(schemas, caps)), Fraction(asked.epsilon), Fraction(asked.delta)
+    )
+    return plan, staged
+
+
+def _differences(databases: Databases, plan: Plan, asked: Asked, relation: Relation) -> list[str]:
+    """What does not hold of the plan's statements on the three databases."""
+    read: list[dict[str, Rows]] = [{}, {}, {}] if asked.rehearse else [{}, {}]
+    for text in plan.statements:
+        try:
+            secret = asked.secret if "$secret" in text else None
+            rows, types = databases.read(text, secret, rehearse=asked.rehearse)
+        except duckdb.Error as error:
+            return [f"the database failed: {type(error).__name__}: {str(error)[:300]}"]
+        if any(t != types[0] for t in types):
+            return ["the columns' types follow from the data"]
+        for found, got in zip(read, rows, strict=True):
+            found[text] = got
+    try:
+        (one, leaves), (other, others), *_ = [exact(plan, found.__getitem__) for found in read]
+    except Exception as error:
+        return [f"reading the cells crashed: {type(error).__name__}: {str(error)[:300]}"]
+    return [
+        *_cells(plan, one, other),
+        *_leaves(plan, leaves, others),
+        *_reports(plan, read),
+        *_release(plan, read[0].__getitem__, intervals=asked.intervals),
+    ]
+
+
+def _cells(plan: Plan, one: Cells, other: Cells) -> Iterable[str]:
+    allowed = list(plan.sensitivities)
+    if plan.allocation.threshold is not None:
+        allowed.append(Sensitivity(plan.allocation.threshold.touched, 1))
+        if any(c[-1] < 1 for c in (*one.values(), *other.values())):
+            yield "a group without units is there"
+    nothing = (0,) * len(allowed)
+    if any(len(c) != len(allowed) for c in (*one.values(), *other.values())):
+        yield "a group has another number of columns than was planned"
+        return
+    if plan.question.keys.lists is not None and list(one) != list(other):
+        yield "the declared groups differ"
+    for i, s in enumerate(allowed):
+        moves = [one.get(k, nothing)[i] - other.get(k, nothing)[i] for k in {**one, **other}]
+        if not _within(moves, s):
+            yield f"column {i} moves by {[m for m in moves if m]}, beyond {s}"
+
+
+def _leaves(
+    plan: Plan, ones: Sequence[Mapping[Any, ExactLeaves]], others: Sequence[Mapping[Any, ExactLeaves]]
+) -> Iterable[str]:
+    for place, looked in enumerate(plan.question.spreads):
+        spread, (allowed, _) = looked.spread, plan.spreads[place]
+        one, other = (_weights(found[place]) for found in (ones, others))
+        for level in range(1, spread.depth + 1):
+            size = spread.fanout ** (spread.depth - level)
+            nodes: dict[tuple[Any, int], int] = {}
+            for sign, weights in ((1, one), (-1, other)):
+                for (key, leaf), weight in weights.items():
+                    nodes[key, leaf // size] = nodes.get((key, leaf // size), 0) + sign * weight
+            if not _within(list(nodes.values()), allowed):
+                moves = [n for n in nodes.values() if n][:20]
+                yield f"level {level} of spread {place} moves by {moves}, beyond {allowed}"
+
+
+def _weights(found: Mapping[Any, ExactLeaves]) -> dict[tuple[Any, int], int]:
+    return {
+        (key, leaf): after - before
+        for key, tree in found.items()
+        for leaf, before, after in zip(tree.leaves, tree.before[:-1], tree.before[1:], strict=True)
+    }
+
+
+def _within(moves: Sequence[int], s: Sensitivity) -> bool:
+    moved = [abs(m) for m in moves if m]
+    return (
+        len(moved) <= s.l0
+        and max(moved, default=0) <= s.linf
+        and sum(moved) <= s.l1
+        and sum(m * m for m in moved) <= s.l2_squared
+    )
+
+
+def _reports(plan: Plan, read: Sequence[Mapping[str, Rows]]) -> Iterable[str]:
+    if plan.truncation is None:
+        return
+    (one,), (other,) = read[0][plan.truncation], read[1][plan.truncation]
+    if any(abs(int(a) - int(b)) > 1 for a, b in zip(one, other, strict=True)):
+        yield "the truncation report moves by more than 1"
+
+
+def _release(plan: Plan, run: Callable[[str], Rows], *, intervals: bool) -> Iterable[str]:
+    try:
+        table = measure(plan, run, SystemEntropy())
+        stored = NoisyTable.from_json(table.to_json())
+        if stored != table:
+            yield "the noisy table is another one when it is stored"
+        release = Release(plan, table, charged=plan.allocation.guarantee, stored=False)
+        rows = release.rows
+        for name in release.columns if intervals else []:
+            if len(release.interval(name)) != len(rows):
+                yield "an interval for each row is missing"
+        if intervals:
+            str(release)
+    except Exception as error:
+        yield f"the release crashed: {type(error).__name__}: {str(error)[:300]}"
+
+
+def _census(databases: Databases, staged: StagedPlan, asked: Asked, relation: Relation) -> Iterable[str]:
+    try:
+        rows, _ = databases.read(staged.census, asked.secret if "$secret" in staged.census else None)
+    except duckdb.Error as error:
+        yield f"the database failed on the census: {str(error)[:300]}"
+        return
+    one, other = ({tuple(r[:3]): int(r[3]) for r in found} for found in rows[:2])
+    moves = [one.get(k, 0) - other.get(k, 0) for k in {**one, **other}]
+    most = 1 if relation is Relation.ADD_REMOVE else 2
+    if not _within(moves, Sensitivity(most, 1)):
+        yield f"the census moves by {[m for m in moves if m]}"
+
+
+def _colliding(plan: Plan) -> Plan:
+    """The same plan in a world where every hash is the same."""
+    found: dict[str, Any] = {}
+    if plan.spreads:
+        found["spreads"] = tuple((s, _collide(t)) for s, t in plan.spreads)
+    if plan.distinct:
+        found["distinct"] = tuple((i, _collide(t)) for i, t in plan.distinct)
+    return replace(plan, sql=_collide(plan.sql), **found)
+
+
+def _collide(text: str) -> str:
+    return text.replace("ORDER BY hash(", "ORDER BY 0 * hash(")

@@ -1,0 +1,274 @@
+"""Random questions: a FROM clause, aggregates of every kind, groups of every kind, and what is made of the answer."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from random import Random
+
+from benchmarks.fuzz.functions import Name, Writer
+from benchmarks.fuzz.relations import Relations, Source
+from benchmarks.fuzz.worlds import Shape
+
+_ONE = (
+    "SUM", "SUM", "AVG", "MEAN", "VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP", "STDDEV",
+)  # fmt: skip
+_TWO = (
+    *(
+        "COVAR_POP",
+        "COVAR_SAMP",
+        "CORR",
+        "REGR_SLOPE",
+        "REGR_INTERCEPT",
+        "REGR_R2",
+        "REGR_COUNT",
+        "REGR_AVGX",
+    ),
+    *("REGR_AVGY", "REGR_SXX", "REGR_SXY", "REGR_SYY"),
+)
+_SPREAD = (
+    *("MEDIAN({v})", "MIN({v})", "MAX({v})", "QUANTILE_CONT({v}, 0.25)", "QUANTILE_DISC({v}, 0.75)"),
+    *("QUANTILE({v}, 0.5)", "APPROX_QUANTILE({v}, 0.9)", "PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY {v})"),
+    *(
+        "PERCENTILE_DISC(0.1) WITHIN GROUP (ORDER BY {v} DESC)",
+        "MODE({m})",
+        "MODE() WITHIN GROUP (ORDER BY {m})",
+    ),
+)
+_ADDS = ("count", "one", "one", "two", "two", "within")
+_TRUTH = ("COUNT_IF", "BOOL_OR", "BOOL_AND", "EVERY")
+_WRONG = (
+    "SELECT * FROM {f}", "SELECT {x} FROM {f}", "SELECT DISTINCT {x} FROM {f}", "SELECT COUNT(*) FROM nowhere",
+    "SELECT COUNT(*) FROM {f} WHERE {x} = ?", "SELECT COUNT(*), nofunction({x}) FROM {f}",
+    "SELECT COUNT(*) FROM {f} WHERE now() > {x}", "SELECT STRING_AGG({x}, ',') FROM {f}",
+    "SELECT SUM({x}) FROM {f} a, {f} b", "SELECT COUNT(*) FROM {f} WHERE {x} = (SELECT 1)", "",
+    "SELECT COUNT(*) OVER () FROM {f}", "DELETE FROM {f}", "SELECT COUNT(*) FROM {f}; SELECT 1", "SELECT",
+    "SELECT COUNT(*) FROM {f} a JOIN {f} b ON a.{x} < b.{x}", "SELECT COUNT(*) FROM {f} LIMIT {x}",
+    "SELECT COUNT(*) FROM {f} WHERE {x} IN (SELECT {x} FROM {f}) OR TRUE", "SELECT LIST({x}) FROM {f}",
+    "SELECT COUNT(*) FROM (SELECT {x}, COUNT(*) AS n FROM {f} GROUP BY {x} HAVING n > 1)",
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A text, and the constructs that its writer used."""
+
+    sql: str
+    constructs: tuple[str, ...]
+
+
+def random_question(rng: Random, shape: Shape) -> Question:
+    """A question of a shape's tables; about one in ten is wrong on purpose."""
+    writer = Writer(rng)
+    if rng.random() < 0.03:
+        table = rng.choice(shape.tables)
+        text = rng.choice(_WRONG).replace("{f}", table.name)
+        return Question(text.replace("{x}", rng.choice(list(table.columns))), ("wrong on purpose",))
+    text = _Asker(writer, Relations(writer, shape)).ask()
+    if rng.random() < 0.05:
+        writer.use("changed text")
+        text = _changed(rng, text)
+    return Question(text, tuple(dict.fromkeys(writer.used)))
+
+
+class _Asker:
+    """Writes the outermost SELECT."""
+
+    __slots__ = ("relations", "source", "w")
+
+    def __init__(self, writer: Writer, relations: Relations) -> None:
+        self.w = writer
+        self.relations = relations
+        self.source: Source
+
+    def ask(self) -> str:
+        w, r = self.w, self.relations
+        self.source = r.some(w.rng.choice((0, 0, 0, 1, 1, 1, 2, 3)))
+        where = r.where(self.source) if w.chance(0.5) else ""
+        keys = self._keys()
+        sets, group = self._group(keys)
+        aggregates = [self._aggregate(adds=sets and w.chance(0.95)) for _ in range(w.rng.choice((1, 1, 2)))]
+        items = [f"{k.text} AS g{i}" if w.chance(0.8) else k.text for i, k in enumerate(keys)]
+        items += [f"{text} AS m{i}" for i, (text, _) in enumerate(aggregates)]
+        answer = [*(Name(k.text, k.kind) for k in keys), *(Name(t, k) for t, k in aggregates)]
+        if w.chance(0.2):
+            text = w.expression(w.rng.choice("irnbtds"), answer, 2)
+            if any(n.text in text for n in answer):
+                w.use("expression over the answer")
+                items.append(f"{text} AS o")
+        if w.chance(0.03):
+            w.use("DP_INTERVAL_LOW")
+            items.append("DP_INTERVAL_LOW(m0) AS low, DP_INTERVAL_HIGH(m0) AS high")
+        if sets and w.chance(0.5):
+            w.use("GROUPING")
+            items.append(f"GROUPING({keys[0].text}) AS gr")
+        if not group:
+            w.rng.shuffle(items)
+        tail = self._tail(answer, aggregates)
+        common = self._common(f"{self.source.text}{where}")
+        return f"{common}SELECT {', '.join(items)} FROM {self.source.text}{where}{group}{tail}"
+
+    def _common(self, text: str) -> str:
+        """WITH, and those of its subqueries that are used."""
+        kept: list[str] = []
+        for one in reversed(self.relations.common):
+            if re.search(rf"\b{one.partition(' ')[0]}\b", " ".join([text, *kept])):
+                kept.insert(0, one)
+        return f"WITH {', '.join(kept)} " if kept else ""
+
+    def _keys(self) -> list[Name]:
+        w, names = self.w, self.source.names
+        listed = [n for n in names if n.listed]
+        how = w.rng.choice(("none", "declared", "declared", "columns", "expressions"))
+        if how == "none" or (how == "declared" and not listed):
+            return []
+        n = w.rng.randint(1, 2)
+        if how == "declared":
+            w.use("GROUP BY declared values")
+            return w.rng.sample(listed, min(n, len(listed)))
+        if how == "columns":
+            w.use("GROUP BY columns")
+            return w.rng.sample(names, min(n, len(names)))
+        w.use("GROUP BY expressions")
+        column = w.rng.choice(listed or list(names))
+        found = [Name(w.expression(column.kind, [column], 1), column.kind)]
+        kind = w.rng.choice("irtbds")
+        found += [Name(w.expression(kind, names, 2), kind)] if n == 2 else []
+        return [k for k in found if any(name.text in k.text for name in names)]
+
+    def _group(self, keys: list[Name]) -> tuple[bool, str]:
+        """GROUP BY in one of its spellings; whether it adds up totals."""
+        w = self.w
+        if not keys:
+            return False, ""
+        texts = ", ".join(k.text for k in keys)
+        if w.chance(0.2):
+            how = w.rng.choice(("ROLLUP", "CUBE", "GROUPING SETS"))
+            w.use(how)
+            inside = f"({texts}), ({keys[0].text}), ()" if how == "GROUPING SETS" else texts
+            return True, f" GROUP BY {how} ({inside})"
+        how = w.rng.choice(("texts", "ALL", "places"))
+        w.use(f"GROUP BY {how}")
+        places = ", ".join(str(i + 1) for i in range(len(keys)))
+        return False, f" GROUP BY {({'texts': texts, 'ALL': 'ALL', 'places': places})[how]}"
+
+    def _tail(self, answer: list[Name], aggregates: list[tuple[str, str]]) -> str:
+        w, text = self.w, ""
+        if w.chance(0.15):
+            w.use("HAVING")
+            text += f" HAVING {w.condition(answer)}"
+        if w.chance(0.25):
+            w.use("ORDER BY")
+            by = w.rng.choice((aggregates[0][0], "m0", "1", *(a.text for a in answer[:1])))
+            text += f" ORDER BY {by}{w.rng.choice(('', ' DESC', ' ASC NULLS FIRST'))}"
+            if w.chance(0.6):
+                w.use("LIMIT")
+                text += f" LIMIT {w.rng.randint(0, 5)}"
+                if w.chance(0.4):
+                    w.use("OFFSET")
+                    text += " OFFSET 1"
+        return text
+
+    def _aggregate(self, *, adds: bool) -> tuple[str, str]:
+        """An aggregate, perhaps with FILTER, and the letter of its type; one that adds up over groups where it must."""
+        w, names = self.w, self.source.names
+        how = w.rng.choice(_ADDS if adds else ("distinct", "spread", "spread", "truth", *_ADDS))
+        kind = "r"
+        if how == "count":
+            text, kind = (
+                w.rng.choice(("COUNT(*)", "COUNT(1)", f"COUNT({self._any()})", f"COUNT({self._any()})")),
+                "i",
+            )
+            w.use("COUNT(*)" if "*" in text else "COUNT(x)")
+        elif how == "distinct":
+            units = [n.text for n in names if n.role == "unit"]
+            own = bool(units) and w.chance(0.5)
+            w.use("COUNT(DISTINCT unit)" if own else "COUNT(DISTINCT x)")
+            text, kind = f"COUNT(DISTINCT {w.rng.choice(units) if own else self._any()})", "i"
+        elif how == "one":
+            name = w.rng.choice(_ONE)
+            w.use(name)
+            boolean = name in ("SUM", "AVG") and w.chance(0.1)
+            text = f"{name}({w.condition(names) if boolean else self._bounded()})"
+        elif how == "two":
+            name = w.rng.choice(_TWO)
+            w.use(name)
+            text = f"{name}({self._bounded()}, {self._bounded()})"
+        elif how == "spread":
+            text = w.rng.choice(_SPREAD)
+            w.use(text.split("(")[0] + (" WITHIN GROUP" if "WITHIN" in text else ""))
+            text = text.replace("{v}", self._bounded()).replace("{m}", self._whole())
+        elif how == "truth":
+            name = w.rng.choice(_TRUTH)
+            w.use(name)
+            text, kind = f"{name}({w.condition(names)})", "i" if name == "COUNT_IF" else "b"
+        else:
+            low, high = w.rng.choice(((0, 1), (0, 1), (0, 1), (-1, 1), (-2, 3)))
+            counted = w.chance(0.5)
+            w.use("COUNT_WITHIN" if counted else "SUM_WITHIN")
+            value = w.rng.choice(("*", self._any())) if counted else self._bounded()
+            text = (
+                f"{'COUNT' if counted else 'SUM'}_WITHIN({value}, {max(low, 0) if counted else low}, {high})"
+            )
+        if w.chance(0.2):
+            w.use("FILTER")
+            text += f" FILTER (WHERE {w.condition(names)})"
+        return text, kind
+
+    def _any(self) -> str:
+        w = self.w
+        if w.chance(0.5):
+            return w.rng.choice(self.source.names).text
+        return w.expression(w.rng.choice("irtbds"), self.source.names, 2)
+
+    def _bounded(self) -> str:
+        """A number with bounds: declared ones, arithmetic of them, or a clamp of anything."""
+        w, names = self.w, self.source.names
+        columns = [n.text for n in names if n.bounded]
+        how = w.rng.choice(("column", "column", "arithmetic", "case", "clamp", "clamp"))
+        if not columns and how != "clamp":
+            how = "clamp"
+        if how == "clamp":
+            w.use("clamp")
+            low, high = w.rng.choice(
+                (("0", "10"), ("-1.5", "2.25"), ("0", "1"), ("-1000000", "1000000"), ("2", "2"))
+            )
+            return f"greatest({low}, least({high}, {w.expression('n', names, 2)}))"
+        one = w.rng.choice(columns)
+        if how == "arithmetic":
+            op, other = w.rng.choice("+-*"), w.rng.choice([*columns, "2", "0.5"])
+            w.use(f"function {op}")
+            return f"{one} {op} {other}"
+        if how == "case":
+            w.use("function case")
+            return f"CASE WHEN {w.condition(names)} THEN {one} ELSE {w.rng.choice(('0', 'NULL', one))} END"
+        return one
+
+    def _whole(self) -> str:
+        """What MODE takes: listed values, or a narrow range of whole numbers."""
+        w, names = self.w, self.source.names
+        listed = [n.text for n in names if n.listed or (n.bounded and n.kind == "i")]
+        if listed and w.chance(0.8):
+            return w.rng.choice(listed)
+        return f"greatest(0, least(9, {w.expression('i', names, 1)}))"
+
+
+_WORD = re.compile(r"\s+|\w+|'[^']*'|.", re.DOTALL)
+
+
+def _changed(rng: Random, text: str) -> str:
+    """The text with a word left out, written twice, or in the place of another."""
+    words = _WORD.findall(text)
+    if len(words) < 3:
+        return text
+    i, j = rng.randrange(len(words)), rng.randrange(len(words))
+    how = rng.choice(("drop", "twice", "swap", "instead"))
+    if how == "drop":
+        words.pop(i)
+    elif how == "twice":
+        words.insert(i, words[i])
+    elif how == "swap":
+        words[i], words[j] = words[j], words[i]
+    else:
+        words[i] = words[j]
+    return "".join(words)

@@ -1,0 +1,364 @@
+"""Random FROM clauses: joins of every kind, subqueries, unions, windows, and what may be read from them.
+
+Most of what is written here belongs to people as the language demands; `slip` is the chance that a rule is broken, so
+that refusals are asked for too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+
+from benchmarks.fuzz.functions import Name, Writer
+from benchmarks.fuzz.worlds import Shape, Table
+from discreet.plan.schema import Range, Values
+
+_KINDS = ("JOIN", "INNER JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN")
+_PUBLIC_KINDS = ("JOIN", "LEFT JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN", ",")
+_WINDOWS = (
+    "row_number() {over}", "rank() {over}", "dense_rank() {over}", "count(*) {over}", "count({x}) {over}",
+    "sum({i}) {over}", "min({n}) {over}", "max({x}) {over}", "lag({x}) {over}", "lead({x}, 2) {over}",
+    "lag({i}, 1, 0) {over}", "first_value({x}) {over}", "ntile(2) {over}", "last_value({x}) {over}",
+    "percent_rank() {over}", "avg({i}) {over}", "cume_dist() {over}",
+)  # fmt: skip
+_INNER = (
+    ("COUNT(*)", "i"), ("COUNT({x})", "i"), ("COUNT(DISTINCT {x})", "i"), ("SUM({i})", "i"), ("SUM({r})", "r"),
+    ("AVG({n})", "r"), ("MIN({i})", "i"), ("MAX({r})", "r"), ("MIN({t})", "t"), ("MAX({d})", "d"),
+    ("BOOL_OR({b})", "b"), ("BOOL_AND({b})", "b"), ("COUNT_IF({b})", "i"),
+    ("COUNT(*) FILTER (WHERE {b})", "i"), ("SUM({i}) FILTER (WHERE {b})", "i"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """What stands behind FROM, and the names that it gives."""
+
+    text: str
+    names: tuple[Name, ...]
+    public: bool = False
+    joined: bool = False
+
+    def holders(self) -> list[Name]:
+        """The names that tell the unit."""
+        return [n for n in self.names if n.role]
+
+
+@dataclass(slots=True)
+class Relations:
+    """Writes the relations of one question; every alias is another."""
+
+    writer: Writer
+    shape: Shape
+    slip: float = 0.02
+    common: list[str] = field(default_factory=list)
+    aliases: int = 0
+
+    def alias(self, prefix: str = "a") -> str:
+        """A new alias."""
+        self.aliases += 1
+        return f"{prefix}{self.aliases}"
+
+    def base(self, table: Table) -> Source:
+        """A table under an alias."""
+        alias = self.alias()
+        return Source(f"{table.name} {alias}", self._names(table, f"{alias}."), table.public)
+
+    def owned(self, depth: int) -> Source:
+        """A private relation."""
+        private = [t for t in self.shape.tables if not t.public]
+        if depth <= 0 or (self.shape.is_row and self.writer.chance(0.8)):
+            return self.base(self.writer.rng.choice(private))
+        several = len(self.shape.tables) > 1
+        ways: list[Callable[[int], Source]] = [self.projected, self.grouped, self.windows, self.union]
+        if several:
+            ways += [self.public_join] * 2
+        ways += [self.join] * 3
+        return self.writer.rng.choice(ways)(depth - 1)
+
+    def some(self, depth: int) -> Source:
+        """A private relation, or seldom the public table alone."""
+        public = [t for t in self.shape.tables if t.public]
+        if public and self.writer.chance(self.slip):
+            return self.base(public[0])
+        return self.owned(depth)
+
+    def join(self, depth: int) -> Source:
+        """Two private relations along the unit."""
+        w = self.writer
+        left, right = self.owned(depth), self._single(depth)
+        pairs = _pairs(left, right)
+        if not pairs and not w.chance(self.slip * 5):
+            return left
+        one, other = w.rng.choice(pairs) if pairs else (left.names[0], right.names[0])
+        kind = w.rng.choice((*_KINDS, ","))
+        if kind == ",":
+            return self._comma(left, right, f"{one.text} = {other.text}")
+        w.use(f"private {kind}")
+        if not left.joined and one.text.split(".")[-1] == other.text.split(".")[-1] and w.chance(0.5):
+            return self._using(left, right, kind, one.text.split(".")[-1])
+        on = f"{one.text} = {other.text}"
+        if w.chance(0.4):
+            w.use("further condition in ON")
+            on = f"{on} AND {w.condition([*left.names, *right.names])}"
+        return _joined(left, right, kind, f"ON {on}")
+
+    def public_join(self, depth: int) -> Source:
+        """A private relation and the public table, on anything."""
+        w = self.writer
+        left = self.owned(depth)
+        right = self.public(next(t for t in self.shape.tables if t.public))
+        kind = w.rng.choice(_PUBLIC_KINDS)
+        if w.chance(self.slip):
+            kind = w.rng.choice(("FULL JOIN", "RIGHT JOIN", "ASOF JOIN", "POSITIONAL JOIN"))
+        w.use(f"public {kind}")
+        if kind in (",", "CROSS JOIN"):
+            return _joined(left, right, kind, "")
+        texts = [n.text for n in left.names if n.kind == "t"]
+        if texts and w.chance(0.7):
+            on = f"{w.rng.choice(texts)} = {right.names[0].text}"
+        else:
+            on = w.condition([*left.names, *right.names])
+        if kind == "JOIN" and w.chance(0.15):
+            w.use("public RIGHT JOIN towards the private side")
+            found = _joined(right, left, "RIGHT JOIN", f"ON {on}")
+            return replace(found, public=False, names=(*right.names, *left.names))
+        return _joined(left, right, kind, f"ON {on}")
+
+    def public(self, table: Table) -> Source:
+        """The public table, or what is made of it."""
+        w = self.writer
+        base, alias = self.base(table), self.alias("r")
+        if w.chance(0.6):
+            return base
+        name = base.names[0].text
+        if w.chance(0.5):
+            w.use("public GROUP BY")
+            text = f"(SELECT {name} AS name, COUNT(*) AS n, AVG(factor) AS f FROM {base.text} GROUP BY {name}) {alias}"
+            kinds = [("name", "t"), ("n", "i"), ("f", "r")]
+        else:
+            w.use("public derived table")
+            where = w.condition(base.names)
+            text = f"(SELECT DISTINCT {name} AS name, factor AS n FROM {base.text} WHERE {where}) {alias}"
+            kinds = [("name", "t"), ("n", "i")]
+        return Source(text, tuple(Name(f"{alias}.{n}", k) for n, k in kinds), True)
+
+    def projected(self, depth: int) -> Source:
+        """A derived table or a common table expression: columns, expressions, DISTINCT, WHERE, subqueries."""
+        w, of = self.writer, self.owned(depth)
+        items, names = self._items(of)
+        distinct = "DISTINCT " if w.chance(0.3) else ""
+        if distinct:
+            w.use("inner DISTINCT")
+        where = self.where(of) if w.chance(0.6) else ""
+        return self._derived(f"SELECT {distinct}{', '.join(items)} FROM {of.text}{where}", names)
+
+    def grouped(self, depth: int) -> Source:
+        """Aggregates of each person."""
+        w, of = self.writer, self.owned(depth)
+        holders = of.holders()
+        if not holders and not w.chance(self.slip * 5):
+            return of
+        w.use("inner GROUP BY")
+        keys = [w.rng.choice(holders or list(of.names))]
+        if w.chance(0.4):
+            keys.append(w.rng.choice(of.names))
+        out, items = [], []
+        for i, key in enumerate(keys):
+            out.append(Name(f"k{i}", key.kind, key.bounded, key.role, key.listed))
+            items.append(f"{key.text} AS k{i}")
+        by = w.rng.choice(
+            (", ".join(k.text for k in keys), "ALL", ", ".join(str(i + 1) for i in range(len(keys))))
+        )
+        for i in range(w.rng.randint(1, 3)):
+            template, kind = w.rng.choice(_INNER)
+            w.use(f"inner {template.split('(')[0]}{' DISTINCT' if 'DISTINCT' in template else ''}")
+            w.use(*["inner FILTER"] if "FILTER" in template else [])
+            items.append(f"{self._over(template, of)} AS n{i}")
+            out.append(Name(f"n{i}", kind))
+        text = (
+            f"SELECT {', '.join(items)} FROM {of.text}{self.where(of) if w.chance(0.4) else ''} GROUP BY {by}"
+        )
+        if w.chance(0.3):
+            w.use("inner HAVING")
+            text += f" HAVING COUNT(*) > {w.rng.choice('012')}"
+        return self._derived(text, out)
+
+    def windows(self, depth: int) -> Source:
+        """Window functions over a person's rows, and QUALIFY."""
+        w, of = self.writer, self.owned(depth)
+        holders = of.holders()
+        if not holders and not w.chance(self.slip * 5):
+            return of
+        items, names = self._items(of)
+        for i in range(w.rng.randint(0, 2)):
+            call = w.rng.choice(_WINDOWS)
+            items.append(f"{self._window(call, of)} AS w{i}")
+            names = [*names, Name(f"w{i}", "i" if "{x}" not in call and "{n}" not in call else "r")]
+        text = f"SELECT {', '.join(items)} FROM {of.text}{self.where(of) if w.chance(0.3) else ''}"
+        if w.chance(0.5):
+            w.use("QUALIFY")
+            text += f" QUALIFY {self._window(w.rng.choice(_WINDOWS[:5]), of)} <= {w.rng.choice('12')}"
+        return self._derived(text, names)
+
+    def union(self, depth: int) -> Source:
+        """The same columns of two selections."""
+        w, of = self.writer, self.owned(depth)
+        items, names = self._items(of)
+        every = w.rng.choice(("UNION ALL", "UNION ALL", "UNION"))
+        w.use(every)
+        selected = ", ".join(items)
+        again = f"SELECT {selected} FROM {of.text}{self.where(of)}"
+        if w.chance(self.slip):
+            every = w.rng.choice(("EXCEPT", "INTERSECT"))
+        return self._derived(f"SELECT {selected} FROM {of.text} {every} {again}", names)
+
+    def where(self, of: Source) -> str:
+        """WHERE, with subqueries at times."""
+        w = self.writer
+        parts = [w.condition(of.names, w.rng.randint(1, 2))]
+        if w.chance(0.3) and not self.shape.is_row:
+            parts.append(self._subquery(of))
+        w.rng.shuffle(parts)
+        w.use("WHERE")
+        return f" WHERE {' AND '.join(parts)}"
+
+    def _subquery(self, of: Source) -> str:
+        """[NOT] EXISTS or [NOT] IN over the same unit, or over the public table."""
+        w = self.writer
+        no = w.rng.choice(("", "NOT "))
+        publics = [t for t in self.shape.tables if t.public]
+        if publics and w.chance(0.4):
+            right = self.base(publics[0])
+            texts = [n.text for n in of.names if n.kind == "t"] or ["'a'"]
+            one, other = w.rng.choice(texts), right.names[0].text
+            what = "public"
+        else:
+            right = self.base(w.rng.choice([t for t in self.shape.tables if not t.public]))
+            pairs = _pairs(of, right)
+            if not pairs:
+                return w.condition(of.names)
+            found = w.rng.choice(pairs)
+            one, other, what = found[0].text, found[1].text, "private"
+        if w.chance(0.5):
+            w.use(f"{what} {no}IN")
+            inside = f" WHERE {w.condition(right.names)}" if w.chance(0.5) else ""
+            return f"{one} {no}IN (SELECT {other} FROM {right.text}{inside})"
+        w.use(f"{what} {no}EXISTS")
+        further = f" AND {w.condition([*of.names, *right.names])}" if w.chance(0.5) else ""
+        return f"{no}EXISTS (SELECT 1 FROM {right.text} WHERE {one} = {other}{further})"
+
+    def _single(self, depth: int) -> Source:
+        """A table, or a subquery."""
+        found = self.owned(depth) if self.writer.chance(0.4) else self.owned(0)
+        return self.owned(0) if found.joined else found
+
+    def _comma(self, left: Source, right: Source, on: str) -> Source:
+        """A comma join is closed in a subquery, with the equation in its WHERE."""
+        w = self.writer
+        w.use("comma join")
+        both = Source(f"{left.text}, {right.text}", (*left.names, *right.names))
+        items, names = self._items(both)
+        more = f" AND {w.condition(both.names)}" if w.chance(0.3) else ""
+        return self._derived(f"SELECT {', '.join(items)} FROM {both.text} WHERE {on}{more}", names)
+
+    def _using(self, left: Source, right: Source, kind: str, column: str) -> Source:
+        w = self.writer
+        w.use("USING")
+        rest = [n for n in (*left.names, *right.names) if n.text.split(".")[-1] != column]
+        (holder,) = [n for n in left.names if n.text.split(".")[-1] == column][:1]
+        found = _joined(left, right, kind, f"USING ({column})")
+        kept = [n for n in found.names if n.text in {r.text for r in rest}]
+        if kind in ("SEMI JOIN", "ANTI JOIN"):
+            return found
+        return replace(found, names=(replace(holder, text=column), *kept))
+
+    def _items(self, of: Source) -> tuple[list[str], list[Name]]:
+        """A select list of columns and expressions, the unit's first; and the names that it gives."""
+        w = self.writer
+        holders = of.holders()
+        chosen = [*w.rng.sample(holders, min(len(holders), w.rng.randint(1, 2)))]
+        plain = [n for n in of.names if n not in chosen]
+        chosen += w.rng.sample(plain, min(len(plain), w.rng.randint(1, 5)))
+        items, names = [], []
+        for i, n in enumerate(chosen):
+            items.append(f"{n.text} AS p{i}")
+            names.append(replace(n, text=f"p{i}"))
+        for i in range(w.rng.randint(0, 1)):
+            kind = w.rng.choice("irtbds")
+            items.append(f"{w.expression(kind, of.names, 2)} AS e{i}")
+            names.append(Name(f"e{i}", kind))
+        return items, names
+
+    def _derived(self, text: str, names: Sequence[Name]) -> Source:
+        """A subquery under an alias, or a common table expression."""
+        w, alias = self.writer, self.alias("q")
+        out = tuple(replace(n, text=f"{alias}.{n.text}") for n in names)
+        if w.chance(0.3):
+            w.use("WITH")
+            self.common.append(f"{alias} AS ({text})")
+            return Source(alias, out)
+        w.use("derived table")
+        return Source(f"({text}) {alias}", out)
+
+    def _window(self, call: str, of: Source) -> str:
+        w = self.writer
+        w.use(f"window {call.split('(')[0]}")
+        partition = [n.text for n in w.rng.sample(of.holders(), 1)] if of.holders() else []
+        if w.chance(self.slip):
+            partition = []
+        if w.chance(0.2):
+            partition.append(w.rng.choice(of.names).text)
+        order = ", ".join(
+            f"{n.text}{w.rng.choice(('', ' DESC', ' NULLS FIRST'))}"
+            for n in w.rng.sample(of.names, min(len(of.names), w.rng.randint(1, 2)))
+        )
+        by = f"PARTITION BY {', '.join(partition)} " if partition else ""
+        over = f"OVER ({by}{'ORDER BY ' + order if w.chance(0.8) else ''})"
+        return self._over(call.replace("{over}", over), of)
+
+    def _over(self, template: str, of: Source) -> str:
+        """An aggregate's template over these names; `{x}` is any column."""
+        w = self.writer
+        while "{x}" in template:
+            template = template.replace("{x}", w.rng.choice(of.names).text, 1)
+        return w.fill(template, "i", of.names, 0)
+
+    def _names(self, table: Table, prefix: str) -> tuple[Name, ...]:
+        keys = {(t.link[1], t.link[2]) for t in self.shape.tables if t.link is not None and t.unit is None}
+        names = []
+        for column, kind in table.columns.items():
+            fact = self.shape.facts.get(table.name, {}).get(column)
+            role = ""
+            if column == table.unit:
+                role = "unit"
+            elif table.link is not None and table.unit is None and column == table.link[0]:
+                role = f"link {table.link[1]}.{table.link[2]}"
+            elif (table.name, column) in keys:
+                role = f"key {table.name}.{column}"
+            bounded = isinstance(fact, Range) or (isinstance(fact, Values) and kind in "ir")
+            names.append(Name(f"{prefix}{column}", kind, bounded, role, isinstance(fact, Values)))
+        return tuple(names)
+
+
+def _joined(left: Source, right: Source, kind: str, on: str) -> Source:
+    """The join, and which of its names still tell the unit."""
+    ours = kind not in ("RIGHT JOIN", "FULL JOIN")
+    theirs = kind in ("JOIN", "INNER JOIN", "RIGHT JOIN")
+    names = [n if ours else replace(n, role="") for n in left.names]
+    if kind not in ("SEMI JOIN", "ANTI JOIN"):
+        names += [n if theirs else replace(n, role="") for n in right.names]
+    comma = kind == ","
+    text = f"{left.text}{'' if comma else ' '}{kind} {right.text}{' ' + on if on else ''}"
+    return Source(text, tuple(names), joined=True)
+
+
+def _pairs(left: Source, right: Source) -> list[tuple[Name, Name]]:
+    """The pairs of names that are equal only within a unit."""
+    found = []
+    for one in left.holders():
+        for other in right.holders():
+            roles = {one.role, other.role}
+            linked = any(r.startswith("key ") and f"link {r[4:]}" in roles for r in roles)
+            if roles == {"unit"} or linked or (len(roles) == 1 and one.role.startswith("link ")):
+                found.append((one, other))
+    return found

@@ -1,0 +1,196 @@
+"""Random neighbouring databases: people, what they own one and two steps away, dirty keys, and a public table."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from types import MappingProxyType
+
+import numpy as np
+
+from discreet.audit.sql.tables import _MOST, _REALS, _TEXTS, _WILD, UNIT, Neighbours, Row, Tables
+from discreet.errors import InvalidParameter
+from discreet.privacy.unit import Relation
+
+SCHEMAS: Mapping[str, Mapping[str, str]] = MappingProxyType(
+    {
+        "people": MappingProxyType({UNIT: "BIGINT", "city": "VARCHAR", "age": "BIGINT"}),
+        "orders": MappingProxyType({"buyer": "BIGINT", "oid": "BIGINT", "amount": "DOUBLE", "day": "BIGINT"}),
+        "items": MappingProxyType({"oid": "BIGINT", "iid": "BIGINT", "price": "BIGINT", "sku": "VARCHAR"}),
+        "parts": MappingProxyType({"iid": "BIGINT", "grams": "BIGINT"}),
+        "zones": MappingProxyType({"city": "VARCHAR", "zone": "VARCHAR", "rate": "BIGINT"}),
+    }
+)
+"""The columns of the random tables, with their SQL types."""
+
+PATHS: Mapping[str, str] = MappingProxyType(
+    {"orders": "buyer", "items": "oid -> orders.oid", "parts": "iid -> items.iid"}
+)
+"""How the units of tables without a column of the unit's name are found."""
+
+PUBLIC = ("zones",)
+"""The tables whose rows are nobody's."""
+
+_ME = 1_000_003  # nobody else has this id
+_KEYS: Mapping[str, tuple[str, str, str]] = MappingProxyType(
+    {"items": ("oid", "orders", "oid"), "parts": ("iid", "items", "iid")}
+)
+_ZONES: tuple[Row, ...] = tuple(
+    {"city": city, "zone": zone, "rate": rate}
+    for city, zone, rate in (("a", "n", 2), ("a", "s", 2), ("a", "n", 1), ("b", "s", 2), (None, "s", 1))
+)
+_UNITS: Mapping[str, str] = MappingProxyType({"people": UNIT, "orders": "buyer"})
+
+
+@dataclass(frozen=True, slots=True)
+class RandomDatabases:
+    """An endless supply of neighbouring databases over `SCHEMAS`.
+
+    A row that a foreign key leads to several units belongs to each of them, and is gone with the last: so the
+    neighbours of a database follow from it, and not from the rows that were drawn for somebody.
+
+    Attributes:
+        relation: "add-remove" or "replace".
+        people: at most so many units are in both databases.
+        rows: the unit that differs has at most so many rows in each table.
+    """
+
+    relation: str = Relation.ADD_REMOVE.value
+    people: int = 12
+    rows: int = 12
+
+    def __post_init__(self) -> None:
+        Relation.parse(self.relation)
+        if self.people < 0 or self.rows < 1:
+            raise InvalidParameter("people must be at least 0, and rows at least 1.")
+
+    def pairs(self, rng: np.random.Generator) -> Iterator[Neighbours]:
+        """Neighbours without end: the first crowd is tame, and the first unit has many rows everywhere."""
+        for i in itertools.count():
+            wild = 0.2 if i % 3 else 0.0
+            crowd = _crowd(int(rng.integers(0, self.people + 1)), rng, wild)
+            kind = _KINDS[i % len(_KINDS)]
+            second = _with(crowd, _newcomer(kind, self.rows, rng), rng)
+            first, words = without(second, _ME), f"one unit more, {kind}"
+            if Relation.parse(self.relation) is Relation.REPLACE:
+                other = _KINDS[int(rng.integers(len(_KINDS)))]
+                became = _with(first, _newcomer(other, self.rows, rng), rng)
+                if _same(without(became, _ME), first):
+                    first, words = became, f"one unit was {other}, and becomes {kind}"
+                # else its new rows would have owned what nobody owned; nobody's unit becomes one then
+            yield Neighbours(first, second, words)
+
+
+def owners(tables: Tables, name: str, row: Row) -> set[object]:
+    """The units that own a row of a private table."""
+    if name in _UNITS:
+        return {row[_UNITS[name]]} - {None}
+    column, other, key = _KEYS[name]
+    found = [r for r in tables[other] if row[column] is not None and r[key] == row[column]]
+    return set().union(*(owners(tables, other, r) for r in found))
+
+
+def without(tables: Tables, unit: object) -> Tables:
+    """The neighbour without that unit: what it alone owned is gone."""
+    return {
+        name: [r for r in rows if name in PUBLIC or owners(tables, name, r) != {unit}]
+        for name, rows in tables.items()
+    }
+
+
+_KINDS = (
+    "with many rows in every table",
+    "with keys that others have too",
+    "with one order of many items",
+    "with many orders and no items",
+    "with items of orders that nobody had",
+    "with rows in one table only",
+    "with random rows",
+)
+
+
+def _crowd(people: int, rng: np.random.Generator, wild: float) -> Tables:
+    """Some people with some rows each, rows of nobody, and keys that lead nowhere or to several."""
+    rows: dict[str, list[Row]] = {name: [] for name in SCHEMAS} | {"zones": list(_ZONES)}
+    for unit in range(people):
+        owner = None if rng.random() < 0.1 else unit
+        for name, most in (("people", 2), ("orders", 3), ("items", 3), ("parts", 3)):
+            rows[name] += [_row(name, owner, rng, wild) for _ in range(int(rng.integers(0, most + 1)))]
+    return rows
+
+
+def _newcomer(kind: str, most: int, rng: np.random.Generator) -> Tables:
+    """The rows of the unit that differs: at the top of every range, so that it moves what it can."""
+    person: Row = {UNIT: _ME, "city": "a", "age": 10}
+    orders = [{"buyer": _ME, "oid": 50 + i, "amount": 10.0, "day": i % 3 + 1} for i in range(most)]
+    items = [{"oid": 50 + i % 3, "iid": 70 + i, "price": 10, "sku": "pq"[i % 2]} for i in range(most)]
+    parts = [{"iid": 70 + i % 2, "grams": 10} for i in range(most)]
+    match kind:
+        case "with many rows in every table":
+            return {"people": [person] * 3, "orders": orders, "items": items, "parts": parts}
+        case "with keys that others have too":
+            shared = [o | {"oid": i % 6} for i, o in enumerate(orders)]
+            return {"people": [person], "orders": shared, "items": [], "parts": []}
+        case "with one order of many items":
+            return {
+                "people": [person],
+                "orders": orders[:1],
+                "items": [i | {"oid": 50} for i in items],
+                "parts": [],
+            }
+        case "with many orders and no items":
+            return {"people": [person], "orders": orders, "items": [], "parts": []}
+        case "with items of orders that nobody had":
+            return {"people": [], "orders": [o | {"oid": 6} for o in orders], "items": items, "parts": parts}
+        case "with rows in one table only":
+            only = str(rng.choice(["people", "orders"]))
+            mine: list[Row] = [person] * most if only == "people" else orders
+            return {"people": [], "orders": [], "items": [], "parts": []} | {only: mine}
+        case _:
+            return {
+                name: [_row(name, _ME, rng, 0.4) for _ in range(int(rng.integers(0, 4)))]
+                for name in ("people", "orders", "items", "parts")
+            }
+
+
+def _row(name: str, owner: object, rng: np.random.Generator, wild: float) -> Row:
+    def some(tame: Sequence[object], nasty: Sequence[object]) -> object:
+        values = nasty if rng.random() < wild else tame
+        return values[int(rng.integers(len(values)))]
+
+    whole, keys = (*range(11),), (*range(7), 99)
+    far = (0, -1, 11, _MOST, -_MOST - 1, None)
+    match name:
+        case "people":
+            return {UNIT: owner, "city": some(("a", "b", "c"), _TEXTS), "age": some(whole, far)}
+        case "orders":
+            amount = some([x / 8 for x in range(81)], (*_REALS, *_WILD))
+            return {
+                "buyer": owner,
+                "oid": some(keys, (None, _MOST)),
+                "amount": amount,
+                "day": some((1, 2, 3), far),
+            }
+        case "items":
+            return {
+                "oid": some(keys, (None, _MOST)),
+                "iid": some(keys, (None,)),
+                "price": some(whole, far),
+                "sku": some(("p", "q", "r"), _TEXTS),
+            }
+        case _:
+            return {"iid": some(keys, (None,)), "grams": some(whole, far)}
+
+
+def _with(tables: Tables, more: Tables, rng: np.random.Generator) -> Tables:
+    """The rows among the others: where they stand must not matter."""
+    found: dict[str, list[Row]] = {}
+    for name, rows in tables.items():
+        place = int(rng.integers(0, len(rows) + 1))
+        found[name] = [*rows[:place], *more.get(name, ()), *rows[place:]]
+    return found
+
+
+def _same(one: Tables, two: Tables) -> bool:
+    return all(sorted(map(repr, one[n])) == sorted(map(repr, two[n])) for n in one)
