@@ -25,6 +25,7 @@ Cells: TypeAlias = Mapping[tuple[Any, ...], Sequence[int]]
 
 _SETTINGS = (
     "SET threads = 1",
+    "SET enable_progress_bar = false",
     "SET GLOBAL TimeZone = 'UTC'",
     "SET GLOBAL python_enable_replacements = false",
     "SET GLOBAL disabled_optimizers = 'common_subexpressions'",

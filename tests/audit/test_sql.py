@@ -204,7 +204,7 @@ def test_most_questions_are_answered_and_some_are_refused() -> None:
     texts = [*TRAPS, *(random_query(rng) for _ in range(40))]
     with engine.open({"t": []}) as nobody:
         refused = [t for t in texts if isinstance(engine.exact(nobody, t), Raised)]
-    assert {"SELECT MAX(x) FROM t", "SELECT * FROM t"} <= set(refused)
+    assert "SELECT * FROM t" in refused
     assert len(refused) < len(texts) / 5
 
 

@@ -253,6 +253,10 @@ class Stock:
         return taken
 
 
+def _stocks(draws: tuple[Draws, Draws]) -> list[Stock]:
+    return [Stock(d) for d in draws]
+
+
 @cache
 def _shapes(pair: int) -> dict[str, tuple[list[Stock], list[Stock]]]:
     """Draws of all shapes on one pair of neighbours, which are opened once: sound ones, and those of the twins."""
@@ -267,8 +271,9 @@ def _shapes(pair: int) -> dict[str, tuple[list[Stock], list[Stock]]]:
         for name, given in those.items():
             delta = GROUPED if "private groups" in name else 0
             one, two = Ours(delta=delta, **settings), Slipped(delta=delta, slip=given.slip, **settings)
-            found[name] = tuple(
-                [Stock(draws) for draws in ours.bulk(first, second, given.sql)] for ours in (one, two)
+            found[name] = (
+                _stocks(one.bulk(first, second, given.sql)),
+                _stocks(two.bulk(first, second, given.sql)),
             )
     return found
 

@@ -58,12 +58,12 @@ def unit(max_groups: int = 1, max_rows: int = MAX_ROWS) -> PrivacyUnit:
     return PrivacyUnit("uid", max_groups, max_rows, tables=ways)
 
 
-def schemas(relation: Relation, max_groups: int = 1, **more: Fact) -> list[TableSchema]:
+def schemas(relation: Relation, max_groups: int = 1) -> list[TableSchema]:
     """The tables as a question sees them."""
     found = []
     for name, columns in COLUMNS.items():
         types = {n: Type(k) for n, k in columns.items()}
-        facts = {n: f for t in columns for n, f in [(t, (FACTS | more).get(f"{name}.{t}"))] if f is not None}
+        facts = {n: f for t in columns for n, f in [(t, FACTS.get(f"{name}.{t}"))] if f is not None}
         reached = Reached(*KEYS[name]) if name in KEYS else None
         own = PrivacyUnit("uid", max_groups, MAX_ROWS)
         found.append(TableSchema(name, types, facts, own, relation, reached, public=name in PUBLIC))

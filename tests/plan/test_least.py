@@ -206,3 +206,10 @@ def test_the_error_of_totals_is_that_of_the_row_that_adds_up_the_most(session: S
     with pytest.raises(InvalidParameter, match="the error of a total depends on how many groups it adds up"):
         private.error("n")
     assert str(private).startswith("A plan that costs")
+
+
+def test_no_error_bounds_an_answer_that_may_be_null(session: Session) -> None:
+    """The root of a noisy count below 0 is NULL: where that may well happen, no error is promised."""
+    plan = session.plan("SELECT sqrt(COUNT(*)) AS root, COUNT(*) AS n FROM data", epsilon=1)
+    assert plan.error("root", assuming={"n": 3}) == math.inf
+    assert plan.error("root", assuming={"n": 10_000}) < 1

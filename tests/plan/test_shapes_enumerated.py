@@ -5,7 +5,7 @@ The worlds hold keys that several people share, keys that lead nowhere and rows 
 
 from __future__ import annotations
 
-from collections import Counter, defaultdict
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import cache
@@ -20,6 +20,7 @@ from discreet.privacy.unit import Relation
 from discreet.run import exact_cells
 from discreet.testing import Cells
 from discreet.testing.worlds import difference
+from tests.plan.cases import as_value
 from tests.plan.join_shapes import COLUMNS, KEYS, PUBLIC, SHAPES, ZONES, Row, World, schemas
 from tests.plan.test_sensitivity import as_tuple, norms, of_units, within
 
@@ -43,7 +44,7 @@ ALONE: Mapping[str, tuple[Row, ...]] = {
     "orders": ((ME, 1, 5), (ME, 1, -3), (ME, 2, 5), (ME, 2, -3)),
 }
 MINE: Mapping[tuple[str, ...], Mapping[str, tuple[Row, ...]]] = {
-    ("people", "orders"): {"people": ((ME, "a", 9), (ME, "b", -9)), "orders": ALONE["orders"][:3]},
+    ("people", "orders"): {"people": ((ME, "a", 9), (ME, "b", -9)), "orders": ALONE["orders"][:2]},
     ("people", "zones"): ALONE,
     ("orders",): ALONE,
     ("orders", "items"): {"orders": ((ME, 1, 5), (ME, 2, 5)), "items": ((1, 1, 5), (1, 1, -3))},
@@ -141,7 +142,7 @@ def cells_of(plan: Plan, given: Iterable[Frozen]) -> dict[Frozen, Cells]:
     found: dict[Frozen, Cells] = {}
     for world in given:
         ENGINE.fill(world)
-        found[world] = {k: tuple(c) for k, c in exact_cells(plan, ENGINE.run).items()}
+        found[world] = {tuple(map(as_value, k)): tuple(c) for k, c in exact_cells(plan, ENGINE.run).items()}
     return found
 
 
@@ -193,7 +194,7 @@ def size(reads: tuple[str, ...]) -> int:
 def test_no_unit_moves_a_shape_further_than_planned_and_some_unit_moves_it_as_far(name: str) -> None:
     shape = SHAPES[name]
     most = size(shape.reads)
-    assert_bounded(shape.sql, shape.reads, most, most - 1, tight=shape.tight)
+    assert_bounded(shape.sql, shape.reads, most, most - 2, tight=shape.tight)
 
 
 @pytest.mark.slow
@@ -224,16 +225,21 @@ AGGREGATES = {
 """Every aggregate whose integers are cells; whether neighbours of a small world move them as far as is planned for."""
 
 
-@pytest.mark.parametrize("name", AGGREGATES)
+SLOW = ("moments", "slopes")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.slow] if n in SLOW else []) for n in AGGREGATES]
+)
 def test_no_unit_moves_an_aggregate_over_a_join_further_than_planned(name: str) -> None:
     sql, tight = AGGREGATES[name]
     reads = ("people", "zones") if "zones" in sql else ("people", "orders")
-    assert_bounded(sql, reads, 3, 2, tight=tight)
+    assert_bounded(sql, reads, 3, 1, tight=tight)
 
 
 @pytest.mark.parametrize("sql", [f"SELECT MEDIAN(amount), MIN(amount), MAX(amount) {JOINED}"])
 def test_no_unit_moves_a_level_of_a_spread_over_a_join_further_than_planned(sql: str) -> None:
-    given = families(("people", "orders"), 3, 2)
+    given = families(("people", "orders"), 3, 1)
     plans = {r: planned(sql, r) for r in Relation}
     ((_, text),) = plans[Relation.ADD_REMOVE].spreads
     leaves: dict[Frozen, Cells] = {}

@@ -70,6 +70,8 @@ class Assumed:
             case Call("round", (inner, Literal(int(digits), Type.INT)), _) if abs(digits) < _DIGITS:
                 return self._error(column, inner, confidence) + 10.0**-digits
         box, middle = self._boxes(column, expr, confidence)
+        if _may_be_null(expr, box):  # no bound on an error counts an answer that is not there
+            return math.inf
         (low, high), (below, above) = image_over(expr, box), image_over(expr, middle)
         if math.isinf(below) or math.isinf(above):
             self._missing(column, expr)
@@ -109,7 +111,10 @@ class Assumed:
                 if isinstance(term, Mean | Covariance)
                 else self._affine(term, level)
             )
-            box[term], middle[term] = (value - t, value + t), (value, value)
+            low, high = value - t, value + t
+            if isinstance(term, Mean | Covariance):  # which never leave their bounds
+                low, high = max(low, float(term.low)), min(high, float(term.high))
+            box[term], middle[term] = (low, high), (value, value)
         return box, middle
 
     def _affine(self, term: Expr, level: Fraction) -> float:
@@ -173,3 +178,21 @@ class Assumed:
             else "give public guesses at the columns that it combines: SELECT them too (that costs no more), and "
             "assuming={'n': 10_000, 's': 50_000}; the release itself has an interval",
         )
+
+
+_LEAST = {
+    "sqrt": 0.0,
+    "ln": math.nextafter(0.0, 1.0),
+    "log10": math.nextafter(0.0, 1.0),
+    "log2": math.nextafter(0.0, 1.0),
+}
+"""The least argument of which a function has a value."""
+
+
+def _may_be_null(expr: Expr, box: Mapping[Expr, tuple[float, float]]) -> bool:
+    """Whether a root or a logarithm is of a number that need not have one."""
+    return any(
+        image_over(e.args[0], box)[0] < _LEAST[e.name]
+        for e in walk(expr)
+        if isinstance(e, Call) and e.name in _LEAST
+    )

@@ -191,9 +191,8 @@ def _laplace_fits(columns: list[tuple[Moves, Fraction]], epsilon: Fraction, delt
     spread = sum(many * (far / scale) ** 2 for far, scale, many in shifts)
     if sum(many for *_, many in shifts) > _MANY:  # so many that the sum of the losses is normal
         return _gaussian_fits(Fraction(spread), epsilon, min(delta * 2, Fraction(1, 2)))
-    reach = min(
-        sum(many * far / scale for far, scale, many in shifts), spread / 2 + 12 * math.sqrt(spread) + top
-    )
+    most = sum(many * far / scale for far, scale, many in shifts)
+    reach = min(most, spread / 2 + 12 * math.sqrt(spread) + top)
     fine = max(math.ceil(top * _GRID / reach), 1)
     fine -= (
         fine % shifts[0][0] if shifts[0][0] <= fine else 0
@@ -206,7 +205,9 @@ def _laplace_fits(columns: list[tuple[Moves, Fraction]], epsilon: Fraction, delt
     at = np.arange(2 * _GRID) * step
     at[_GRID:] -= 2 * _GRID * step  # negative losses stand in the upper half
     above = at > float(epsilon)
-    found = float(np.sum(mass[above] * -np.expm1(float(epsilon) - at[above])))
+    # No loss is above `most`: what the grid makes of one that is just above ε may not count for more.
+    excess = np.minimum(at[above], most) - float(epsilon)
+    found = float(np.sum(mass[above] * -np.expm1(-np.maximum(excess, 0.0))))
     return found <= float(delta) * 1.1 + 1e-12
 
 

@@ -266,7 +266,8 @@ def _refuse_unlisted(expr: Expr) -> Never:
     listed = f"declare the values of {names[0]!r} with dp.Values" if names else "declare its values"
     if expr.type is Type.REAL:
         raise UnsupportedQuery(
-            "MODE needs values that can be counted one by one.", hint=f"MODE(CAST(x AS BIGINT)) has them; or {listed}"
+            "MODE needs values that can be counted one by one.",
+            hint=f"MODE(CAST(x AS BIGINT)) has them; or {listed}",
         )
     raise MissingBounds(
         "MODE needs the list of values, which the data may not be asked for.",

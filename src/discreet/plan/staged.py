@@ -137,7 +137,9 @@ class StagedPlan:
             dict(zip(places, noisy, strict=True)),
             self.noise,
             groups=first.question.keys.count,
-            columns=max(len(first.allocation.noises), 1),
+            columns=max(
+                len(first.allocation.noises) + sum(s.spread.depth for s in first.question.spreads), 1
+            ),
             epsilon=first.epsilon,
         )
         return Caps(min(advice.groups, self.most.groups), min(advice.rows, self.most.rows))

@@ -255,10 +255,9 @@ def _supply(
     """Questions about neighbours: without end where one of the two has none."""
     rng = np.random.default_rng(seed)
     chosen = RandomTables() if tables is None else tables
-    if isinstance(chosen, RandomTables | RandomDatabases):
-        pairs = chosen.pairs(rng)
-    else:
-        pairs = _round("tables", chosen)
+    pairs = (
+        chosen.pairs(rng) if isinstance(chosen, RandomTables | RandomDatabases) else _round("tables", chosen)
+    )
     several = isinstance(chosen, RandomDatabases)
     texts = all_database_queries(rng) if several else all_queries(rng)
     if queries is not None:

@@ -123,9 +123,11 @@ def _crowd(people: int, rng: np.random.Generator, wild: float) -> Tables:
 def _newcomer(kind: str, most: int, rng: np.random.Generator) -> Tables:
     """The rows of the unit that differs: at the top of every range, so that it moves what it can."""
     person: Row = {UNIT: _ME, "city": "a", "age": 10}
-    orders = [{"buyer": _ME, "oid": 50 + i, "amount": 10.0, "day": i % 3 + 1} for i in range(most)]
-    items = [{"oid": 50 + i % 3, "iid": 70 + i, "price": 10, "sku": "pq"[i % 2]} for i in range(most)]
-    parts = [{"iid": 70 + i % 2, "grams": 10} for i in range(most)]
+    orders: list[Row] = [{"buyer": _ME, "oid": 50 + i, "amount": 10.0, "day": i % 3 + 1} for i in range(most)]
+    items: list[Row] = [
+        {"oid": 50 + i % 3, "iid": 70 + i, "price": 10, "sku": "pq"[i % 2]} for i in range(most)
+    ]
+    parts: list[Row] = [{"iid": 70 + i % 2, "grams": 10} for i in range(most)]
     match kind:
         case "with many rows in every table":
             return {"people": [person] * 3, "orders": orders, "items": items, "parts": parts}
@@ -145,7 +147,7 @@ def _newcomer(kind: str, most: int, rng: np.random.Generator) -> Tables:
             return {"people": [], "orders": [o | {"oid": 6} for o in orders], "items": items, "parts": parts}
         case "with rows in one table only":
             only = str(rng.choice(["people", "orders"]))
-            mine: list[Row] = [person] * most if only == "people" else orders
+            mine = [person] * most if only == "people" else orders
             return {"people": [], "orders": [], "items": [], "parts": []} | {only: mine}
         case _:
             return {

@@ -10,8 +10,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Self
 
 from discreet.audit.outputs.sampling import Raised
-from discreet.audit.sql.engine import Draws
 from discreet.audit.sql.databases import PATHS, PUBLIC, SCHEMAS
+from discreet.audit.sql.engine import Draws
 from discreet.audit.sql.noisy import Exact, noisy_tables
 from discreet.audit.sql.tables import SCHEMA, UNIT, Row, Tables
 from discreet.connecting import connect

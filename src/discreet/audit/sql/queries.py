@@ -54,6 +54,11 @@ _AGGREGATES = (
     "SUM(x - 5)",
     "AVG(CASE WHEN region = 'a' THEN v ELSE 0 END)",
     "SUM(least(greatest(coalesce(v, 0), -1), 2))",
+    "COUNT(DISTINCT x)",
+    "VAR_POP(v)",
+    "CORR(x, v)",
+    "SUM(x) FILTER (WHERE flag)",
+    "COUNT_IF(x > 4)",
 )
 _KEYS = ("region", "level", "flag", "level % 2", "lower(region)", "x > 4", "CASE WHEN v > 2 THEN 'up' END")
 _CONDITIONS = (

@@ -205,7 +205,10 @@ def _count_within(a: Asked) -> Applied:
         _refuse_form(a.node)
     whole = isinstance(value, exp.Star)
     counted = (a.kept(Literal(1, Type.INT)),) if a.where is not None else ()
-    return "count within", (*(counted if whole else (a.value(value),)), *(bind_row(b, a.scope) for b in bounds))
+    return "count within", (
+        *(counted if whole else (a.value(value),)),
+        *(bind_row(b, a.scope) for b in bounds),
+    )
 
 
 def _refuse_form(node: exp.Expr) -> Never:
