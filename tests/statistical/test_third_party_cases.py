@@ -20,12 +20,11 @@ from scipy.optimize import brentq
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit import Audit, distinguish
-from discreet.audit.sql import Ours
-from discreet.errors import PlanError
 from tests.statistical.third_party import (
     ASKED,
     CLOSENESS,
-    WAITING,
+    COMBINED,
+    TREES,
     Case,
     Draw,
     Pair,
@@ -45,6 +44,7 @@ MISSED = 1e-3
 """The error with which worse answers are refuted."""
 
 AGGREGATES = [case for case in cases() if case.collection in ASKED]
+DEVIATIONS = [case for case in cases() if case.collection in COMBINED]
 LAWS = [case for case in cases() if case.collection in CLOSENESS]
 SLICE = 22
 """Each so-manieth case is in the default suite."""
@@ -120,10 +120,10 @@ FAR_SOON = [case for case in AGGREGATES if shown_by(case, 100_000) > CLEAR]
 FAIL_SOON = [c for c in AGGREGATES if c.tested["delta_tolerance"] * c.factors["failure_specificity"] > 4e-3]
 
 
-def test_all_cases_are_there_and_each_is_asked_or_waits() -> None:
+def test_all_cases_are_there_and_each_is_asked_or_known() -> None:
     number = Counter(case.collection for case in cases())
     assert sum(number.values()) == 296
-    assert number.keys() == ASKED.keys() | WAITING.keys() | CLOSENESS.keys()
+    assert number.keys() == ASKED.keys() | COMBINED.keys() | set(TREES) | CLOSENESS.keys()
     assert len(AGGREGATES) == len(FAR) + len(NEAR) == 159 and len(LAWS) == 42
 
 
@@ -134,15 +134,20 @@ def test_entries_are_flat_lists_of_numbers() -> None:
         assert all(isinstance(entry, int | float) for entries in lists for entry in entries)
 
 
-@pytest.mark.parametrize("collection", WAITING)
-def test_what_waits_waits_for_an_aggregate_that_is_not_there_yet(collection: str) -> None:
-    engine = Ours()
-    with engine.open({"t": []}) as nobody:
-        for question in WAITING[collection]:
-            with pytest.raises(
-                PlanError
-            ):  # once it is answered, its cases have to be asked: move it to ASKED
-                engine.plan(nobody, question)
+@pytest.mark.parametrize("case", DEVIATIONS[::SLICE], ids=str)
+def test_some_deviations_keep_what_their_cases_ask(case: Case) -> None:
+    assert not audited(answers(case), case, 20_000, ALARM).violated
+
+
+@pytest.mark.parametrize("case", DEVIATIONS[:: 2 * SLICE], ids=str)
+def test_some_failures_of_a_deviation_are_noticed(case: Case) -> None:
+    assert audited(failing(case), case, case.samples, MISSED).violated
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("case", DEVIATIONS, ids=str)
+def test_deviations_keep_what_their_cases_ask(case: Case) -> None:
+    assert not audited(answers(case), case, 1_000_000, ALARM).violated
 
 
 @pytest.mark.parametrize("case", AGGREGATES[::SLICE], ids=str)
