@@ -147,6 +147,14 @@ def test_without_caps_the_question_says_what_to_do() -> None:
         session.plan(BY_REGION, error={"n": 50}, bounds="auto")
 
 
+def test_a_batch_has_declared_caps() -> None:
+    with (
+        connect(heavy()) as session,
+        pytest.raises(InvalidParameter, match="a batch is planned for declared caps"),
+    ):
+        session.batch({"a": BY_REGION}, epsilon=1)
+
+
 def test_rows_that_are_people_have_no_caps_to_choose() -> None:
     refused = pytest.raises(
         UnsupportedQuery, match="Each row is a unit of its own, so there are no caps to choose"

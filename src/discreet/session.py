@@ -205,7 +205,7 @@ class Session:
         The same question again is answered from the ledger, free; `fresh=True` draws again and is charged.
 
         Args:
-            sql: one SELECT over one table.
+            sql: one SELECT over the connected tables (docs/sql-reference.md).
             epsilon: the ε to be spent, above 0.
             delta: the δ to be spent; private selection of groups and Gaussian noise need it above 0.
             noise: "laplace" (the default) or "gaussian".
@@ -310,7 +310,7 @@ class Session:
         from discreet.release import Release
 
         self._backend.rehearse(staged.census, {})
-        self._rehearse(staged.second(staged.most))
+        self._rehearse(staged.last)
         self._rehearse(staged.first)
         entry = self._account.charge(staged.identity, staged.charge, note=self._note(staged.first))
         caps = staged.choose(lambda text: self._backend.rows(text, {}), SystemEntropy())
@@ -350,6 +350,11 @@ class Session:
         """
         from discreet.plan.batch import plan_batch
 
+        if self._bounds == "auto":
+            raise InvalidParameter(
+                "a batch is planned for declared caps, and this session has them chosen for each question.",
+                hint="ask one by one, or connect with caps: dp.PrivacyUnit(column, max_groups=…, max_rows=…)",
+            )
         batch = plan_batch(
             questions,
             self._tables,

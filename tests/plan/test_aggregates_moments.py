@@ -374,7 +374,7 @@ REFUSED = {
     "COUNT(*) FILTER (WHERE amount)": "FILTER (WHERE …) needs a condition, not a number.",
     "COUNT(*) FILTER (WHERE COUNT(*) > 1)": "COUNT cannot stand here.",
     "LOWER(region) FILTER (WHERE flag)": "FILTER (WHERE …) stands behind an aggregate.",
-    "SUM(amount) FILTER (WHERE flag) OVER ()": "Window functions are not answered here.",
+    "SUM(amount) FILTER (WHERE flag) OVER ()": "Window functions are not answered over all people's rows.",
     "VAR_POP(amount ORDER BY day)": "VAR_POP does not depend on an order.",
     "KURTOSIS(amount)": "KURTOSIS is not answered here.",
     "SKEWNESS(amount)": "SKEWNESS is not answered here.",

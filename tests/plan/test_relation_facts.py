@@ -54,7 +54,10 @@ def test_bounds_pass_through_joins_and_inner_aggregates() -> None:
 def test_a_column_without_bounds_is_named_as_the_question_names_it() -> None:
     with pytest.raises(MissingBounds) as caught:
         read("SELECT AVG(n) FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) t")
-    assert caught.value.message == "SUM and AVG need the bounds of 'n', which the data may not be asked for."
+    assert (
+        caught.value.message
+        == "SUM, AVG and the like need the bounds of 'n', which the data may not be asked for."
+    )
     assert caught.value.hint.endswith("or clamp in the question: least(high, greatest(low, x))")
 
 

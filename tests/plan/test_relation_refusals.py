@@ -119,7 +119,7 @@ REFUSED = [
     ("SELECT COUNT(*) FROM (SELECT sum(day) OVER (PARTITION BY customer ROWS 1 PRECEDING) FROM orders) t",
      "Frames of windows (ROWS, RANGE, GROUPS) are not answered here."),
     ("SELECT COUNT(*) FROM (SELECT sum(day) OVER w FROM orders WINDOW w AS (PARTITION BY customer)) t",
-     "Window functions are not answered here."),
+     "A WINDOW clause is not answered here."),
     ("SELECT COUNT(*) FROM (SELECT last_value(day) OVER (PARTITION BY customer ORDER BY id) FROM orders) t",
      "LAST_VALUE is not answered as a window in this form."),
     ("SELECT COUNT(*) FROM (SELECT lag(day, id) OVER (PARTITION BY customer ORDER BY id) FROM orders) t",

@@ -9,7 +9,7 @@ from typing import Any, Never
 from discreet.errors import InvalidParameter
 from discreet.plan.expr import Expr, identity
 from discreet.plan.lattice_value import LatticeValue
-from discreet.plan.measure import Measure, Name, Part, Tally, Total
+from discreet.plan.measure import Measure, Name, Part, Tally, Total, clamped
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,8 +25,7 @@ class CappedTotal(Measure):
         return ((Tally.TOTAL, self.value),)
 
     def clipped(self, name: Name, max_rows: int) -> str:
-        low, high = self.span(max_rows)
-        return f"CAST(least(greatest(coalesce({name(self.parts[0])}, 0), {low}), {high}) AS BIGINT)"
+        return clamped(name(self.parts[0]), self.span(max_rows))
 
     def summed(self, column: Name) -> str:
         return f"sum(least(greatest({column(self.parts[0])}, {self.low}), {self.high}))"

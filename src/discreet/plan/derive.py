@@ -418,7 +418,7 @@ def _summed(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
 
 def _bare(e: exp.Expr) -> exp.Expr:
     """An aggregate without its cast to a wide integer and without the 0 for an empty group."""
-    if type(e) is exp.Cast and e.to.is_type("HUGEINT"):
+    if type(e) is exp.Cast and e.to.is_type(_KIND.INT128):
         e = e.this
     if type(e) is exp.Coalesce and [str(x) for x in e.expressions] == ["0"]:
         e = e.this
@@ -436,7 +436,7 @@ def _split(tree: exp.Select) -> tuple[list[str], list[exp.Expr]]:
                 disagree("the order of the keys")
             keys.append(e.alias_or_name)
             continue
-        inner = text.this if type(text) is exp.Cast and text.to.is_type("text") else None
+        inner = text.this if type(text) is exp.Cast and text.to.is_type(_KIND.TEXT) else None
         if type(inner) is not exp.Coalesce or [str(x) for x in inner.expressions] != ["0"]:
             disagree("a column that is not a sum")
         if e.alias != f"m{len(sums)}":

@@ -151,20 +151,25 @@ def _arithmetic(e: exp.Expr, columns: Columns) -> Kind:
 
 def _is_zeroed(e: exp.Expr) -> bool:
     """Whether it is … + CAST(0 AS DOUBLE)."""
-    if type(e) is not exp.Add or type(e.expression) is not exp.Cast or not e.expression.to.is_type("DOUBLE"):
+    if (
+        type(e) is not exp.Add
+        or type(e.expression) is not exp.Cast
+        or not e.expression.to.is_type(_KIND.DOUBLE)
+    ):
         return False
     zero = e.expression.this
     return type(zero) is exp.Literal and not zero.is_string and zero.name in ("0", "0.0")
 
 
+_KIND = exp.DataType.Type  # not as text, which would be parsed anew for each cast
 _TYPES = {
-    "BIGINT": ("TINYINT", "SMALLINT", "INT", "BIGINT"),
-    "HUGEINT": ("HUGEINT", "INT128"),
-    "DOUBLE": ("DOUBLE",),
-    "VARCHAR": ("VARCHAR", "TEXT"),
-    "DATE": ("DATE",),
-    "TIMESTAMP": ("TIMESTAMP", "TIMESTAMPNTZ"),
-    "BOOLEAN": ("BOOLEAN",),
+    "BIGINT": (_KIND.TINYINT, _KIND.SMALLINT, _KIND.INT, _KIND.BIGINT),
+    "HUGEINT": (_KIND.INT128,),
+    "DOUBLE": (_KIND.DOUBLE,),
+    "VARCHAR": (_KIND.VARCHAR, _KIND.TEXT),
+    "DATE": (_KIND.DATE,),
+    "TIMESTAMP": (_KIND.TIMESTAMP, _KIND.TIMESTAMPNTZ),
+    "BOOLEAN": (_KIND.BOOLEAN,),
 }
 _RESULTS: dict[type[exp.Expr], Kind] = {
     **dict.fromkeys(

@@ -94,7 +94,8 @@ def _whole(expr: Expr, low: int, high: int) -> LatticeValue:
 
 def _refuse_wide() -> Never:
     raise InvalidParameter(
-        "The bounds of the values under SUM or AVG are too wide: beyond 2^62 for whole numbers, 2^1000 for others.",
+        "The bounds of the values under SUM, AVG and the like are too wide: beyond 2^62 for whole numbers, "
+        "2^1000 for others.",
         hint="sum a smaller multiple, or declare narrower bounds (dp.Range)",
     )
 
@@ -206,12 +207,12 @@ def _refuse_unbounded(expr: Expr, facts: Mapping[str, Fact]) -> None:
     ]
     if not names:
         raise MissingBounds(
-            "The values under SUM or AVG have no bounds: no bounds follow from those of their columns.",
+            "The values under SUM, AVG and the like have no bounds: no bounds follow from those of their columns.",
             hint="clamp them in the query: greatest(low, least(high, …))",
         )
     listed = " and ".join(repr(n) for n in names)
     raise MissingBounds(
-        f"SUM and AVG need the bounds of {listed}, which the data may not be asked for.",
+        f"SUM, AVG and the like need the bounds of {listed}, which the data may not be asked for.",
         hint=f"declare what is publicly known: columns={{{names[0]!r}: dp.Range(low, high)}} "
         f"(--range {names[0]}=low:high)",
     )

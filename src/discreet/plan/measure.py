@@ -186,9 +186,7 @@ class Total(Measure):
         return ((Tally.TOTAL, self.value),)
 
     def clipped(self, name: Name, max_rows: int) -> str:
-        low, high = self.span(max_rows)
-        # coalesce comes first: greatest(NULL, low) would be low
-        return f"CAST(least(greatest(coalesce({name(self.parts[0])}, 0), {low}), {high}) AS BIGINT)"
+        return clamped(name(self.parts[0]), self.span(max_rows))
 
     def summed(self, column: Name) -> str:
         return f"sum({column(self.parts[0])})"
@@ -229,11 +227,10 @@ class CentredTotal(Measure):
     def clipped(self, name: Name, max_rows: int) -> str:
         total, n = name(self.parts[0]), name(self.parts[1])
         s = f"(CAST({total} AS HUGEINT) - CAST({n} AS HUGEINT) * {self.centre})"
-        low, high = self.span(max_rows)
         # s·max_rows/n toward zero, with the division first, so that no product can leave 128 bits
         mean = f"(({s} // {n}) * {max_rows} + (({s} % {n}) * {max_rows}) // {n})"
         exact = f"CASE WHEN {n} <= {max_rows} THEN {s} ELSE {mean} END"
-        return f"CAST(least(greatest(coalesce({exact}, 0), {low}), {high}) AS BIGINT)"
+        return clamped(exact, self.span(max_rows))
 
     def summed(self, column: Name) -> str:
         v = column(self.parts[0])
@@ -255,6 +252,13 @@ class CentredTotal(Measure):
     @property
     def word(self) -> str:
         return "the sum of the values, measured from the middle of their bounds"
+
+
+def clamped(sql: str, span: tuple[int, int]) -> str:
+    """SQL for a number moved into its span; NULL is 0."""
+    low, high = span
+    # coalesce comes first: greatest(NULL, low) would be low
+    return f"CAST(least(greatest(coalesce({sql}, 0), {low}), {high}) AS BIGINT)"
 
 
 def _within(x: int) -> int:

@@ -176,8 +176,14 @@ _KNOWN_INSIDE = {
 }
 _REFUSED = {
     "distinct": ("SELECT DISTINCT is not answered here.", "group by the columns and add COUNT(*)"),
-    "qualify": ("QUALIFY is not answered here.", "filter the answer with HAVING"),
-    "windows": ("Window functions are not answered here.", "aggregate with GROUP BY"),
+    "qualify": (
+        "QUALIFY is not answered here.",
+        "filter the answer with HAVING, or people's rows in a subquery",
+    ),
+    "windows": (
+        "A WINDOW clause is not answered here.",
+        "in a subquery, write the window where it is used: OVER (PARTITION BY the unit …)",
+    ),
     "sample": (
         "Sampling is not answered here.",
         "ask about the whole table; privacy does not need the sample",

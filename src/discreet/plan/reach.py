@@ -14,7 +14,8 @@ Span: TypeAlias = tuple[Number, Number]
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 
 _INF = math.inf
-_WHOLE = {"TINYINT": 8, "SMALLINT": 16, "INT": 32, "BIGINT": 64, "HUGEINT": 128}
+_KIND = exp.DataType.Type  # not as text, which would be parsed anew for each cast
+_WHOLE = {_KIND.TINYINT: 8, _KIND.SMALLINT: 16, _KIND.INT: 32, _KIND.BIGINT: 64, _KIND.INT128: 128}
 
 
 def span_of(e: exp.Expr, counts: frozenset[str]) -> Span:
@@ -82,15 +83,15 @@ def _cast(e: exp.Expr, inner: Span) -> Span:
     known; one to DOUBLE keeps what a double holds; others are not known.
     """
     to = e.args["to"]
-    for name, bits in _WHOLE.items():
-        if to.is_type(name):
+    for kind, bits in _WHOLE.items():
+        if to.is_type(kind):
             low, high = inner
             low, high = low if low == -_INF else math.floor(low), high if high == _INF else math.ceil(high)
             least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
             if any(not math.isinf(end) and not least <= end <= most for end in (low, high)):
                 return -_INF, _INF
             return low, high
-    if to.is_type("DOUBLE") and all(math.isinf(x) or float(x) == x for x in inner):
+    if to.is_type(_KIND.DOUBLE) and all(math.isinf(x) or float(x) == x for x in inner):
         return inner
     return -_INF, _INF
 

@@ -81,6 +81,8 @@ class StagedPlan:
         noise: what is added to each count of the census.
         most: the largest caps that may be chosen.
         second: the second stage's plan for some caps.
+        first: that for the least caps, for all that does not depend on them.
+        last: that for the largest.
         events, guarantee: of both stages together.
     """
 
@@ -89,6 +91,8 @@ class StagedPlan:
     noise: DiscreteLaplaceNoise
     most: Caps
     second: Callable[[Caps], Plan]
+    first: Plan
+    last: Plan
     events: Composed
     guarantee: Approximate
 
@@ -106,11 +110,6 @@ class StagedPlan:
     def sql(self) -> str:
         """What the database will run first; the second statement follows from the caps that are chosen."""
         return self.census
-
-    @property
-    def first(self) -> Plan:
-        """The second stage with the least caps: for all that does not depend on them."""
-        return self.second(Caps(1, 1))
 
     @property
     def columns(self) -> list[str]:
@@ -190,8 +189,8 @@ def stage(make: Callable[[Fraction, Caps], Plan], epsilon: Fraction, delta: Frac
     noise = DiscreteLaplaceNoise(moved.l1 / (epsilon * SHARE))
     events = noise.event(moved) + Composed([(ApproximateEvent(left, delta), 1)])
     named = hashlib.sha256(f"bounds chosen by a census: {smallest.identity}".encode()).hexdigest()
-    most = _largest(second, smallest.question.keys.count)
-    return StagedPlan(named, text, noise, most, second, events, Approximate(epsilon, delta))
+    most, last = _largest(second, smallest)
+    return StagedPlan(named, text, noise, most, second, smallest, last, events, Approximate(epsilon, delta))
 
 
 def kept(caps: Caps, table: dict[str, Any]) -> dict[str, Any]:
@@ -213,13 +212,12 @@ def with_caps(tables: Any, caps: Caps) -> tuple[Any, ...]:
     )
 
 
-def _largest(second: Callable[[Caps], Plan], groups: int | None) -> Caps:
-    """The largest caps under which sums still fit their integers, found before anything is charged."""
-    most = min(CANDIDATES[-1], groups or CANDIDATES[-1])
+def _largest(second: Callable[[Caps], Plan], smallest: Plan) -> tuple[Caps, Plan]:
+    """The largest caps under which sums still fit their integers, found before anything is charged, and their plan."""
+    most = min(CANDIDATES[-1], smallest.question.keys.count or CANDIDATES[-1])
     for rows in reversed(CANDIDATES):
         try:
-            second(Caps(most, rows))
+            return Caps(most, rows), second(Caps(most, rows))
         except InvalidParameter:
             continue
-        return Caps(most, rows)
-    return Caps(1, 1)
+    return Caps(1, 1), smallest

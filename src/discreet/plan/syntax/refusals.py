@@ -38,9 +38,11 @@ _BITS = ("Operations on bits are not answered here.", "use %, // and comparisons
 _HASH = ("Hashes are not answered here.", "compare the value itself")
 _REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.Rand: ("random() is refused: an answer's only randomness is its noise.", "leave it out"),
-    exp.Window: ("Window functions are not answered here.", "aggregate with GROUP BY"),
-    exp.Filter: ("FILTER (WHERE …) is not answered here.", "put it into WHERE, or sum CASE WHEN … THEN x ELSE 0 END"),
-    exp.Subquery: ("Subqueries are not answered here.", "write the question as one SELECT over the table"),
+    exp.Window: (
+        "Window functions are not answered over all people's rows.",
+        "aggregate with GROUP BY, or use them in a subquery: OVER (PARTITION BY the unit …)",
+    ),
+    exp.Subquery: ("Subqueries are not answered in this place.", "join the subquery, or put it into FROM"),
     exp.Placeholder: ("Parameters ($1, ?) are not answered here.", "write the value itself"),
     exp.CurrentDate: ("The current date is refused: a question means the same tomorrow.", "write the date itself"),
     exp.CurrentTimestamp: _CLOCK,
@@ -52,7 +54,10 @@ _REASONS: dict[type[exp.Expr], tuple[str, str]] = {
     exp.RegexpILike: ("~* is not answered here.", "write regexp_matches(x, pattern, 'i')"),
     exp.Glob: ("GLOB is not answered here.", "use LIKE, starts_with, ends_with or contains"),
     exp.Columns: ("COLUMNS(…) is not answered here.", "name the columns one by one"),
-    exp.WithinGroup: ("WITHIN GROUP is not answered here.", "aggregates are COUNT, COUNT(DISTINCT unit), SUM and AVG"),
+    exp.WithinGroup: (
+        "This form of WITHIN GROUP is not answered here.",
+        "percentile_cont(0.5) WITHIN GROUP (ORDER BY x)",
+    ),
     exp.Any: ("ANY is not answered here.", "use IN (…), or conditions joined with OR"),
     exp.All: ("ALL is not answered here.", "use NOT IN (…), or conditions joined with AND"),
     exp.Interval: (
