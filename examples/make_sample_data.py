@@ -1,8 +1,10 @@
-"""Make the two sample tables that ship with the package, from the public original and a fixed seed.
+"""Make the sample tables that ship with the package, from the public originals and a fixed seed.
 
-    python examples/make_sample_data.py adult.data src/discreet/data
+    python examples/make_sample_data.py originals src/discreet/data
 
-`adult.data` is the training split of UCI Adult as it is published: 15 columns, no header, `?` for unknown.
+The folder `originals` holds, as they are published, `adult.data` (the training split of UCI Adult: 15 columns, no header, `?`
+for unknown), `ma2018.csv` (the Massachusetts excerpt of NIST's Diverse Communities Data), `taxis.csv` (seaborn's sample of
+New York taxi trips) and `housing.csv` (the block groups of California in 1990).
 """
 
 from __future__ import annotations
@@ -46,6 +48,52 @@ def adult(original: Path, target: Path) -> None:
     _write(f"SELECT {chosen} FROM {rows}", target)
 
 
+def survey(original: Path, target: Path) -> None:
+    """Ten features of the people of Massachusetts who were asked in 2018, with words for codes and NULL for N."""
+    status = "CASE MSP WHEN '1' THEN 'married' WHEN '2' THEN 'married' WHEN '3' THEN 'widowed' "
+    status += "WHEN '4' THEN 'divorced' WHEN '5' THEN 'separated' WHEN '6' THEN 'never married' END"
+    education = "CAST(nullif(EDU, 'N') AS INTEGER)"
+    chosen = {
+        "area": "PUMA",
+        "age": "CAST(AGEP AS INTEGER)",
+        "sex": "CASE SEX WHEN '1' THEN 'male' ELSE 'female' END",
+        "marital": status,
+        "education": f"CASE WHEN {education} >= 10 THEN 'beyond bachelor' WHEN {education} = 9 THEN 'bachelor' "
+        f"WHEN {education} >= 7 THEN 'some college' WHEN {education} >= 5 THEN 'high school' "
+        f"WHEN {education} >= 1 THEN 'less' END",
+        "home": "CASE OWN_RENT WHEN '1' THEN 'owned' WHEN '2' THEN 'rented' ELSE 'group quarters' END",
+        "children": "CAST(nullif(NOC, 'N') AS INTEGER)",
+        "income": "CAST(CAST(nullif(PINCP, 'N') AS DOUBLE) AS INTEGER)",
+        "poverty": "CAST(CAST(nullif(POVPIP, 'N') AS DOUBLE) AS INTEGER)",
+        "weight": "CAST(PWGTP AS INTEGER)",
+    }
+    _write(_chosen(chosen, f"read_csv('{original}', header=true, all_varchar=true)"), target)
+
+
+def trips(original: Path, target: Path) -> None:
+    """What a trip was, without its zones and tolls; money in dollars, distance in miles."""
+    names = (
+        *("pickup", "dropoff", "passengers", "distance", "fare", "tip", "total", "color", "payment"),
+        *("pickup_borough", "dropoff_borough"),
+    )
+    _write(_chosen({name: name for name in names}, f"read_csv('{original}', header=true)"), target)
+
+
+def housing(original: Path, target: Path) -> None:
+    """All columns, whole numbers as such."""
+    whole = ("housing_median_age", "total_rooms", "total_bedrooms", "population", "households", "median_house_value")
+    chosen = {
+        **{name: name for name in ("longitude", "latitude")},
+        **{name: f"CAST({name} AS INTEGER)" for name in whole},
+        **{name: name for name in ("median_income", "ocean_proximity")},
+    }
+    _write(_chosen(chosen, f"read_csv('{original}', header=true)"), target)
+
+
+def _chosen(columns: dict[str, str], rows: str) -> str:
+    return f"SELECT {', '.join(f'{sql} AS {name}' for name, sql in columns.items())} FROM {rows}"
+
+
 def visits() -> list[tuple[int, str, str, float]]:
     """A year of invented visits to a clinic: most people come a few times, a few come every week."""
     rng = random.Random(SEED)  # noqa: S311 (invented people; nothing here is secret)
@@ -79,9 +127,12 @@ def _write(query: str, target: Path) -> None:
 
 
 def main() -> None:
-    """Write both tables into the folder of the second argument."""
-    original, folder = Path(sys.argv[1]), Path(sys.argv[2])
-    adult(original, folder / "adult.parquet")
+    """Write the tables into the folder of the second argument."""
+    originals, folder = Path(sys.argv[1]), Path(sys.argv[2])
+    adult(originals / "adult.data", folder / "adult.parquet")
+    survey(originals / "ma2018.csv", folder / "survey.parquet")
+    trips(originals / "taxis.csv", folder / "trips.parquet")
+    housing(originals / "housing.csv", folder / "housing.parquet")
     clinic_visits(folder / "clinic_visits.parquet")
 
 

@@ -1,4 +1,4 @@
-"""Two small tables to try things on; the README beside them says where they come from."""
+"""Small tables to try things on; the README beside them says where they come from."""
 
 from __future__ import annotations
 
@@ -23,3 +23,30 @@ def clinic_visits() -> Path:
     'clinic_visits'
     """
     return _HERE / "clinic_visits.parquet"
+
+
+def survey() -> Path:
+    """The path of `survey.parquet`: 7,244 real people of Massachusetts, one row each, from the US census survey of 2018.
+
+    >>> survey().stem
+    'survey'
+    """
+    return _HERE / "survey.parquet"
+
+
+def trips() -> Path:
+    """The path of `trips.parquet`: 6,433 real taxi trips of March 2019 in New York; riders are not in it.
+
+    >>> trips().stem
+    'trips'
+    """
+    return _HERE / "trips.parquet"
+
+
+def housing() -> Path:
+    """The path of `housing.parquet`: the 20,640 block groups of California in the US census of 1990, one row each.
+
+    >>> housing().stem
+    'housing'
+    """
+    return _HERE / "housing.parquet"
