@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import accounting_truth, peers
+from benchmarks import accounting_sweep, accounting_truth, peers
 from benchmarks.accounting_cases import CASES
 from benchmarks.accounting_peers import ACCOUNTANTS
 from benchmarks.runner import RESULTS, ROOT, Claim, Contender, Timing, alternate, in_subprocess, save, table
@@ -232,7 +232,13 @@ def main() -> None:
     timed = [OURS, *(n for n in others if options.peers and python_of(n) is not None)]
     timings, more = times(timed, answers, options.cases, options.rounds)
     timings["import"], last = importing(options.rounds)
-    claims += [*more, last]
+    results = accounting_sweep.sweep(accounting_sweep.SEED, accounting_sweep.CASES)
+    print(
+        "\nThe slowest of the random runs, beside what they may take:",
+        *accounting_sweep.slowest(results),
+        sep="\n",
+    )
+    claims += [*more, last, *accounting_sweep.claims(results)]
     print("", *claims, sep="\n")
     print(save("accounting", timings, claims))
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from discreet import accounting
-from discreet.accounting import lattice
+from discreet.accounting import contour, lattice
 from discreet.accounting.contour import delta_bounds, epsilon_bounds
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import GaussianEvent
@@ -250,3 +250,18 @@ def test_bad_rates_and_several_uses_are_refused_by_name() -> None:
         (accounting.pure(1) * 2).poisson(0.1)
     with pytest.raises(InvalidParameter, match="sample of a sample"):
         PoissonEvent(PoissonEvent(GaussianEvent(F(1)), F(1, 2)), F(1, 2))
+
+
+def test_few_looks_find_the_root_from_a_guess_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[float] = []
+    plain = contour._Curve.value
+
+    def value(curve: contour._Curve, epsilon: float) -> tuple[float, float]:
+        looks.append(epsilon)
+        return plain(curve, epsilon)
+
+    monkeypatch.setattr(contour._Curve, "value", value)
+    bounds = epsilon_bounds(SampledGaussianLaw(1.38892, 0.00192433, 641, True), 2.77e-11)
+    assert bounds is not None
+    assert bounds.upper - bounds.lower < 1e-9 * bounds.upper
+    assert len(looks) < 16  # and not dozens of halvings

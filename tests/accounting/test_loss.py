@@ -5,6 +5,8 @@ import importlib
 import math
 import pickle
 import pkgutil
+import subprocess
+import sys
 from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction as F
@@ -363,3 +365,14 @@ def test_a_delta_of_laws_that_floats_cannot_say_has_no_lower_bound_from_them() -
     lower, upper = nearly.bounds(epsilon=5)
     truth = (accounting.gaussian("0.9") + accounting.gaussian(3).poisson(0.5)).delta(5)  # but for 1e-17 of it
     assert lower <= truth * (1 + 1e-6) and upper >= truth * (1 - 1e-6)
+
+
+def test_importing_the_accountant_loads_no_engine() -> None:
+    code = (
+        "import sys, discreet.accounting as a; "
+        "known = {m for m in sys.modules if m.startswith('discreet.')}; "
+        "print(*sorted(known & {'discreet.privacy.law', 'discreet.privacy.grouping', 'discreet.accounting.contour'})); "
+        "print(a.Odometer.__name__, a.textbook_group.__name__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.split() == ["Odometer", "textbook_group"]

@@ -8,7 +8,16 @@ import mpmath as mp
 import numpy as np
 import pytest
 
-from discreet.privacy.law import AtomsLaw, GaussianLaw, Law, SumLaw, TimesLaw
+from discreet.privacy.law import (
+    AtomsLaw,
+    Complex,
+    GaussianLaw,
+    LaplaceLaw,
+    Law,
+    SumLaw,
+    TimesLaw,
+    TwoPointLaw,
+)
 from discreet.privacy.sampled_gaussian import SampledGaussianLaw
 from discreet.privacy.sampled_loss import difference
 
@@ -201,3 +210,57 @@ def test_a_difference_that_is_smaller_than_its_error_stays_within_what_is_said()
     found, share = float(np.exp(value[0]).real), float(np.expm1(error[0]))
     for truth in (-0.0019, 0.0001):
         assert abs(truth - found) <= share * found
+
+
+def test_many_uses_leave_the_digits_of_what_lies_between_two_levels() -> None:
+    # Nearly no use is marked: what a window is off may count for the marked ones only, or T times it is lost.
+    sigma, rate, steps, low, high = 0.76961, 3.672e-05, 119163, 0.21385, 3.12
+    (part,) = SampledGaussianLaw(sigma, rate, steps, True).over(low, high)
+    p, q, off = part.masses()
+    with mp.workdps(30):
+        for z, found in ((0, p), (-1, q)):
+            truth = (
+                _mean(sigma, rate, complex(z), high) ** steps - _mean(sigma, rate, complex(z), low) ** steps
+            )
+            assert abs(found / truth - 1) <= off
+            assert not abs(found * (1 + 1e-10) / truth - 1) <= off
+    assert off < 1e-11
+
+
+@pytest.mark.parametrize("size", [64, 301])
+def test_many_losses_that_come_once_are_the_sum_of_each(size: int) -> None:
+    loss = np.sort(np.random.default_rng(size).uniform(0.01, 0.9, size))
+    z: Complex = np.asarray(0.7 + 9.1j * np.arange(4), dtype=np.complex128)
+    for law in (LaplaceLaw(loss, np.ones(size)), TwoPointLaw(loss, np.ones(size))):
+        value, error = law.log_mgf(z)
+        assert float(error.max()) < 1e-9
+        assert np.all(np.abs(law.rough(np.array([0.7])) - value.real[:1]) < 0.01)
+        for at, found, off in zip(z.tolist(), value.tolist(), error.tolist(), strict=True):
+            with mp.workdps(30):
+                truth = mp.fprod(_of_one(law, mp.mpf(x), mp.mpc(at)) for x in loss.tolist())
+                gap = abs(mp.exp(mp.mpc(found)) / truth - 1)
+                assert gap <= mp.expm1(off)
+                assert abs(mp.exp(mp.mpc(found)) / (truth * (1 + 1e-8)) - 1) > mp.expm1(off)
+
+
+def _of_one(law: LaplaceLaw | TwoPointLaw, x: mp.mpf, z: mp.mpc) -> mp.mpc:
+    """E[e^(zL)] of one use: by its two losses, or by those at both ends and between."""
+    if isinstance(law, TwoPointLaw):
+        return (mp.exp((1 + z) * x) + mp.exp(-z * x)) / (1 + mp.exp(x))
+    return (
+        mp.exp(z * x) / 2
+        + mp.exp(-(1 + z) * x) / 2
+        + (mp.exp(z * x) - mp.exp(-(1 + z) * x)) / (2 * (1 + 2 * z))
+    )
+
+
+@pytest.mark.parametrize(("sigma", "rate", "c"), [(1.0, 0.01, 5.0), (5.0, 0.01, 40.0), (0.6, 1e-3, 0.8)])
+def test_a_rough_height_is_near_the_exact_one(sigma: float, rate: float, c: float) -> None:
+    whole = SampledGaussianLaw(sigma, rate, 900, True)
+    heights = np.geomspace(0.3, 20, 6)
+    for law in (whole, SampledGaussianLaw(sigma, rate, 900, False), whole.under(0.5)):
+        value = np.array(
+            [law.line(c, y, 2)[0][1].real - law.line(c, y, 2)[0][0].real for y in heights.tolist()]
+        )
+        known = value > -40
+        assert np.all(np.abs(law.falls(c, heights) - value)[known] < 0.02 + 0.03 * np.abs(value[known]))

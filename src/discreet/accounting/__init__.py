@@ -10,6 +10,9 @@ Every constructor here returns a `PrivacyLoss`; add them, multiply them by a cou
 
 from __future__ import annotations
 
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from discreet.accounting.calibrate import calibrate as calibrate
 from discreet.accounting.constructors import approximate as approximate
 from discreet.accounting.constructors import discrete_gaussian as discrete_gaussian
@@ -30,5 +33,22 @@ from discreet.accounting.constructors import staircase as staircase
 from discreet.accounting.constructors import zcdp as zcdp
 from discreet.accounting.loss import PrivacyLoss as PrivacyLoss
 from discreet.accounting.loss import parallel as parallel
-from discreet.accounting.odometer import Odometer as Odometer
-from discreet.privacy.grouping import textbook_group as textbook_group
+
+if TYPE_CHECKING:
+    from discreet.accounting.odometer import Odometer as Odometer
+    from discreet.privacy.grouping import textbook_group as textbook_group
+
+_HOMES = {"Odometer": "discreet.accounting.odometer", "textbook_group": "discreet.privacy.grouping"}
+"""Public names that are loaded when they are first used, so that importing the package stays quick."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOMES:
+        raise AttributeError(f"module 'discreet.accounting' has no attribute {name!r}")
+    value = getattr(importlib.import_module(_HOMES[name]), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *_HOMES})

@@ -10,7 +10,6 @@ from functools import partial
 from typing import Any, Literal, overload
 
 from discreet.accounting.loss import PrivacyLoss
-from discreet.accounting.search import Search, search_integer, search_real
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.guarantee import Approximate
@@ -89,6 +88,8 @@ def calibrate(
     >>> calibrate(lambda n: gaussian(10) * n, epsilon=1, delta=1e-5, increasing=True, integer=True)
     7
     """
+    from discreet.accounting.search import Search, search_integer, search_real
+
     first, end = positive("start", start), None if most is None else positive("most", most)
     if not 1e-14 < tolerance < 1:
         raise InvalidParameter(f"tolerance must lie between 1e-14 and 1, not {tolerance}.")

@@ -72,6 +72,9 @@ def laplace(scale: Real, sensitivity: Real = 1) -> PrivacyLoss:
     >>> laplace(scale=2)
     PrivacyLoss: ε = 0.5 (pure)
     """
+    if type(sensitivity) is int and sensitivity == 1:  # what comes most often
+        b = positive("scale", scale)
+        return _one(LaplaceEvent(Fraction(b.denominator, b.numerator)))
     return _one(LaplaceEvent(_ratio(_at_least_zero("sensitivity", sensitivity), positive("scale", scale))))
 
 

@@ -36,7 +36,7 @@ _MOST_NUMBERS = 1 << 23  # that are worked on for one line
 _FEW_NODES = 1 << 13  # a law that needs more is mirrored or divided first
 _SOME_NODES = 1 << 11  # the rest of a divided law is divided again if it needs more
 _RATIO = 4.0  # of the levels at which a law is divided
-_BANDS = 9
+_BANDS, _WIDER = 9, 3
 _HIGHER, _NEAR_DELTA = 8, 5.0
 _MIRRORED = math.log(1e-15)  # a smaller δ would be lost in the rounding of the masses
 _FINE = 4e-7  # of δ: an error that needs no better way
@@ -46,6 +46,8 @@ _TIME_VALUE = 1 + math.sqrt(2)
 _TRIES = 5  # of guesses of where ε is
 _REACH = 8.0  # a curve made for one ε still serves for one that many times as large
 _TIGHT = 5e-7  # of ε: no closer bounds are looked for
+_CLOSE_BY, _NEAR_ENOUGH, _A_FEW_NODES = 6.0, 14.0, 512
+_NEARLY = 0.3  # of log δ: a guess that is this good serves
 _UNIT = 2.0**-48  # a few dozen rounding units
 
 
@@ -134,8 +136,8 @@ class _Curve:
             most_now = high if high < math.inf else min(most, 1.5 * epsilon)
             if value > 4 * error and slope < 0:
                 newton = epsilon + math.log((value + error) / delta) * value / -slope
-                if high == math.inf:  # from below it would never be passed
-                    newton += 0.03 * (newton - epsilon) + 3e-13 * epsilon
+                # From below it would never be passed: the logarithm is convex as a rule.
+                newton += (0.03 if high == math.inf else 1e-3) * max(newton - epsilon, 0.0) + 3e-13 * epsilon
                 if high - newton < 1e-12 * high:  # it has settled: look just above, or be content
                     if epsilon == high:
                         break
@@ -166,11 +168,15 @@ def _solved(law: Law, delta: float, c: float, first: float) -> Bounds:
     """From the Chernoff bound `first` on, or from a guess where that is far too large; then from close by."""
     log_delta = math.log(delta)
     upper, lower, steepness, guess, near = first, 0.0, c, 0.8 * first, False
-    divides = _divisible(law, guess) is not None
-    curve = _alone(trace(law, c, guess, log_delta, _SOME_NODES if divides else _FEW_NODES), 0.0, 0.0)
+    divides, curve = _divisible(law, guess) is not None, None
+    about = _guess(law, delta, guess)
+    if about >= guess or c * (guess - about) < _CLOSE_BY:
+        most = _FEW_NODES if about > guess or not divides else _A_FEW_NODES
+        curve = _alone(trace(law, c, guess, log_delta, most), 0.0, 0.0)
+    if divides and curve is None:
+        guess = 0.97 * min(about, guess)
     for i in range(_TRIES):
         if i or curve is None:
-            guess = _guess(law, delta, guess) if i == 0 else guess
             whole = not divides or (near and curve is not None and len(curve.lines) == 1)
             curve = _curve(law, c, guess, log_delta, steepness, near, whole)
             start = guess
@@ -188,24 +194,41 @@ def _solved(law: Law, delta: float, c: float, first: float) -> Bounds:
             break
         c = steepness = max(-curve.slope(upper) / delta, 1 / upper)
         if divides and upper < 0.5 * guess:
-            guess, curve = min(_guess(law, delta, upper), 0.97 * upper), None
+            guess, curve = 0.97 * min(_guess(law, delta, upper), upper), None
         else:
             guess, near = 0.97 * upper, True
     return Bounds(min(lower, upper), upper)
 
 
 def _guess(law: Law, delta: float, most: float) -> float:
-    """About where ε is: what uses that alone lose more than it add to δ, and what all the others do."""
+    """About where ε is: what uses that alone lose more than it add to δ, and what all the others do.
+
+    Infinite where it is above the highest level up to `most` at which the law can be divided.
+    """
     log_delta, low, high = math.log(delta), most * 1e-9, _divisible(law, most)
     if high is None:
-        return most
+        return math.inf
+    before: tuple[float, float] | None = None
+    epsilon, c = high, 0.0
     for _ in range(14):
-        epsilon = math.sqrt(low * high)
-        if _about(law, epsilon) > log_delta:
+        excess, c = _about(law, epsilon, c)
+        excess -= log_delta
+        if excess > 0:
             low = epsilon
         else:
             high = epsilon
-    return high
+        if before is None and excess > _NEARLY:
+            return math.inf
+        if abs(excess) < _NEARLY or high < 1.003 * low:
+            break
+        last, before = before, (epsilon, excess)
+        if last is None:
+            to = epsilon + max(excess / c, -0.5 * epsilon)
+        else:
+            change = excess - last[1]
+            to = epsilon - excess * (epsilon - last[0]) / change if change else math.nan
+        epsilon = to if low < to < high else math.sqrt(low * high)
+    return epsilon
 
 
 def _divisible(law: Law, most: float) -> float | None:
@@ -214,14 +237,14 @@ def _divisible(law: Law, most: float) -> float | None:
     return next((level for level in levels if law.over(level, math.inf)), None)
 
 
-def _about(law: Law, epsilon: float) -> float:
-    """About log δ(ε), within a factor of ten or so."""
+def _about(law: Law, epsilon: float, near: float = 0.0) -> tuple[float, float]:
+    """About log δ(ε), within a factor of ten or so, and the c of its Chernoff bound, looked for around `near`."""
     calm = law.under(epsilon)
-    c = _saddle(calm, epsilon)
+    c = best(calm, lambda c, log_m: log_m + kernels(c) - c * epsilon, near)
     inside = float(calm.rough(np.array([c]))[0]) - c * epsilon - math.log1p(c) - math.log1p(2 * c * epsilon)
     above = _log_mass(law, epsilon)
     fall = (above - _log_mass(law, 1.2 * epsilon)) / math.log(1.2) if above > -math.inf else 1.0
-    return float(np.logaddexp(inside, above - math.log1p(max(fall - 1, 0.0) / epsilon)))
+    return float(np.logaddexp(inside, above - math.log1p(max(fall - 1, 0.0) / epsilon))), c
 
 
 def _curve(
@@ -230,6 +253,8 @@ def _curve(
     """The curve near ε, by the first way that is good to _FINE of δ, or else by the best."""
     closest, least_error = None, math.inf
     for cost in (0.0, *_COSTS) if near else (0.0, _COSTS[-1]):
+        if closest is not None and least_error <= cost * steepness * epsilon:
+            break  # what is added would cost more
         for curve in _curves(law, c, epsilon, log_delta, steepness, cost, whole):
             if curve is None:
                 continue
@@ -250,6 +275,9 @@ def _curves(
     mu, most = math.sqrt(2 * cost * epsilon / (steepness + 1)), MOST_NODES if cost else _FEW_NODES
     most = min(most, max(_MOST_NUMBERS // law.width(), 64))
     if not whole:
+        c = _saddle(law, epsilon)
+        if law.rough(np.array([c]))[0] - c * epsilon - log_delta < _NEAR_ENOUGH:
+            yield _alone(trace(law, c, epsilon, log_delta, _A_FEW_NODES, mu), mu, cost)
         yield _divided(law, epsilon, log_delta, most, mu, cost)
     yield _alone(trace(law, c, epsilon, log_delta, most, mu), mu, cost)
     if whole:
@@ -283,11 +311,20 @@ def _divided(law: Law, epsilon: float, log_delta: float, most: int, mu: float, c
         if found is not None:
             return _Curve((*lines, found), mu, cost)
         low = level / _RATIO
-        for part in law.over(low, level):
-            found = _direct(part, epsilon, log_delta, most, mu)
-            if found is None:
-                return None
-            lines.append(found)
+        lows = [low]
+        for _ in range(_WIDER - 1):  # one wide band does, if it is in reach and what is below may be left out
+            if _left_out(law.under(low), _saddle(law.under(low), epsilon), epsilon, log_delta) is not None:
+                lows = [low, *lows] if low < level / _RATIO else lows
+                break
+            low /= _RATIO
+        for low in dict.fromkeys(lows):
+            known = [_direct(part, epsilon, log_delta, most, mu) for part in law.over(low, level)]
+            found_all = [line for line in known if line is not None]
+            if len(found_all) == len(known):
+                break
+        else:
+            return None
+        lines += found_all
         level = low
     return None
 
@@ -315,14 +352,20 @@ def _log_mass(law: Law, level: float) -> float:
 def _direct(law: Law, epsilon: float, log_delta: float, most: int, mu: float) -> Traced | None:
     """A line through the best c, or nothing where that is as good."""
     c = _saddle(law, epsilon)
-    tried = c * np.geomspace(1e-4, 1.0, 17)
-    bounds = law.rough(tried) + kernels(tried) - tried * epsilon
-    small = np.flatnonzero(bounds < log_delta + math.log(SHARE) - 1)
-    if small.size:  # the least c that serves is the easiest
-        found = dropped(law, float(tried[small[0]]), epsilon, log_delta, mu)
+    easiest = _left_out(law, c, epsilon, log_delta)
+    if easiest is not None:
+        found = dropped(law, easiest, epsilon, log_delta, mu)
         if found is not None:
             return found
     return trace(law, c, epsilon, log_delta, most, mu)
+
+
+def _left_out(law: Law, c: float, epsilon: float, log_delta: float) -> float | None:
+    """The least c that seems to serve to leave the law out; c is that of the best Chernoff bound."""
+    tried = c * np.geomspace(1e-4, 1.0, 17)
+    bounds = law.rough(tried) + kernels(tried) - tried * epsilon
+    small = np.flatnonzero(bounds < log_delta + math.log(SHARE) - 1)
+    return float(tried[small[0]]) if small.size else None
 
 
 def _saddle(law: Law, epsilon: float) -> float:

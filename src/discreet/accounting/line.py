@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from discreet.accounting.saddle import kernel, log_mgf
+from discreet.accounting.saddle import kernel, kernels, log_mgf
 from discreet.privacy.law import Complex, Floats, GaussianLaw, Law, SumLaw
 from discreet.privacy.nonuniform import dot
 
@@ -21,7 +21,14 @@ SHARE = 1e-10
 _HALF = 2.0**-51  # what a few elementary operations may lose, relatively
 _CANCELS = 2.0  # log of what a mirrored line may exceed the masses by
 _WORTH = 6.0  # log of what it may exceed δ by anyway
-_FACTORS = ((0.05, 0.2, 0.35, 0.5, 0.65, 0.75), (1.1, 1.25, 1.5, 2.0, 3.0))  # of c: where aliases are bounded
+_FACTORS = np.array([0.05, 0.2, 0.35, 0.5, 0.65, 0.75, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0])
+"""Of c: where aliases are bounded."""
+
+_HOPELESS = (
+    3.0  # of the logarithm of what is cut off: it is out of reach if it is roughly that much too large
+)
+_AT = 6  # the place of c itself
+_SHORTER = 0.8  # of the period: what makes it worth while to look below c
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,41 +200,41 @@ def trace(
     if mu:
         law = SumLaw((law, GaussianLaw(mu * mu)))
     target = log_delta + math.log(SHARE)
-    sides = tuple(_side(law, c, epsilon, target, np.array(factors)) for factors in _FACTORS)
+    tried = _FACTORS * c
+    with np.errstate(all="ignore"):
+        about = law.rough(tried)
+        periods = (about + kernels(tried) - tried * epsilon - target) / np.abs(tried - c)
+    periods = np.where(np.isnan(periods), math.inf, periods)
+    below, above = int(np.argmin(periods[:_AT])), _AT + 1 + int(np.argmin(periods[_AT + 1 :]))
+    simple = -target / c  # with no more than δ ≤ 1
+    chosen = [(above,), (below,) if periods[below] < _SHORTER * simple else ()]
+    nearest = min(simple, periods[below]) if chosen[1] else simple
+    k = float(about[_AT])
+    # What is rough decides whether the line is in reach at all: little is lost where it is not.
+    height, step = None, 2 * math.pi / max(12 / c, nearest, float(periods[above]))
+    if math.isfinite(k) and 0 < step < math.inf:
+        height = _height(law, c, k - c * epsilon - target, step, most_nodes)
+    if height is None:
+        return None
+    upper, lower = ([(t, log_mgf(law, t) + kernel(t)) for t in tried[list(at)].tolist()] for at in chosen)
+    sides = ((0.0, 0.0), *lower), tuple(upper)
     period = max(
         12 / c, *(min((whole - t * epsilon - target) / abs(c - t) for t, whole in side) for side in sides)
     )
-    k = log_mgf(law, c)
-    if not (math.isfinite(period) and math.isfinite(k)):
+    if not height * period < (1.2 * most_nodes + 64) * 2 * math.pi:
         return None
     step = 2 * math.pi / period
-    height = _height(law, c, k - c * epsilon - target, step, most_nodes)
-    if height is None:
-        return None
     n = math.ceil(height / step) + 2
     with np.errstate(all="ignore"):
         value, error = law.line(c, step, n)
     if not (value.real < math.inf).all():
         return None
+    k = float(value[0].real)
     z: Complex = np.asarray(c + 1j * step * np.arange(n), dtype=np.complex128)
     term: Complex = np.asarray(np.exp(value - k) / (z * (z + 1)), dtype=np.complex128)
     term[0] /= 2
-    tail = k + law.decay(c, height) - math.log(math.pi * height)
+    tail = k + float(error[0]) + law.decay(c, height) - math.log(math.pi * height)
     return Line(c, step, k, z, term, error, tail, sides, mu)
-
-
-def _side(
-    law: Law, c: float, epsilon: float, target: float, factors: Floats
-) -> tuple[tuple[float, float], ...]:
-    """Pairs (t, log M(t) + κ(t)) for the factor of c that bounds the aliases best, and for 0 if that is below c."""
-    t = factors * c
-    with np.errstate(all="ignore"):
-        periods = (law.rough(t) + np.array([kernel(x) for x in t.tolist()]) - t * epsilon - target) / np.abs(
-            c - t
-        )
-    at = float(t[int(np.argmin(np.where(np.isnan(periods), math.inf, periods)))])
-    pairs = ((at, log_mgf(law, at) + kernel(at)),)
-    return (*pairs, (0.0, 0.0)) if at < c else pairs
 
 
 def _height(law: Law, c: float, log_excess: float, step: float, most_nodes: int) -> float | None:
@@ -236,17 +243,21 @@ def _height(law: Law, c: float, log_excess: float, step: float, most_nodes: int)
     def enough(y: float) -> bool:
         return log_excess + law.decay(c, y) - math.log(math.pi * y) <= 0
 
-    y, most = 8 * step, most_nodes * step
-    if enough(y):
-        return y
-    while True:
-        last, y = y, min(3 * y, most)
-        if enough(y):
-            break
-        if y == most:
+    first, most = 8 * step, most_nodes * step
+    tried = np.geomspace(first, max(most, first), 16)
+    about = log_excess + law.falls(c, tried) - np.log(math.pi * tried)
+    known = bool(np.isfinite(about).all())
+    if known and about.min() > _HOPELESS:
+        return None
+    last, y = 0.0, float(tried[int(np.argmax(about <= 0))]) if known and about.min() <= 0 else first
+    while not enough(y):
+        if y >= most:
             return None
+        last, y = y, min((1.5 if known else 3.0) * y, most)
     for _ in range(4):
-        middle = math.sqrt(last * y)
+        if y <= first or y < 1.25 * last:
+            break
+        middle = max(math.sqrt(last * y) if last else y / 2, first)
         if enough(middle):
             y = middle
         else:

@@ -65,8 +65,8 @@ class PrivacyLoss:
     def __add__(self, other: PrivacyLoss) -> PrivacyLoss:
         if not isinstance(other, PrivacyLoss):
             return NotImplemented
-        by_use, units = self.by_use and other.by_use, min(self.units, other.units)
-        if isinstance(self.uses, Composed) and isinstance(other.uses, Composed):
+        by_use, units = self.by_use and other.by_use, self.units if self.units < other.units else other.units
+        if type(self.uses) is Composed is type(other.uses):
             return PrivacyLoss(self.uses + other.uses, by_use, units)
         return PrivacyLoss(_alternatives(self) + _alternatives(other), by_use, units)
 

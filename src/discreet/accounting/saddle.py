@@ -30,18 +30,22 @@ def kernel(c: float) -> float:
     return c * math.log(c) - (1 + c) * math.log1p(c)
 
 
-def best(law: Law, goal: Callable[[Floats, Floats], Floats]) -> float:
-    """About the c > 0 where goal(c, log M(c)) is least; both are arrays, and log M is rough."""
+def best(law: Law, goal: Callable[[Floats, Floats], Floats], start: float = 0.0) -> float:
+    """About the c > 0 where goal(c, log M(c)) is least; both are arrays, and log M is rough.
+
+    It is looked for around `start` first, if that is not 0.
+    """
 
     def value(c: Floats) -> Floats:
         with np.errstate(all="ignore"):
             out = goal(c, law.rough(c))
         return np.where(np.isnan(out), math.inf, out)
 
-    found = value(_WIDE)
-    i = int(np.argmin(found))
-    near = _WIDE[i] * _NEAR
-    found = value(near)
+    near = start * _NEAR
+    found = value(near) if start else near
+    if not 0 < int(np.argmin(found)) < near.size - 1:
+        near = _WIDE[int(np.argmin(value(_WIDE)))] * _NEAR
+        found = value(near)
     i = min(max(int(np.argmin(found)), 1), near.size - 2)
     left, at, right = found[i - 1 : i + 2].tolist()
     bend = left - 2 * at + right

@@ -44,7 +44,7 @@ def total(terms: Iterable[tuple[Fraction | None, int]]) -> Fraction | None:
     for x, n in terms:
         if x is None:
             return None
-        known.append(x * n)
+        known.append(x if n == 1 else x * n)
     if len(known) <= _FEW:
         return sum(known, Fraction(0))
     return Fraction(sum(-(-x.numerator * _GRAIN // x.denominator) for x in known), _GRAIN)

@@ -10,8 +10,6 @@ from discreet.errors import InvalidParameter
 from discreet.privacy.event import Event, at_least_zero, hashed
 from discreet.privacy.exact import above, count
 from discreet.privacy.pair import Pair
-from discreet.privacy.pairs.atoms import AtomsPair, RandomizedResponsePair, largest_loss
-from discreet.privacy.pairs.bounded_range import BoundedRangePair
 from discreet.privacy.unit import Relation
 
 
@@ -45,6 +43,8 @@ class RandomizedResponseEvent(Event):
         return self.epsilon * self.epsilon / 2
 
     def pair(self) -> Pair:
+        from discreet.privacy.pairs.atoms import RandomizedResponsePair
+
         return RandomizedResponsePair(above(self.epsilon), self.categories)
 
 
@@ -75,6 +75,8 @@ class AtomsEvent(Event):
 
     @property
     def pure(self) -> Fraction:
+        from discreet.privacy.pairs.atoms import largest_loss
+
         return max(largest_loss(self.p, self.q), largest_loss(self.q, self.p))
 
     @property
@@ -90,6 +92,8 @@ class AtomsEvent(Event):
         return None if _mirrored(self.p, self.q) else Relation.ADD_REMOVE
 
     def pair(self) -> Pair:
+        from discreet.privacy.pairs.atoms import AtomsPair
+
         return AtomsPair(self.p, self.q)
 
 
@@ -121,6 +125,8 @@ class BoundedRangeEvent(Event):
         return self.epsilon * self.epsilon / 8
 
     def pair(self) -> Pair:
+        from discreet.privacy.pairs.bounded_range import BoundedRangePair
+
         return BoundedRangePair(above(self.epsilon))
 
 

@@ -122,7 +122,8 @@ class LaplaceEvent(Event):
     ratio: Fraction
 
     def __post_init__(self) -> None:
-        at_least_zero("ratio", self.ratio)
+        if type(self.ratio) is not Fraction or self.ratio.numerator < 0:  # seldom: the call takes its time
+            at_least_zero("ratio", self.ratio)
 
     def __hash__(self) -> int:
         return hashed(self.ratio)
@@ -180,7 +181,10 @@ class GaussianEvent(Event):
     mu_squared: Fraction
 
     def __post_init__(self) -> None:
-        at_least_zero("mu_squared", self.mu_squared)
+        if (
+            type(self.mu_squared) is not Fraction or self.mu_squared.numerator < 0
+        ):  # seldom: the call takes its time
+            at_least_zero("mu_squared", self.mu_squared)
 
     def __hash__(self) -> int:
         return hashed(self.mu_squared)

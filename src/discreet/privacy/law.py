@@ -20,6 +20,7 @@ import numpy as np
 from discreet.privacy.nonuniform import Complex, Floats, line_sizes, line_sums
 
 _BLOCK = 1 << 15  # numbers that are worked on at once
+_BINS = 128  # losses that stand for many where only their size matters
 _UNIT = 2.0**-50  # eight rounding units: what a few elementary operations may lose, relatively
 
 __all__ = [
@@ -62,6 +63,10 @@ class Law(ABC):
             value, _ = self.log_mgf(np.asarray(c, dtype=np.complex128))
         return np.asarray(value.real)
 
+    def falls(self, c: float, y: Floats) -> Floats:
+        """About log |M(c + iy)/M(c)| at several heights, to choose by; −∞ where that is not known."""
+        return np.full(y.size, -math.inf)
+
     def under(self, level: float) -> Law:
         """The outcomes where no use has a mark at `level`: a use that loses much more is nearly sure to have one.
 
@@ -95,6 +100,9 @@ class GaussianLaw(Law):
     def decay(self, c: float, y: float) -> float:
         return -self.mu_squared * y * y / 2
 
+    def falls(self, c: float, y: Floats) -> Floats:
+        return -self.mu_squared * y * y / 2
+
     def mirror(self) -> Law:
         return self
 
@@ -110,6 +118,11 @@ class TwoPointLaw(Law):
         # |M| may come near 0 where the two terms cancel: the error is relative to what is left of it.
         rest = 1 / (1 + np.exp(self.epsilon))
         return _fallen(z, self.epsilon, self.count, 0.0, rest, np.ones_like(z))
+
+    def rough(self, c: Floats) -> Floats:
+        epsilon, count = _few(self.epsilon, self.count)
+        share = np.expm1(np.multiply.outer(-2 * c, epsilon)) / (1 + np.exp(epsilon))
+        return np.asarray((np.log1p(share) + np.multiply.outer(c, epsilon)) @ count)
 
     def width(self) -> int:
         return self.epsilon.size
@@ -130,6 +143,11 @@ class LaplaceLaw(Law):
 
     def log_mgf(self, z: Complex) -> tuple[Complex, Floats]:
         return _fallen(z, self.ratio, self.count, 1.0, np.ones_like(self.ratio), z / (1 + 2 * z))
+
+    def rough(self, c: Floats) -> Floats:
+        ratio, count = _few(self.ratio, self.count)
+        share = np.expm1(np.multiply.outer(-(1 + 2 * c), ratio)) * (c / (1 + 2 * c))[:, None]
+        return np.asarray((np.log1p(share) + np.multiply.outer(c, ratio)) @ count)
 
     def width(self) -> int:
         return self.ratio.size
@@ -285,6 +303,9 @@ class SumLaw(Law):
         stacks, others = _stacked(self.laws)
         return np.asarray(sum((law.rough(c) for law in (*stacks, *others)), np.zeros(c.size)))
 
+    def falls(self, c: float, y: Floats) -> Floats:
+        return np.asarray(sum((law.falls(c, y) for law in self.laws), np.zeros(y.size)))
+
     def under(self, level: float) -> Law:
         return SumLaw(tuple(law.under(level) for law in self.laws))
 
@@ -310,6 +331,28 @@ class SumLaw(Law):
         return p, q, off
 
 
+def _multiplied(real: Floats, imaginary: Floats) -> Complex:
+    """Along each row, the products of eight numbers each: of these logarithms take less time."""
+    odd = -real.shape[1] % 8
+    if odd:
+        real = np.pad(real, ((0, 0), (0, odd)), constant_values=1.0)
+        imaginary = np.pad(imaginary, ((0, 0), (0, odd)))
+    for _ in range(3):
+        half = real.shape[1] // 2
+        a, b, c, d = real[:, :half], imaginary[:, :half], real[:, half:], imaginary[:, half:]
+        real, imaginary = a * c - b * d, a * d + b * c
+    return np.asarray(real + 1j * imaginary)
+
+
+def _few(loss: Floats, count: Floats) -> tuple[Floats, Floats]:
+    """Of many losses, which are sorted, a few that stand for their neighbours."""
+    if loss.size <= 4 * _BINS:
+        return loss, count
+    first = np.arange(_BINS) * loss.size // _BINS
+    counts = np.add.reduceat(count, first)
+    return np.add.reduceat(loss * count, first) / counts, counts
+
+
 def _fallen(
     z: Complex, loss: Floats, count: Floats, more: float, share: Floats, factor: Complex
 ) -> tuple[Complex, Floats]:
@@ -317,6 +360,8 @@ def _fallen(
     flat, part, whole = np.ravel(z), np.ravel(factor), math.fsum(loss * count)
     value, error = np.empty(flat.size, dtype=np.complex128), np.empty(flat.size)
     rows = max(_BLOCK // max(loss.size, 1), 1)
+    once = loss.size >= _BINS and bool((count == 1).all())
+    weight, spread = float(share.sum()) * (1 + 1e-9), float(share @ loss) * (1 + 1e-9)
     for i in range(0, flat.size, rows):
         at, f = flat[i : i + rows], part[i : i + rows]
         turn = np.multiply.outer(-2 * at.imag, loss)
@@ -325,11 +370,22 @@ def _fallen(
         real = 1 + f.real[:, None] * one - f.imag[:, None] * two
         imaginary = f.real[:, None] * two + f.imag[:, None] * one
         left = real * real + imaginary * imaginary
-        logs = (0.5 * np.log(np.maximum(left, 1e-300)) * count).sum(axis=1)
-        turns = (np.arctan2(imaginary, real) * count).sum(axis=1)
+        near = float(left.min(initial=1.0))
+        size = np.abs(f)
+        if once and near > 0.01:
+            product = _multiplied(real, imaginary)
+            logs, turns = np.log(np.abs(product)).sum(axis=1), np.angle(product).sum(axis=1)
+            # The same for all losses together, with the least of the moduli.
+            off = (
+                8 / math.sqrt(near) * (loss.size + 2 * size * (weight + 2 * np.abs(at.imag) * spread))
+                + 3 * loss.size
+            )
+        else:
+            logs = (0.5 * np.log(np.maximum(left, 1e-300)) * count).sum(axis=1)
+            turns = (np.arctan2(imaginary, real) * count).sum(axis=1)
+            # What is off before the logarithm is relative to the sizes of the terms, not to their sum.
+            terms = 1 + 2 * size[:, None] * share * (1 + np.abs(turn))
+            off = (8 * terms / np.sqrt(np.maximum(left, 1e-300)) + 1) @ count
         value[i : i + rows] = at * whole + logs + 1j * turns
-        # What is off before the logarithm is relative to the sizes of the terms, not to their sum.
-        terms = 1 + 2 * np.abs(f)[:, None] * share * (1 + np.abs(turn))
-        off = (8 * terms / np.sqrt(np.maximum(left, 1e-300)) + 1) @ count
         error[i : i + rows] = _UNIT * (off + (3 * np.abs(at) + 1) * whole)
     return value.reshape(z.shape), error.reshape(z.shape)

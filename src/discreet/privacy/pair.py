@@ -10,11 +10,13 @@ References: Zhu, Dong, Wang 2022, Definition 7 and Theorem 10, https://arxiv.org
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.privacy.law import Law
+if TYPE_CHECKING:  # a law is loaded with the engine that asks for one
+    from discreet.privacy.law import Law
 
 Curve = NDArray[np.float64]
 

@@ -20,7 +20,6 @@ from discreet.privacy.event import (
 )
 from discreet.privacy.exact import count
 from discreet.privacy.pair import Pair
-from discreet.privacy.pairs.largest import LargestPair
 from discreet.privacy.unit import Relation
 
 MOST = 64
@@ -68,6 +67,8 @@ class ParallelEvent(Event):
         return Relation.ADD_REMOVE
 
     def pair(self) -> Pair:
+        from discreet.privacy.pairs.largest import LargestPair
+
         return LargestPair(tuple(event.pair() for event in self.events))
 
 

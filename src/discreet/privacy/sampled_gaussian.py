@@ -20,6 +20,7 @@ from discreet.privacy.nonuniform import Complex, Floats, dot, line_sizes, line_s
 from discreet.privacy.sampled_loss import (
     UNIT,
     checked,
+    fallen,
     few_digits,
     loss_slips,
     losses,
@@ -31,6 +32,7 @@ from discreet.privacy.sampled_loss import (
 _TAIL = 9.5  # deviations of the normal law that are summed; what is left out is bounded and added
 _MOST = 8e4  # points of the rule; a line that needs more is given up, as an infinite bound
 _MOST_PRODUCTS = 1.5e7  # of points and heights
+_FAINT = 1e-24  # of the largest term along a line: what is left out, and counted as an error
 _GOOD = 40.0  # the rule is good to about e^-40 of M(c)
 _LARGEST = 700.0  # e to this is a float
 _LEAST, _MOST_SIGMA = 1e-3, 1e5  # a σ beyond is not answered
@@ -70,6 +72,15 @@ class SampledGaussianLaw(Law):
                 far = p * math.log(self.rate) + p * (p - 1) / (2 * self.sigma**2)
                 whole = np.where(p > 9.5 * self.sigma, np.logaddexp(whole, far), whole)
             return np.asarray(self.steps * whole)
+
+    def falls(self, c: float, y: Floats) -> Floats:
+        p = 1 + c if self.removes else -c
+        if not abs(p) < 60 * self.sigma:  # too many points would be needed
+            return np.full(y.size, -math.inf)
+        peak = p / self.sigma  # there, or near 0
+        x = np.arange(min(peak, 0.0) - 9.5, max(peak, 0.0) + 10.5, 0.125)
+        loss = losses(self.sigma, self.rate, x * self.sigma)
+        return fallen(self.steps, p * loss - x**2 / 2, loss, y)
 
     def decay(self, c: float, y: float) -> float:
         if not self._answers(c):
@@ -126,10 +137,17 @@ class SampledGaussianLaw(Law):
         base_off = dot(np.where(grows > 1, tilted + plain, np.abs(grown)), off)
         slipped = abs(1 + c if self.removes else -c) * slip + 2 * np.abs(grows)
         base_off += dot(slipped, tilted) + 4 * abs(base)
-        sums = line_sums(tilted, loss if self.removes else -loss, step, count)
+        if count == 1:
+            return np.full(1, base + 0j), np.full(1, UNIT * base_off + rule + _cut(self, c, low, high))
+        height = abs(step) * (count - 1)
+        reached = tilted * np.minimum(height * np.abs(loss), 2.0)  # |e^(iyl) − 1| is at most that
+        known = reached > _FAINT * reached.max(initial=0.0)
+        part, far = tilted[known], loss[known]
+        sums = line_sums(part, far if self.removes else -far, step, count)
         heights: Floats = np.asarray(abs(step) * np.arange(count), dtype=np.float64)
-        sums_off = line_sizes(tilted * (off + slipped + summed(x.size)), loss, heights)
-        error = UNIT * (base_off + sums_off + heights * dot(slip + 4 * np.abs(loss), tilted))
+        sums_off = line_sizes(part * (off + slipped + summed(x.size))[known], far, heights)
+        error = UNIT * (base_off + sums_off + heights * dot((slip + 4 * np.abs(loss))[known], part))
+        error += 1.05 * float(reached[~known].sum())
         return base + sums, error + rule + _cut(self, c, low, high)
 
 

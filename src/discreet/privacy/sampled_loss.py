@@ -96,6 +96,16 @@ def difference(
     return np.asarray(top + np.log(value)), np.asarray(np.log1p(3 * error / np.abs(value)) + 8 * UNIT)
 
 
+def fallen(steps: int, exponent: Floats, loss: Floats, y: Floats) -> Floats:
+    """About log |M(c + iy)/M(c)|, from the logarithms of the terms of one use at some points."""
+    weight = np.exp(exponent - exponent.max())
+    known = weight > 1e-14
+    weight = weight[known] / weight.sum()
+    turn = np.multiply.outer(y, loss[known])
+    size = np.hypot(1 + (np.cos(turn) - 1) @ weight, np.sin(turn) @ weight)
+    return np.asarray(steps * np.log(np.maximum(size, 1e-300)))
+
+
 def checked(value: Complex, error: Floats) -> tuple[Complex, Floats]:
     """Numbers that left the range of floats, as an infinite bound."""
     good = np.isfinite(error) & ~np.isnan(value) & (value.real < math.inf)

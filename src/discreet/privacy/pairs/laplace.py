@@ -13,6 +13,7 @@ from discreet.privacy.pair import Curve, Pair
 from discreet.privacy.pairs.finite import MOST_ATOMS, FinitePair, Outcomes, decay, product, up
 
 _LEAST, _MOST = 1e-250, 1e6  # of the largest loss, where its multiples keep their digits
+_FAR = 700.0  # an exponent that a float still holds
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,4 +81,5 @@ class DiscreteLaplacePair(FinitePair):
     def _at(u: Curve, m: Curve, step: float) -> Curve:
         # With q = e^−step: (1 − e^(u + (m−1)step) + q(1 − q^(m−1))) / (1 + q); nothing cancels at the best m.
         q = math.exp(-step)
-        return (-np.expm1(u + (m - 1) * step) - q * np.expm1(-(m - 1) * step)) / (1 + q)
+        grown = np.minimum(u + (m - 1) * step, _FAR)  # beyond it m is a neighbour of the best, and far worse
+        return (-np.expm1(grown) - q * np.expm1(-(m - 1) * step)) / (1 + q)
