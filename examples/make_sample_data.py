@@ -2,9 +2,9 @@
 
     python examples/make_sample_data.py originals src/discreet/data
 
-The folder `originals` holds, as they are published, `adult.data` (the training split of UCI Adult: 15 columns, no header, `?`
-for unknown), `ma2018.csv` (the Massachusetts excerpt of NIST's Diverse Communities Data), `taxis.csv` (seaborn's sample of
-New York taxi trips) and `housing.csv` (the block groups of California in 1990).
+The folder `originals` holds, as they are published, `adult.data` (the training split of UCI Adult: 15 columns,
+no header, `?` for unknown), `ma2018.csv` (the Massachusetts excerpt of NIST's Diverse Communities Data),
+`taxis.csv` (seaborn's sample of New York taxi trips) and `housing.csv` (California's block groups of 1990).
 """
 
 from __future__ import annotations
@@ -81,7 +81,14 @@ def trips(original: Path, target: Path) -> None:
 
 def housing(original: Path, target: Path) -> None:
     """All columns, whole numbers as such."""
-    whole = ("housing_median_age", "total_rooms", "total_bedrooms", "population", "households", "median_house_value")
+    whole = (
+        "housing_median_age",
+        "total_rooms",
+        "total_bedrooms",
+        "population",
+        "households",
+        "median_house_value",
+    )
     chosen = {
         **{name: name for name in ("longitude", "latitude")},
         **{name: f"CAST({name} AS INTEGER)" for name in whole},

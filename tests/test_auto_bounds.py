@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 from fractions import Fraction
 from typing import Any
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -13,10 +15,10 @@ import pytest
 import discreet as dp
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.advice import EDGES, Caps, choose
-from discreet.plan.census_check import derive_census
-from discreet.plan.check import source_of
-from discreet.plan.staged import StagedPlan
+from discreet.plan.auto.advice import EDGES, Caps, choose, place_sql
+from discreet.plan.auto.staged import StagedPlan
+from discreet.plan.rederive.census import check_price, derive_census
+from discreet.plan.rederive.check import source_of
 
 BY_REGION = "SELECT region, COUNT(*) AS n FROM t GROUP BY region"
 
@@ -43,7 +45,8 @@ def heavy() -> pd.DataFrame:
 
 
 def counted(session: dp.Session, staged: StagedPlan) -> dict[tuple[int, ...], int]:
-    return {tuple(map(int, row[:-1])): int(row[-1]) for row in session._backend.rows(staged.census, {})}
+    assert staged.of_caps is not None
+    return {tuple(map(int, row[:-1])): int(row[-1]) for row in session._backend.rows(staged.of_caps.sql, {})}
 
 
 @pytest.mark.parametrize(("relation", "most"), [("add-remove", 1), ("replace", 2)])
@@ -121,26 +124,72 @@ def test_private_groups_and_other_aggregates_work_with_chosen_caps() -> None:
         assert len(release.rows) >= 8
 
 
-@pytest.mark.parametrize("change", ["GROUP BY u\n", "count(*) AS VARCHAR", "CASE WHEN groups < 2 THEN 0"])
-def test_a_census_of_another_shape_is_refused(change: str) -> None:
-    broken = {
-        "GROUP BY u\n": "GROUP BY u, g0\n",
-        "count(*) AS VARCHAR": "sum(total) AS VARCHAR",
-        "CASE WHEN groups < 2 THEN 0": "CASE WHEN random() < 2 THEN 0",
-    }
+@pytest.mark.parametrize(
+    ("change", "broken"),
+    [
+        ("GROUP BY u\n", "GROUP BY u, g0\n"),
+        ("count(*) AS VARCHAR", "sum(p0) AS VARCHAR"),
+        ("greatest(groups, 1)", "greatest(random(), 1)"),
+        ("greatest(groups, 1)", "greatest(CAST(groups AS BIGINT), 1)"),
+        ("greatest(groups, 1)", "greatest(count(*) OVER (), 1)"),
+        ("GROUP BY p0, p1, p2", "GROUP BY p0, p1"),
+        ("GROUP BY p0, p1, p2", "GROUP BY GROUPING SETS ((p0, p1, p2), ())"),
+        ("p0, p1, p2, CAST", "p1, p0, p2, CAST"),
+        ('FROM "unit totals"', 'FROM "unit groups"'),
+        ('FROM "unit places"', 'FROM "unit places" WHERE p0 > 1'),
+    ],
+)
+def test_a_census_of_another_shape_is_refused(change: str, broken: str) -> None:
     with connect(heavy()) as session:
         staged = session.plan(BY_REGION, epsilon=1, bounds="auto")
-        source = source_of(staged.first)
-        assert derive_census(staged.census, source) == 3
-        assert change in staged.census
+        source, (text,) = source_of(staged.last), staged.first
+        assert derive_census(text, source) == 3
+        assert change in text
         with pytest.raises(InternalError):
-            derive_census(staged.census.replace(change, broken[change], 1), source)
+            derive_census(text.replace(change, broken, 1), source)
+
+
+def test_bins_of_rows_begin_at_powers_of_two() -> None:
+    """The logarithm that places units is compared with the edges themselves."""
+    rows = [*range(1, 70), *(e + d for e in EDGES[6:] for d in (-1, 0, 1)), 10**9]
+    listed = ", ".join(f"({n})" for n in rows)
+    place, _, _ = place_sql("n", "n", "n")
+    found = duckdb.execute(f"SELECT n, {place} FROM (VALUES {listed}) t(n)").fetchall()
+    assert all(p == sum(n >= e for e in EDGES) - 1 for n, p in found)
+
+
+@pytest.mark.parametrize("within", ["SUM_WITHIN(x, 0, 30)", "COUNT_WITHIN(*, 0, 5)"])
+def test_what_a_question_bounds_itself_is_not_chosen(within: str) -> None:
+    refused = pytest.raises(
+        UnsupportedQuery,
+        match="SUM_WITHIN and COUNT_WITHIN say themselves how much a unit adds to a group, and bounds",
+    )
+    with connect(heavy()) as session, refused:
+        session.plan(f"SELECT {within} AS n FROM t", epsilon=1)
+
+
+def test_questions_that_could_be_asked_before_keep_their_identity() -> None:
+    """Stored answers are found by it."""
+    with connect(heavy()) as session:
+        staged = session.plan(BY_REGION, epsilon=1, bounds="auto")
+    with connect(heavy(), unit=dp.PrivacyUnit("uid", 1, 1), bounds=None) as session:
+        least = session.plan(BY_REGION, epsilon="0.9")
+    named = f"bounds chosen by a census: {least.identity}"
+    assert staged.identity == hashlib.sha256(named.encode()).hexdigest()
+
+
+def test_the_first_stage_has_noise_enough_or_is_refused() -> None:
+    check_price(1, Fraction(10), Fraction(1, 10), replace=False)
+    check_price(4, Fraction(80), Fraction(1, 10), replace=True)
+    for counts, replaced in ((1, True), (2, False)):
+        with pytest.raises(InternalError, match="what the first stage costs"):
+            check_price(counts, Fraction(10), Fraction(1, 10), replace=replaced)
 
 
 def test_without_caps_the_question_says_what_to_do() -> None:
     with pytest.raises(MissingBounds, match="How much of the data one 'uid' may add has not been said"):
         connect(heavy(), bounds=None)
-    with pytest.raises(InvalidParameter, match="bounds must be 'auto' or left out, not 'wide'"):
+    with pytest.raises(InvalidParameter, match="bounds must be 'auto' or 'values' or left out, not 'wide'"):
         connect(heavy(), unit=dp.PrivacyUnit("uid", 1, 3), bounds="wide")
     refused = pytest.raises(InvalidParameter, match="the error follows from caps that bounds='auto' chooses")
     with connect(heavy()) as session, refused:

@@ -185,7 +185,7 @@ CONSTRUCTS = {
     "SELECT COUNT(day ORDER BY day) FROM visits": "does not depend on an order",
     "SELECT SUM(day ORDER BY amount) FROM visits": "does not depend on an order",
     "SELECT SUM(*) FROM visits": "needs one number",
-    "SELECT SUM(seen) FROM visits": "needs a number",
+    "SELECT SUM(seen) FROM visits": "SUM of a date or time is not answered here",
     "SELECT SUM(NULL) FROM visits": "needs a number",
     **{
         f"SELECT {call} FROM visits": "is not answered here"
@@ -209,7 +209,7 @@ CONSTRUCTS = {
     "SELECT mode(amount) FROM visits": "MODE",
     "SELECT quantile_cont(amount, 2) FROM visits": "QUANTILE_CONT",
     "SELECT grouping(day) FROM visits": "GROUPING takes keys of GROUP BY",
-    "SELECT histogram(amount) FROM visits": "an answer has one value in each place",
+    "SELECT histogram(amount) FROM visits": "HISTOGRAM needs values that can be counted one by one",
     "SELECT product(amount) FROM visits": "no function 'product'",
     "SELECT fsum(amount) FROM visits": "perhaps sum",
     "… GROUP BY GROUPING SETS ((day), (region))": "None of the GROUPING SETS has all keys",

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -12,7 +15,7 @@ from scipy.stats import norm
 
 import discreet as dp
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, PlanError, UnknownColumn
-from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan import batch as batch_module
 from discreet.plan.batch import Batch, plan_batch
 from discreet.plan.cost import allocate
@@ -98,7 +101,8 @@ def test_the_same_batch_again_is_free_however_its_answers_are_made() -> None:
         again = session.batch(QUESTIONS, epsilon=1)
         assert [again[n].rows for n in QUESTIONS] == [first[n].rows for n in QUESTIONS]
         assert all(r.stored and r.charged.epsilon == 0 for r in again.values())
-        other = {"x": "SELECT AVG(cost), SUM(cost), COUNT(*) FROM data GROUP BY ward", "y": QUESTIONS["all"],
+        other = {"x": "SELECT 2 * SUM(cost), COUNT(*) FROM data GROUP BY ward", "y": QUESTIONS["all"],
+                 "m": "SELECT COUNT(*), AVG(cost) / 2 FROM data d GROUP BY d.ward",
                  "z": "SELECT 2 * COUNT(*) AS twice FROM data d WHERE d.cost > 3",
                  "s": QUESTIONS["scores"]}  # fmt: skip
         same = session.batch(other, epsilon=1)
@@ -138,12 +142,13 @@ def test_what_two_questions_share_is_measured_once_in_one_statement() -> None:
     )
     assert sorted(len(p.question.measures) for p in batch.measurements) == [1, 3]
     assert len({p.sql for p in batch.measurements}) == 2
-    # four columns of ε/4 each; one unit moves each count by 3 · 10, that of the whole table by 10
+    # a needs a third for its count, b a ninth for each of three columns, c a third: 8/9 together, and the rest for all.
+    # One unit moves each count by 3 · 10, that of the whole table by 10
     scales = sorted(
         n.scale for n in batch.plans["a"].allocation.noises if isinstance(n, DiscreteLaplaceNoise)
     )
-    assert scales == [30 * 4]
-    assert [getattr(n, "scale", None) for n in batch.plans["c"].allocation.noises] == [10 * 4]
+    assert scales == [30 * Fraction(8, 3)]
+    assert [getattr(n, "scale", None) for n in batch.plans["c"].allocation.noises] == [10 * Fraction(8, 3)]
     assert batch.guarantee.epsilon == 1
     assert sum((n * (e.pure or Fraction(0)) for e, n in batch.events), Fraction(0)) == 1
 
@@ -175,20 +180,23 @@ def test_no_question_has_more_noise_than_alone_with_its_part_of_the_budget(noise
         "d": "SELECT MEDIAN(amount) FROM visits",
     }
     batch = batch_of(questions, epsilon=2, delta=delta, noise=noise)
-    shares = {n: len(p.question.measures) + sum(s.spread.depth for s in p.question.spreads)
-              for n, p in batch.plans.items()}  # fmt: skip
-    total = sum(shares.values())
     for name, sql in questions.items():
-        part = Fraction(2 * shares[name], total)
-        alone = batch_of({name: sql}, epsilon=part, delta=delta, noise=noise).plans[name].allocation
+        alone = (
+            batch_of({name: sql}, epsilon=Fraction(2, 4), delta=Fraction(delta) / 4, noise=noise)
+            .plans[name]
+            .allocation
+        )
         mine = batch.plans[name].allocation
         pairs = [*zip(mine.noises, alone.noises, strict=True), *zip(mine.spreads, alone.spreads, strict=True)]
         assert pairs
         for own, other in pairs:
+            assert isinstance(own, Additive)
+            assert isinstance(other, Additive)
             assert own.variance <= other.variance * (1 + 1e-9)
 
 
-def test_selections_of_groups_share_the_delta_and_each_takes_a_share_of_epsilon() -> None:
+def test_selections_of_groups_share_the_delta_and_each_has_what_it_needs_of_epsilon() -> None:
+    """Needs: 1/8 and 1/4 for counts and selection by `seen`, 1/8 twice by `flag`, 1/4 for all: 7/8 together."""
     questions = {
         "seen": "SELECT seen, COUNT(*) FROM visits GROUP BY seen",
         "which": "SELECT seen FROM visits GROUP BY seen",
@@ -197,13 +205,94 @@ def test_selections_of_groups_share_the_delta_and_each_takes_a_share_of_epsilon(
     }
     batch = batch_of(questions, delta="1e-6")
     thresholds = [p.allocation.threshold for p in batch.measurements if p.allocation.threshold]
-    assert [(t.epsilon, t.delta) for t in thresholds] == [(Fraction(1, 5), Fraction(1, 2 * 10**6))] * 2
+    assert sorted(t.epsilon for t in thresholds) == [Fraction(1, 7), Fraction(2, 7)]
+    assert [t.delta for t in thresholds] == [Fraction(1, 2 * 10**6)] * 2
     assert (batch.guarantee.epsilon, batch.guarantee.delta) == (Fraction(1), Fraction(1, 10**6))
     pure = sum((n * (e.pure or Fraction(0)) for e, n in batch.events), Fraction(0))
     failure = sum((n * e.failure for e, n in batch.events), Fraction(0))
     assert (pure, failure) == (Fraction(1), Fraction(1, 10**6))
     which = batch.plans["which"].allocation
     assert which.threshold == batch.plans["seen"].allocation.threshold
+
+
+MANY = {
+    **{f"q{i}": f"SELECT COUNT(*) FROM visits WHERE day < {i}" for i in range(1, 6)},
+    "groups": "SELECT seen, COUNT(*), AVG(amount) FROM visits GROUP BY seen",
+    "wide": "SELECT day, region, COUNT(*), SUM(amount), VARIANCE(amount) FROM visits GROUP BY day, region",
+    "shared": "SELECT region, COUNT(*) FROM visits GROUP BY region",
+    "more": "SELECT region, COUNT(*), MEDIAN(amount) FROM visits GROUP BY region",
+    "totals": "SELECT region, day, COUNT(*), SUM(amount) FROM visits GROUP BY CUBE (region, day)",
+}
+
+
+@pytest.mark.parametrize(("noise", "delta"), [("laplace", "1e-6"), ("gaussian", "1e-6")])
+@pytest.mark.parametrize("left_out", [(), ("groups",)])
+def test_every_question_of_a_mixed_batch_has_at_most_its_noise_alone(
+    noise: str, delta: str, left_out: tuple[str, ...]
+) -> None:
+    """A selection, spreads, totals, shared columns; alone with an m-th of ε and δ. `explain` says what that is."""
+    questions = {n: q for n, q in MANY.items() if n not in left_out}
+    m = len(questions)
+    batch = batch_of(questions, epsilon=3, delta=delta, noise=noise)
+    for name, sql in questions.items():
+        alone = batch_of({name: sql}, epsilon=Fraction(3, m), delta=Fraction(delta) / m, noise=noise)
+        mine, theirs = batch.plans[name].allocation, alone.plans[name].allocation
+        if mine.threshold is not None:
+            assert theirs.threshold is not None
+            assert mine.threshold.epsilon >= theirs.threshold.epsilon
+            assert mine.threshold.delta >= theirs.threshold.delta
+        if bool(mine.levels) == bool(theirs.levels):
+            for own, other in zip(
+                (*mine.noises, *mine.spreads), (*theirs.noises, *theirs.spreads), strict=True
+            ):
+                assert isinstance(own, Additive)
+                assert isinstance(other, Additive)
+                assert own.variance <= other.variance * (1 + 1e-9)
+        said = re.search(
+            r"alone at about ε = ([\d.]+); an even part of the batch is ε = ([\d.]+)\.\n",
+            batch.plans[name].explain(),
+        )
+        assert said is not None
+        assert float(said[1]) >= float(said[2]) * 0.999
+
+
+def test_a_question_of_one_column_does_not_pay_for_one_of_five() -> None:
+    five = "SELECT region, COUNT(*), SUM(amount), VARIANCE(amount), COUNT(amount) FROM visits GROUP BY region"
+    batch = batch_of({"one": "SELECT COUNT(*) FROM visits WHERE day = 1", "five": five})
+    (one,) = batch.plans["one"].allocation.noises
+    assert one == DiscreteLaplaceNoise(Fraction(10 * 2))
+    plan = batch.plans["five"]
+    assert plan.allocation.noises == tuple(
+        DiscreteLaplaceNoise(Fraction(s.l1 * 2 * 5)) for s in plan.sensitivities
+    )
+    assert len(plan.sensitivities) == 5
+    assert "alone at about ε = 0.5; an even part of the batch is ε = 0.5." in batch.plans["one"].explain()
+
+
+def test_batches_that_are_divided_as_ever_keep_their_identity_and_others_have_a_new_one() -> None:
+    even = batch_of({"a": "SELECT COUNT(*) FROM visits", "b": "SELECT COUNT(*) FROM visits WHERE day = 1"})
+    described = ["batch", 1, [p.identity for p in even.measurements]]
+    assert even.identity == hashlib.sha256(json.dumps(described).encode()).hexdigest()
+    uneven = batch_of(
+        {"a": "SELECT COUNT(*) FROM visits", "b": "SELECT AVG(amount) FROM visits WHERE day = 1"}
+    )
+    described = ["batch", 1, [p.identity for p in uneven.measurements]]
+    assert uneven.identity != hashlib.sha256(json.dumps(described).encode()).hexdigest()
+    columns = {"a": "SELECT COUNT(*) FROM visits", "b": "SELECT AVG(amount), SUM(amount) FROM visits"}
+    assert (
+        batch_of(columns).identity
+        != batch_of({"both": "SELECT COUNT(*), AVG(amount), SUM(amount) FROM visits"}).identity
+    )
+
+
+def test_totals_that_are_measured_stand_beside_the_same_groups_without_totals() -> None:
+    sql = {"plain": "SELECT region, day, COUNT(*) AS n FROM visits GROUP BY region, day",
+           "totals": "SELECT region, day, COUNT(*) AS n FROM visits GROUP BY ROLLUP (region, day)"}  # fmt: skip
+    for asked in ({}, {"delta": "1e-6", "noise": "gaussian"}):
+        batch = batch_of(sql, **asked)
+        assert len(batch.measurements) == 2
+        assert batch.plans["totals"].allocation.levels
+        assert not batch.plans["plain"].allocation.levels
 
 
 def test_the_names_and_order_of_questions_do_not_make_another_batch() -> None:

@@ -143,15 +143,27 @@ def test_html_is_well_formed_and_holds_no_tag_of_a_cell(rows: list[tuple[str | N
         (1_234_567, None, "1,234,567"),
         (2.5, None, "2.5"),
         (3, (-math.inf, math.inf), "3 ± ∞"),
+        (198.02, (195.1, 200.0), "198.0 ± 2.9"),
+        (199.02, (195.1, 200.0), "199.0 +1.0 −3.9"),
+        (200, (150.5, 200.0), "200 +0 −50"),
+        (-1_000, (-3_500.0, -900.0), "-1,000 +100 −2,500"),
+        ([1, 2.5, None], [(0.0, 2.0), (2.0, 3.0), None], "[1 ± 1, 2.50 ± 0.50, NULL]"),
+        (["a", "b"], [None, None], "[a, b]"),
+        (["a"], None, "[a]"),
+        ({"a": 1_200, math.inf: 3}, {"a": (1_000.0, 1_400.0), math.inf: (3.0, 3.0)}, "{a=1,200 ± 200, ∞=3}"),
+        (
+            dt.date(2026, 1, 2),
+            (dt.date(2026, 1, 1), dt.date(2026, 2, 1)),
+            "2026-01-02 (2026-01-01 to 2026-02-01)",
+        ),
+        (dt.date(2026, 1, 2), (dt.date(2026, 1, 2), dt.date(2026, 1, 2)), "2026-01-02"),
         (True, None, "True"),
         ("surgery", None, "surgery"),
         (None, None, None),
         (dt.date(2026, 1, 2), None, "2026-01-02"),
     ],
 )
-def test_a_value_is_written_with_its_error(
-    value: object, interval: tuple[float, float] | None, cell: str | None
-) -> None:
+def test_a_value_is_written_with_its_error(value: object, interval: object, cell: str | None) -> None:
     assert measured(value, interval) == cell
 
 
@@ -160,12 +172,20 @@ def test_the_shown_error_covers_the_interval(value: float, below: float, above: 
     low, high = value - below, value + above
     text = measured(value, (low, high))
     assert text is not None
-    shown, half = (float(part.replace(",", "")) for part in text.split(" ± "))
-    digit = 10.0 ** -len(text.split(" ± ")[1].partition(".")[2])
-    slack = 1e-11 * (abs(value) + half)
+    if "±" in text:
+        shown, half = (float(part.replace(",", "")) for part in text.split(" ± "))
+        up, down, larger = half, half, max(below, above)
+        digit = 10.0 ** -len(text.split(" ± ")[1].partition(".")[2])
+    else:
+        assert max(below, above) > 1.99 * min(below, above)
+        written = text.replace("−", "+").split(" +")
+        shown, up, down = (float(part.replace(",", "")) for part in written)
+        digit, larger = 10.0 ** -len(written[1].partition(".")[2]), above
+        assert down <= below + 1.5 * digit + 1e-11 * (abs(value) + down)
+    slack = 1e-11 * (abs(value) + max(up, down))
     assert abs(shown - value) <= digit / 2 + slack
-    assert shown - half - slack <= low < high <= shown + half + slack
-    assert half <= max(below, above) + 1.5 * digit + slack
+    assert shown - down - slack <= low < high <= shown + up + slack
+    assert up <= larger + 1.5 * digit + slack
 
 
 def test_values_with_errors_stand_to_the_right() -> None:

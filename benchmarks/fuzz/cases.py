@@ -120,17 +120,26 @@ def _table_json(case: Case, t: Table) -> dict[str, Any]:
 
 def _fact_json(fact: Fact) -> list[Any]:
     if isinstance(fact, Range):
-        return ["range", str(fact.low), str(fact.high), fact.integer]
+        of = [fact.type.value] if fact.type.is_moment else []
+        return ["range", str(fact.low), str(fact.high), fact.integer, *of]
     return ["values", [_value_json(v) for v in fact.values]]
 
 
 def _fact(kept: list[Any]) -> Fact:
-    if kept[0] == "range":
-        return Range(Fraction(kept[1]), Fraction(kept[2]), integer=kept[3])
     import datetime as dt
+
+    if kept[0] == "range":
+        low, high = Fraction(kept[1]), Fraction(kept[2])
+        if len(kept) <= _PLAIN:
+            return Range(low, high, integer=kept[3])
+        ends = [dt.datetime(1970, 1, 1) + dt.timedelta(microseconds=int(end)) for end in (low, high)]
+        return Range(*(ends if kept[-1] == "TIMESTAMP" else [end.date() for end in ends]))
 
     values = (dt.date.fromisoformat(v["date"]) if isinstance(v, dict) else v for v in kept[1])
     return Values(*values)
+
+
+_PLAIN = 4  # parts of a range of numbers
 
 
 def _value_json(value: object) -> Any:

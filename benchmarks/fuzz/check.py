@@ -12,9 +12,11 @@ import duckdb
 from benchmarks.fuzz.worlds import CANARY, KINDS, Shape, World
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy
+from discreet.plan.auto.asking import plan_in_stages
+from discreet.plan.auto.staged import StagedPlan
+from discreet.plan.dialects.conventions import prepare
 from discreet.plan.plan import Plan, make_plan
-from discreet.plan.staged import StagedPlan, stage, with_caps
-from discreet.plan.tree import ExactLeaves
+from discreet.plan.spreads.tree import ExactLeaves
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 from discreet.release import NoisyTable, Release
@@ -124,7 +126,7 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
     """Asks a question of the neighbours that are in the databases, and says what does not hold."""
     outcome = Outcome()
     try:
-        plan, staged = _planned(shape, sql, asked)
+        planned = _planned(shape, sql, asked)
     except InternalError as error:
         outcome.broken.append(f"two derivations disagree: {error}")
         return outcome
@@ -138,39 +140,44 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
     except Exception as error:
         outcome.broken.append(f"planning crashed: {type(error).__name__}: {error}"[:300])
         return outcome
+    if isinstance(planned, StagedPlan):
+        outcome.broken += _census(databases, planned, asked, shape.relation)
+        if outcome.broken:
+            return outcome
+    plan = _second(databases, planned, asked)
     for looked in [plan, *([_colliding(plan)] if asked.collide and "ORDER BY hash(" in plan.sql else [])]:
         outcome.broken += _differences(databases, looked, asked, shape.relation)
-    if staged is not None:
-        outcome.broken += _census(databases, staged, asked, shape.relation)
     if asked.again and not outcome.broken:
-        other, _ = _planned(shape, sql, asked)
-        if (other.identity, other.statements) != (plan.identity, plan.statements):
+        other = _planned(shape, sql, asked)
+        if (other.identity, other.sql) != (planned.identity, planned.sql):
             outcome.broken.append("the same question is planned in two ways")
     return outcome
 
 
-def _planned(shape: Shape, sql: str, asked: Asked) -> tuple[Plan, StagedPlan | None]:
-    schemas = shape.schemas()
+def _planned(shape: Shape, sql: str, asked: Asked) -> Plan | StagedPlan:
+    schemas = tuple(shape.schemas())
+    prepared = prepare(sql, "duckdb", schemas)
+    options: dict[str, Any] = {
+        "population": "p",
+        "version": None,
+        "epsilon": Fraction(asked.epsilon),
+        "delta": Fraction(asked.delta),
+        "noise": asked.noise,
+        "truncation": asked.truncation,
+    }
+    staged = plan_in_stages(prepared, schemas, caps=not shape.is_row, **options) if asked.auto else None
+    return make_plan(prepared.text, schemas, **options) if staged is None else staged
 
-    def make(epsilon: Fraction, tables: Any) -> Plan:
-        return make_plan(
-            sql,
-            tables,
-            population="p",
-            version=None,
-            epsilon=epsilon,
-            delta=asked.delta,
-            noise=asked.noise,
-            truncation=asked.truncation,
-        )
 
-    plan = make(Fraction(asked.epsilon), schemas)
-    if not asked.auto or plan.question.table.unit.is_row:
-        return plan, None
-    staged = stage(
-        lambda e, caps: make(e, with_caps(schemas, caps)), Fraction(asked.epsilon), Fraction(asked.delta)
-    )
-    return plan, staged
+def _second(databases: Databases, planned: Plan | StagedPlan, asked: Asked) -> Plan:
+    """The plan itself, or the second stage that follows from the first one of the two neighbours."""
+    if isinstance(planned, Plan):
+        return planned
+
+    def run(text: str) -> Rows:
+        return databases.read(text, asked.secret if "$secret" in text else None, rehearse=False)[0][0]
+
+    return planned.advised(planned.choose(run, SystemEntropy()))
 
 
 def _differences(databases: Databases, plan: Plan, asked: Asked, relation: Relation) -> list[str]:
@@ -277,16 +284,34 @@ def _release(plan: Plan, run: Callable[[str], Rows], *, intervals: bool) -> Iter
 
 
 def _census(databases: Databases, staged: StagedPlan, asked: Asked, relation: Relation) -> Iterable[str]:
-    try:
-        rows, _ = databases.read(staged.census, asked.secret if "$secret" in staged.census else None)
-    except duckdb.Error as error:
-        yield f"the database failed on the census: {str(error)[:300]}"
-        return
-    one, other = ({tuple(r[:3]): int(r[3]) for r in found} for found in rows[:2])
-    moves = [one.get(k, 0) - other.get(k, 0) for k in {**one, **other}]
-    most = 1 if relation is Relation.ADD_REMOVE else 2
-    if not _within(moves, Sensitivity(most, 1)):
-        yield f"the census moves by {[m for m in moves if m]}"
+    most = Sensitivity(1 if relation is Relation.ADD_REMOVE else 2, 1)
+    for look in (staged.of_caps, staged.of_values):
+        if look is None:
+            continue
+        try:
+            found, types = databases.read(look.sql, asked.secret if "$secret" in look.sql else None)
+        except duckdb.Error as error:
+            yield f"the database failed on the census: {str(error)[:300]}"
+            return
+        if any(t != types[0] for t in types):
+            yield "the types of the census follow from the data"
+        one, other = ([({tuple(r[:-1]): int(r[-1]) for r in rows})] for rows in found[:2])
+        if look is staged.of_values:
+            one, other = (_by_column(rows, look.counts) for rows in found[:2])
+        for before, after in zip(one, other, strict=True):
+            moves = [before.get(k, 0) - after.get(k, 0) for k in {**before, **after}]
+            if not _within(moves, most):
+                yield f"the census moves by {[m for m in moves if m]}"
+
+
+def _by_column(rows: Rows, columns: int) -> list[dict[Any, int]]:
+    """The counts of units by the place in each column of places, of which a row has one."""
+    counts: list[dict[Any, int]] = [{} for _ in range(columns)]
+    for *places, n in rows:
+        for count, place in zip(counts, places, strict=True):
+            if place is not None:
+                count[place] = count.get(place, 0) + int(n)
+    return counts
 
 
 def _colliding(plan: Plan) -> Plan:

@@ -35,6 +35,28 @@ _SPREAD = (
         "MODE() WITHIN GROUP (ORDER BY {m})",
     ),
 )
+_SEVERAL = (
+    *(
+        "HISTOGRAM({m})",
+        "HISTOGRAM({v}, [2.5, 0, 1])",
+        "HISTOGRAM({v}, range(0, 9, 3))",
+        "APPROX_TOP_K({m}, 2)",
+    ),
+    *("QUANTILE_CONT({v}, [0.25, 0.5])", "QUANTILE_DISC({v}, [0, 1])", "APPROX_QUANTILES({v}, 4)"),
+    "PERCENTILE_CONT(ARRAY[0.1, 0.5]) WITHIN GROUP (ORDER BY {v} DESC)",
+)
+_OF_MOMENTS = (
+    *(
+        "MIN({d})",
+        "MAX({d})",
+        "MEDIAN({d})",
+        "QUANTILE_CONT({d}, 0.3)",
+        "MODE({d})",
+        "QUANTILE_DISC({d}, [0.1, 0.9])",
+    ),
+    *("HISTOGRAM({d}, [DATE '2023-06-01', '2024-01-01'])", "APPROX_TOP_K({d}, 2)"),
+)
+_CLAMPS = (("2023-01-01", "2024-12-31"), ("2024-02-29", "2024-02-29"), ("0001-01-01", "9999-12-31"))
 _ADDS = ("count", "one", "one", "two", "two", "within")
 _TRUTH = ("COUNT_IF", "BOOL_OR", "BOOL_AND", "EVERY")
 _WRONG = (
@@ -172,7 +194,9 @@ class _Asker:
     def _aggregate(self, *, adds: bool) -> tuple[str, str]:
         """An aggregate, perhaps with FILTER, and the letter of its type; one that adds up over groups where it must."""
         w, names = self.w, self.source.names
-        how = w.rng.choice(_ADDS if adds else ("distinct", "spread", "spread", "truth", *_ADDS))
+        how = w.rng.choice(
+            _ADDS if adds else ("distinct", "spread", "spread", "several", "moment", "truth", *_ADDS)
+        )
         kind = "r"
         if how == "count":
             text, kind = (
@@ -198,6 +222,14 @@ class _Asker:
             text = w.rng.choice(_SPREAD)
             w.use(text.split("(")[0] + (" WITHIN GROUP" if "WITHIN" in text else ""))
             text = text.replace("{v}", self._bounded()).replace("{m}", self._whole())
+        elif how == "several":
+            text, kind = w.rng.choice(_SEVERAL), "l"
+            w.use(text.partition("(")[0] + (" of a list" if "[" in text else ""))
+            text = text.replace("{v}", self._bounded()).replace("{m}", self._whole())
+        elif how == "moment":
+            text, (moment, kind) = w.rng.choice(_OF_MOMENTS), self._moment()
+            w.use(text.partition("(")[0] + (" of dates" if kind == "d" else " of times"))
+            text, kind = text.replace("{d}", moment), "l" if "[" in text or "TOP" in text else kind
         elif how == "truth":
             name = w.rng.choice(_TRUTH)
             w.use(name)
@@ -224,7 +256,7 @@ class _Asker:
     def _bounded(self) -> str:
         """A number with bounds: declared ones, arithmetic of them, or a clamp of anything."""
         w, names = self.w, self.source.names
-        columns = [n.text for n in names if n.bounded]
+        columns = [n.text for n in names if n.bounded and n.kind in "ir"]
         how = w.rng.choice(("column", "column", "arithmetic", "case", "clamp", "clamp"))
         if not columns and how != "clamp":
             how = "clamp"
@@ -251,6 +283,20 @@ class _Asker:
         if listed and w.chance(0.8):
             return w.rng.choice(listed)
         return f"greatest(0, least(9, {w.expression('i', names, 1)}))"
+
+    def _moment(self) -> tuple[str, str]:
+        """A date or time with bounds, and which: a column's own, or a clamp of one."""
+        w, names = self.w, self.source.names
+        moments = [n for n in names if n.kind in "ds"]
+        if not moments:
+            return "DATE '2024-02-29'", "d"
+        one = w.rng.choice([n for n in moments if n.bounded] or moments)
+        if one.bounded and w.chance(0.7):
+            return one.text, one.kind
+        w.use("clamp of dates")
+        kind = "DATE" if one.kind == "d" else "TIMESTAMP"
+        low, high = w.rng.choice(_CLAMPS)
+        return f"greatest({kind} '{low}', least({kind} '{high}', {one.text}))", one.kind
 
 
 _WORD = re.compile(r"\s+|\w+|'[^']*'|.", re.DOTALL)

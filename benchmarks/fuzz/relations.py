@@ -21,6 +21,16 @@ _WINDOWS = (
     "lag({i}, 1, 0) {over}", "first_value({x}) {over}", "ntile(2) {over}", "last_value({x}) {over}",
     "percent_rank() {over}", "avg({i}) {over}", "cume_dist() {over}",
 )  # fmt: skip
+_FRAMES = (
+    "ROWS 2 PRECEDING", "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
+    "ROWS BETWEEN 2 PRECEDING AND 1 FOLLOWING", "ROWS BETWEEN UNBOUNDED PRECEDING AND UNBOUNDED FOLLOWING",
+    "RANGE BETWEEN UNBOUNDED PRECEDING AND CURRENT ROW", "ROWS BETWEEN 1 FOLLOWING AND 2 FOLLOWING",
+)  # fmt: skip
+_FRAMED = ("count", "sum", "min", "max", "first_value", "last_value", "avg")
+_VALUES = (
+    ("COUNT(*)", "i"), ("COUNT({x})", "i"), ("SUM({i})", "i"), ("AVG({n})", "r"), ("MAX({r})", "r"), ("MIN({i})", "i"),
+    ("COALESCE(MAX({i}), 0) - COUNT(*)", "i"), ("COUNT(DISTINCT {x})", "i"),
+)  # fmt: skip
 _INNER = (
     ("COUNT(*)", "i"), ("COUNT({x})", "i"), ("COUNT(DISTINCT {x})", "i"), ("SUM({i})", "i"), ("SUM({r})", "r"),
     ("AVG({n})", "r"), ("MIN({i})", "i"), ("MAX({r})", "r"), ("MIN({t})", "t"), ("MAX({d})", "d"),
@@ -208,8 +218,9 @@ class Relations:
         w.use(every)
         selected = ", ".join(items)
         again = f"SELECT {selected} FROM {of.text}{self.where(of)}"
-        if w.chance(self.slip):
-            every = w.rng.choice(("EXCEPT", "INTERSECT"))
+        if w.chance(0.4) or w.chance(self.slip):
+            every = w.rng.choice(("EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL"))
+            w.use(every)
         return self._derived(f"SELECT {selected} FROM {of.text} {every} {again}", names)
 
     def where(self, of: Source) -> str:
@@ -218,6 +229,8 @@ class Relations:
         parts = [w.condition(of.names, w.rng.randint(1, 2))]
         if w.chance(0.3) and not self.shape.is_row:
             parts.append(self._subquery(of))
+        if w.chance(0.25) and not self.shape.is_row:
+            parts.append(self._mixed(of))
         w.rng.shuffle(parts)
         w.use("WHERE")
         return f" WHERE {' AND '.join(parts)}"
@@ -246,6 +259,44 @@ class Relations:
         w.use(f"{what} {no}EXISTS")
         further = f" AND {w.condition([*of.names, *right.names])}" if w.chance(0.5) else ""
         return f"{no}EXISTS (SELECT 1 FROM {right.text} WHERE {one} = {other}{further})"
+
+    def _mixed(self, of: Source) -> str:
+        """A condition in which a subquery stands under OR, or for a value."""
+        w = self.writer
+        if w.chance(0.5):
+            w.use("subquery under OR")
+            return f"({w.condition(of.names)} OR {self._subquery(of)})"
+        value, _ = self._value(of)
+        return f"{value} {w.rng.choice(('>', '<=', '=', '<>'))} {w.rng.choice(('0', '1', '2'))}"
+
+    def _value(self, of: Source) -> tuple[str, str]:
+        """A subquery in place of a value, and its kind."""
+        w = self.writer
+        if w.chance(0.25):
+            test = self._subquery(of)
+            w.use("subquery inside CASE")
+            return f"CASE WHEN {test} THEN 1 WHEN NOT ({test}) THEN 0 END", "i"
+        publics = [t for t in self.shape.tables if t.public]
+        if publics and w.chance(0.4):
+            right, conditions = self.base(publics[0]), []
+            texts = [n.text for n in of.names if n.kind == "t"]
+            if texts and w.chance(0.5):
+                conditions.append(f"{w.rng.choice(texts)} = {right.names[0].text}")
+            what = "public value"
+        else:
+            right = self.base(w.rng.choice([t for t in self.shape.tables if not t.public]))
+            pairs = _pairs(of, right)
+            if not pairs and not w.chance(self.slip * 5):
+                return "1", "i"
+            conditions = ["{} = {}".format(*(n.text for n in w.rng.choice(pairs)))] if pairs else []
+            what = "private value"
+        if w.chance(0.4):
+            w.use(f"{what} by what is around")
+            conditions.append(w.condition([*of.names, *right.names]))
+        w.use(what)
+        template, kind = w.rng.choice(_VALUES)
+        where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+        return f"(SELECT {self._over(template, right)} FROM {right.text}{where})", kind
 
     def _single(self, depth: int) -> Source:
         """A table, or a subquery."""
@@ -287,6 +338,10 @@ class Relations:
             kind = w.rng.choice("irtbds")
             items.append(f"{w.expression(kind, of.names, 2)} AS e{i}")
             names.append(Name(f"e{i}", kind))
+        if w.chance(0.15) and not self.shape.is_row:
+            value, kind = self._value(of)
+            items.append(f"{value} AS v0")
+            names.append(Name("v0", kind))
         return items, names
 
     def _derived(self, text: str, names: Sequence[Name]) -> Source:
@@ -313,7 +368,12 @@ class Relations:
             for n in w.rng.sample(of.names, min(len(of.names), w.rng.randint(1, 2)))
         )
         by = f"PARTITION BY {', '.join(partition)} " if partition else ""
-        over = f"OVER ({by}{'ORDER BY ' + order if w.chance(0.8) else ''})"
+        ordered = w.chance(0.8)
+        frame = ""
+        if call.split("(")[0] in _FRAMED and w.chance(0.5 if ordered else self.slip):
+            frame = f" {w.rng.choice(_FRAMES)}"
+            w.use(f"frame {frame.split()[0]}", f"framed {call.split('(')[0]}")
+        over = f"OVER ({by}{'ORDER BY ' + order if ordered else ''}{frame})"
         return self._over(call.replace("{over}", over), of)
 
     def _over(self, template: str, of: Source) -> str:

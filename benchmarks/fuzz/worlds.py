@@ -129,6 +129,9 @@ _RANGES: Mapping[str, tuple[Any, Any, bool]] = {
     "y": (-5, 5, False),
     "v": (-1.5, 2.25, False),
     "w": (0.1, 0.7, False),
+    "born": (dt.date(2023, 1, 1), dt.date(2024, 12, 31), False),
+    "day": (dt.date(1969, 12, 31), dt.date(2024, 2, 29), False),
+    "at": (dt.datetime(2023, 3, 31, 12), dt.date(2024, 12, 31), False),
 }
 _VALUES: Mapping[str, tuple[tuple[Any, ...], ...]] = {
     "region": (("a", "b", None), ("a", "é", "e\u0301", "")),

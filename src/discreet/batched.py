@@ -42,4 +42,6 @@ def _part(tables: Sequence[NoisyTable], place: Place) -> NoisyTable:
     """A question's own columns of the measurement that it is answered from."""
     table = tables[place.measurement]
     cells = tuple(tuple(row[i] for i in place.columns) for row in table.cells)
-    return NoisyTable(table.keys, cells, (), tuple(table.spreads[i] for i in place.spreads))
+    spreads = tuple(table.spreads[i] for i in place.spreads)
+    levels = tuple(tuple(tuple(row[i] for i in place.columns) for row in level) for level in table.levels)
+    return NoisyTable(table.keys, cells, (), spreads, levels)

@@ -61,7 +61,8 @@ def connect(
         relation: "add-remove" or "replace"; fixed when the account is opened.
         filter: "basic", "zcdp", "gdp", "renyi" or "renyi-curve"; fixed when the account is opened.
         curve: for "renyi-curve", the loss of the work that all questions together may not exceed at any order.
-        bounds: "auto" to have the caps of every question chosen privately, as `Session.sql(…, bounds="auto")` does.
+        bounds: "auto" to have the caps and missing ranges of every question chosen privately, "values" for missing
+            ranges alone, as `Session.sql(…, bounds="auto")` does.
 
     Raises:
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.

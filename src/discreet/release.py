@@ -6,7 +6,7 @@ import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import cmp_to_key
+from functools import cache, cmp_to_key
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import MissingExtra
@@ -18,11 +18,13 @@ if TYPE_CHECKING:
     from discreet.mechanisms.additive import Additive
     from discreet.plan.evaluate import Answer
     from discreet.plan.expr import Expr
-    from discreet.plan.interval import RowInterval
     from discreet.plan.plan import Plan
     from discreet.plan.question import OrderBy
     from discreet.plan.schema import Scalar
-    from discreet.plan.tree import Families
+    from discreet.plan.spreads.chosen import ChosenLeaves
+    from discreet.plan.spreads.spread import Spread
+    from discreet.plan.spreads.tree import Families, NoisyTree
+    from discreet.plan.totals import Total
 
 SHOWN_ROWS = 60
 """Rows that a printed release shows; `rows` has all."""
@@ -37,12 +39,14 @@ class NoisyTable:
         cells: the noisy integers of each row, in the order of the question's measures.
         reports: the noisy numbers of units above `max_groups` and above `max_rows`, when they were asked for.
         spreads: for each spread that the question reads, and each row, the noisy nodes that were looked at.
+        levels: for each level of totals that was measured as well, its noisy integers, in the order of its keys.
     """
 
     keys: tuple[tuple[Scalar, ...], ...]
     cells: tuple[tuple[int, ...], ...]
     reports: tuple[int, ...] = ()
     spreads: tuple[tuple[Families, ...], ...] = ()
+    levels: tuple[tuple[tuple[int, ...], ...], ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The stored form; integers are text, since JSON readers lose digits of large ones."""
@@ -53,21 +57,24 @@ class NoisyTable:
             "reports": [str(c) for c in self.reports],
         }
         if self.spreads:
-            from discreet.plan.tree import families_json
+            from discreet.plan.spreads.tree import families_json
 
             kept["spreads"] = [[families_json(f) for f in rows] for rows in self.spreads]
+        if self.levels:
+            kept["levels"] = [[[str(c) for c in row] for row in level] for level in self.levels]
         return kept
 
     @classmethod
     def from_json(cls, kept: dict[str, Any]) -> NoisyTable:
         """What `to_json` wrote."""
-        from discreet.plan.tree import families_of
+        from discreet.plan.spreads.tree import families_of
 
         return cls(
             tuple(tuple(_restored(v) for v in key) for key in kept["keys"]),
             tuple(tuple(int(c) for c in row) for row in kept["cells"]),
             tuple(int(c) for c in kept["reports"]),
             tuple(tuple(families_of(f) for f in rows) for rows in kept.get("spreads", ())),
+            tuple(tuple(tuple(int(c) for c in row) for row in level) for level in kept.get("levels", ())),
         )
 
 
@@ -102,11 +109,13 @@ class Release:
         """What the measurement behind this release cost when it was drawn."""
         return self.plan.cost
 
-    def interval(self, column: str, confidence: Real = Fraction(19, 20)) -> list[tuple[float, float] | None]:
+    def interval(self, column: str, confidence: Real = Fraction(19, 20)) -> list[Any]:
         """One interval for each row, which contains the bounded answer with probability `confidence`.
 
         The bounded answer is what would have been returned without noise, caps and bounds applied; what truncation
-        removed is not in it (ask for `truncation=` to see how much that may be). None for columns that are no number.
+        removed is not in it (ask for `truncation=` to see how much that may be). An interval is a pair: of numbers, of
+        dates for a date, of times for a time. For a list it is a list of them, one for each value; for a map a dict of
+        them, by its keys; each with that probability. None for what is neither a number nor a date.
 
         Raises:
             UnknownColumn: no such output column.
@@ -122,7 +131,7 @@ class Release:
     @property
     def notes(self) -> list[str]:
         """What a reader should know beside the numbers: the truncation report, and what intervals cover."""
-        notes = _truncation_notes(self.plan, self.table.reports)
+        notes = [*self.plan.chosen, *_truncation_notes(self.plan, self.table.reports)]
         if not self.plan.question.table.unit.is_row:
             notes.append(
                 "Intervals cover the answer with caps and bounds applied; what they cut off is not in them."
@@ -140,17 +149,18 @@ class Release:
         return citations(self.plan)
 
     def to_arrow(self) -> Any:
-        """The rows as a pyarrow table."""
+        """The rows as a pyarrow table, in which lists and maps have Arrow's types of these names."""
         pa = _extra("pyarrow", "arrow")
-        return pa.table({n: _storable([r[i] for r in self.rows]) for i, n in enumerate(self.columns)})
+        return pa.table({n: _arrow([r[i] for r in self.rows], pa) for i, n in enumerate(self.columns)})
 
     def to_polars(self) -> Any:
-        """The rows as a polars frame."""
+        """The rows as a polars frame; a map is a list of structs of `key` and `value`, as DuckDB gives it."""
         pl = _extra("polars", "polars")
-        return pl.DataFrame({n: [r[i] for r in self.rows] for i, n in enumerate(self.columns)}, strict=False)
+        columns = {n: [_pairs(r[i]) for r in self.rows] for i, n in enumerate(self.columns)}
+        return pl.DataFrame(columns, strict=False)
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas frame."""
+        """The rows as a pandas frame; lists and maps are Python's lists and dicts."""
         pd = _extra("pandas", "pandas")
         return pd.DataFrame({n: [r[i] for r in self.rows] for i, n in enumerate(self.columns)})
 
@@ -161,7 +171,7 @@ class Release:
         lines = [render(columns, rows)]
         if len(self._selected) > SHOWN_ROWS:
             lines.append(f"… {len(self._selected) - SHOWN_ROWS} more rows in .rows")
-        return "\n".join([*lines, self._footer(), *self.notes])
+        return "\n".join([*lines, self._footer(rows), *self.notes])
 
     __repr__ = __str__
 
@@ -171,15 +181,17 @@ class Release:
         from discreet.table import render_html
 
         columns, rows = self._shown()
-        below = "<br>".join(escape(line) for line in [self._footer(), *self.notes])
+        below = "<br>".join(escape(line) for line in [self._footer(rows), *self.notes])
         return f"{render_html(columns, rows)}<p>{below}</p>"
 
-    def _footer(self) -> str:
+    def _footer(self, shown: Sequence[Sequence[str | None]]) -> str:
         price = self.plan.price
         paid = (
             f"answered again from the ledger, free (it cost {price})" if self.stored else f"charged {price}"
         )
-        return f"± is a 95 % interval; {paid}"
+        uneven = any(" +" in cell and " −" in cell for row in shown for cell in row if cell is not None)
+        sides = ", + and − are its sides where they differ" if uneven else ""
+        return f"± is a 95 % interval{sides}; {paid}"
 
     def _shown(self) -> tuple[list[str], list[list[str | None]]]:
         """The columns and cells of the printed table, each uncertain number with its ±."""
@@ -227,7 +239,7 @@ def _of_line(value: Answer) -> Callable[[_Line], Any]:
 
 def _end(plan: Plan, place: int, *, upper: bool) -> Callable[[_Line], float | None]:
     """An end of the interval of a column's expression, as a column."""
-    from discreet.plan.ends import CONFIDENCE
+    from discreet.plan.intervals.ends import CONFIDENCE
 
     of_line = _interval_of_line(plan.question.outer.columns[place][1], CONFIDENCE)
 
@@ -238,15 +250,15 @@ def _end(plan: Plan, place: int, *, upper: bool) -> Callable[[_Line], float | No
     return value
 
 
-def _interval_of_line(expr: Expr, level: Fraction) -> Callable[[_Line], tuple[float, float] | None]:
+def _interval_of_line(expr: Expr, level: Fraction) -> Callable[[_Line], Any]:
     """The interval of a column, prepared once for each noise that lines have."""
-    from discreet.plan.interval import interval_of
+    from discreet.plan.intervals.nested import cell_interval
 
-    found: dict[tuple[Additive, ...], RowInterval] = {}
+    found: dict[tuple[Additive, ...], Any] = {}
 
-    def value(line: _Line) -> tuple[float, float] | None:
+    def value(line: _Line) -> Any:
         if line.noises not in found:
-            found[line.noises] = interval_of(expr, line.noises, level)
+            found[line.noises] = cell_interval(expr, line.noises, level)
         return found[line.noises](line.keys, line.cells)
 
     return value
@@ -257,23 +269,53 @@ def _lines(plan: Plan, table: NoisyTable) -> list[_Line]:
     noises, sets = tuple(plan.allocation.noises), plan.question.outer.sets
     if sets is None:
         return [_Line(key, _cells(plan, table, i), noises) for i, key in enumerate(table.keys)]
-    from discreet.plan.totals import summed_noises, totals
+    from discreet.plan.totals import totals
 
-    width, columns = len(plan.question.keys.exprs), len(noises)
-    rows = totals(table.keys, table.cells, sets, width=width, columns=columns)
-    found = {n: summed_noises(noises, n) for n in {row.parts for row in rows}}
-    return [_Line(row.keys, row.cells, found[row.parts]) for row in rows]
+    cells, noises_of = _agreed(plan, table)
+    width = len(plan.question.keys.exprs)
+    rows = totals(table.keys, cells, sets, width=width, columns=len(noises))
+    return [_Line(row.keys, row.cells, noises_of(row)) for row in rows]
+
+
+def _agreed(
+    plan: Plan, table: NoisyTable
+) -> tuple[Sequence[tuple[int, ...]], Callable[[Total], tuple[Additive, ...]]]:
+    """The finest cells, such that totals are their sums, and the noise of each total."""
+    from discreet.plan.totals import summed_noises
+
+    noises = plan.allocation.noises
+    if not plan.allocation.levels:
+        of_parts = cache(lambda parts: summed_noises(noises, parts))
+        return table.cells, lambda row: of_parts(row.parts)
+    from discreet.plan.levels.weigh import agreements
+
+    combined = agreements(plan.question, plan.allocation)
+    columns = [
+        agreement.adjusted(
+            [row[i] for row in table.cells], [[row[i] for row in level] for level in table.levels]
+        )
+        for i, agreement in enumerate(combined)
+    ]
+    of_level = cache(lambda kept: tuple(a.noise(kept) for a in combined))
+    return list(zip(*columns, strict=True)), lambda row: of_level(row.kept)
 
 
 def _cells(plan: Plan, table: NoisyTable, row: int) -> tuple[Any, ...]:
     """The noisy integers of a row and, after them, the noisy trees of its spreads."""
     if not table.spreads:
         return table.cells[row]
-    from discreet.plan.tree import NoisyTree
+    from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+    from discreet.plan.spreads.chosen import ChosenLeaves
+    from discreet.plan.spreads.tree import NoisyTree
 
     is_row = plan.question.table.unit.is_row
     read = zip(plan.question.spreads, plan.allocation.spreads, table.spreads, strict=True)
-    trees = {s.spread: NoisyTree(s.spread, noise, rows[row], is_row=is_row) for s, noise, rows in read}
+    trees: dict[Spread, NoisyTree | ChosenLeaves] = {
+        s.spread: ChosenLeaves(s.spread, rows[row])
+        if isinstance(noise, ExponentialQuantile)
+        else NoisyTree(s.spread, noise, rows[row], is_row=is_row)
+        for s, noise, rows in read
+    }
     return (*table.cells[row], trees)
 
 
@@ -325,10 +367,23 @@ def _restored(value: Any) -> Scalar:
     return dt.datetime.fromisoformat(text) if kind == "timestamp" else dt.date.fromisoformat(text)
 
 
+def _arrow(column: list[Any], pa: Any) -> Any:
+    """The column as Arrow takes it."""
+    if not any(isinstance(v, dict) for v in column):
+        return _storable(column)
+    keys, counts = ([x for v in column for x in part(v)] for part in (dict.keys, dict.values))
+    kind = pa.map_(pa.array(keys).type, pa.array(_storable(counts)).type)
+    return pa.array([list(zip(v, _storable(list(v.values())), strict=True)) for v in column], type=kind)
+
+
 def _storable(column: list[Any]) -> list[Any]:
     """The column, as floats where a whole number needs more than Arrow's 64 bits."""
     wide = any(isinstance(v, int) and not -(1 << 63) <= v < 1 << 63 for v in column)
     return [None if v is None else float(v) for v in column] if wide else column
+
+
+def _pairs(value: Any) -> Any:
+    return [{"key": k, "value": v} for k, v in value.items()] if isinstance(value, dict) else value
 
 
 def _extra(module: str, extra: str) -> Any:

@@ -6,18 +6,21 @@ entropy; its output is the noisy table, and nothing else leaves it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.errors import BackendFailed
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.keys import sort_key
 from discreet.plan.plan import Plan
-from discreet.plan.spread import Looked
-from discreet.plan.tree import ExactLeaves, Families, NoisyTree
+from discreet.plan.spreads.chosen import named
+from discreet.plan.spreads.spread import Looked
+from discreet.plan.spreads.tree import ExactLeaves, Families, NoisyTree
 from discreet.release import NoisyTable
 
 if TYPE_CHECKING:
     from discreet.noise.entropy import Entropy
+    from discreet.plan.cost import LevelNoise
     from discreet.plan.schema import Scalar
 
 Run: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
@@ -44,10 +47,11 @@ def measure(plan: Plan, run: Run, rng: Entropy) -> NoisyTable:
     for i, noise in enumerate(plan.allocation.noises):
         columns.append(noise.add([cells[k][i] for k in keys], rng))
     rows = zip(*columns, strict=True) if columns else (() for _ in keys)
+    levels = tuple(_totals(plan, level, cells, rng) for level in plan.allocation.levels)
     trees = tuple(
         tuple(_looked_at(plan, i, found.get(k, NOTHING), rng) for k in keys) for i, found in enumerate(leaves)
     )
-    return NoisyTable(tuple(keys), tuple(tuple(r) for r in rows), reports, trees)
+    return NoisyTable(tuple(keys), tuple(tuple(r) for r in rows), reports, trees, levels)
 
 
 def exact(plan: Plan, run: Run) -> tuple[Cells, list[Leaves]]:
@@ -76,14 +80,36 @@ def exact_leaves(plan: Plan, place: int, run: Run) -> Leaves:
     return {key: ExactLeaves.of(weights) for key, weights in found.items()}
 
 
+def level_sums(kept: Sequence[int], cells: Cells) -> Cells:
+    """The exact totals of a level, which keeps these keys: sums of the bounded cells, in their order. Private."""
+    found: Cells = {}
+    for key, row in cells.items():
+        shown = tuple(key[i] for i in kept)
+        found[shown] = (
+            [a + b for a, b in zip(found[shown], row, strict=True)] if shown in found else list(row)
+        )
+    return found
+
+
+def _totals(plan: Plan, level: LevelNoise, cells: Cells, rng: Entropy) -> tuple[tuple[int, ...], ...]:
+    """The noisy totals of a level, of every column."""
+    sums = level_sums(level.kept, cells).values()
+    columns = [z.add([row[i] for row in sums], rng) for i, z in enumerate(level.noises)]
+    return tuple(zip(*columns, strict=True))
+
+
 NOTHING = ExactLeaves.of({})
 """The leaves of a group without rows."""
 
 
 def _looked_at(plan: Plan, place: int, leaves: ExactLeaves, rng: Entropy) -> Families:
-    """The noisy nodes of a group that the question's answers read; the noise of each is drawn when it is first read."""
+    """The noisy nodes of a group that the question's answers read, the noise of each drawn when it is first read; or
+    the leaves that are chosen by rank.
+    """
     looked: Looked = plan.question.spreads[place]
     noise, spread = plan.allocation.spreads[place], looked.spread
+    if isinstance(noise, ExponentialQuantile):
+        return named(noise.choose(leaves.leaves, leaves.before, spread.leaves, rng))
 
     def draw(level: int, node: int) -> tuple[int, ...]:
         return tuple(noise.add(leaves.sums(spread, level, node), rng))

@@ -5,12 +5,11 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, overload
 
 from discreet.errors import InvalidParameter, LedgerError
-from discreet.privacy.exact import Real, positive, probability
+from discreet.privacy.exact import Real, positive
 from discreet.privacy.guarantee import Approximate, Budget
 
 if TYPE_CHECKING:
@@ -19,12 +18,11 @@ if TYPE_CHECKING:
     from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.ledger.ledger import Ledger
-    from discreet.plan.advice import Caps
+    from discreet.plan.auto.staged import StagedPlan
     from discreet.plan.batch import Batch
-    from discreet.plan.conventions import Prepared
+    from discreet.plan.dialects.conventions import Prepared
     from discreet.plan.plan import Plan
     from discreet.plan.schema import TableSchema
-    from discreet.plan.staged import StagedPlan
     from discreet.release import NoisyTable, Release
 
 
@@ -54,8 +52,7 @@ class Session:
         self._backend = backend
         self._tables = tuple(tables)
         self._version = version
-        self._bounds: str | None = None
-        self._bounds = "auto" if self._is_auto(bounds) else None
+        self._bounds = _bounds(bounds)
         self._locks: dict[str, threading.Lock] = {}
 
     @property
@@ -146,25 +143,29 @@ class Session:
             confidence: of `error`.
             assuming: public guesses at the answer, for errors that depend on it: output column → its size, "rows" →
                 over how many rows a mean is.
-            bounds: "auto" to have max_groups and max_rows chosen by a first stage, as in `sql`.
+            bounds: "auto" or "values" to have caps and bounds chosen by a first stage, as in `sql`.
             dialect: whose spelling `sql` has: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 
         Raises:
             PlanError, InvalidParameter: the question cannot be answered as asked.
         """
-        from discreet.plan.conventions import prepare
+        from discreet.plan.dialects.conventions import prepare
         from discreet.plan.least import least, read_wanted
         from discreet.plan.plan import confidence_level
 
         prepared = prepare(sql, dialect, self._tables)
         epsilon, delta = prepared.epsilon_or(epsilon), prepared.delta_or(delta)
-        if self._is_auto(bounds):
+        if (_bounds(bounds) or self._bounds) is not None:
             if error is not None:
                 raise InvalidParameter(
                     "the error follows from caps that bounds='auto' chooses privately.",
                     hint="plan with declared caps for the least ε of an error",
                 )
-            return self._stage(prepared, epsilon=epsilon, delta=delta, noise=noise, truncation=truncation)
+            staged = self._stage(
+                prepared, bounds, epsilon=epsilon, delta=delta, noise=noise, truncation=truncation
+            )
+            if staged is not None:
+                return staged
 
         def make(spent: Fraction) -> Plan:
             return self._plan(prepared, epsilon=spent, delta=delta, noise=noise, truncation=truncation)
@@ -210,8 +211,9 @@ class Session:
             delta: the δ to be spent; private selection of groups and Gaussian noise need it above 0.
             noise: "laplace" (the default) or "gaussian".
             truncation: the share of ε, below 1, spent on reporting how many units exceed a cap.
-            bounds: "auto" to have max_groups and max_rows chosen for the least error, by a first stage that costs a
-                tenth of ε; else the declared caps hold.
+            bounds: "auto" to have max_groups and max_rows chosen for the least error, and the bounds of values that
+                have none, by a first stage: each of the two costs a tenth of ε. "values" for the bounds of values
+                alone, under the declared caps; it costs nothing where none are missing.
             fresh: whether to draw again even if the answer is stored.
             dialect: whose spelling `sql` has: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
 
@@ -221,24 +223,21 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        from discreet.plan.conventions import prepare
+        from discreet.plan.dialects.conventions import prepare
 
         prepared = prepare(sql, dialect, self._tables)
-        if self._is_auto(bounds):
-            staged = self._stage(
-                prepared,
-                epsilon=prepared.epsilon_or(epsilon),
-                delta=delta,
-                noise=noise,
-                truncation=truncation,
-            )
-            if fresh:
-                return self._ask_staged(staged)
+        epsilon = prepared.epsilon_or(epsilon)
+        staged = self._stage(
+            prepared, bounds, epsilon=epsilon, delta=delta, noise=noise, truncation=truncation
+        )
+        if staged is not None and fresh:
+            return self._ask_staged(staged)
+        if staged is not None:
             with self._asking(staged.identity):
                 return self._stored_staged(staged) or self._ask_staged(staged)
         plan = self._plan(
             prepared,
-            epsilon=_epsilon(prepared.epsilon_or(epsilon)),
+            epsilon=_epsilon(epsilon),
             delta=prepared.delta_or(delta),
             noise=noise,
             truncation=truncation,
@@ -264,59 +263,61 @@ class Session:
             truncation=truncation,
         )
 
-    def _is_auto(self, bounds: str | None) -> bool:
-        """Whether the caps are chosen by a first stage."""
-        if bounds not in (None, "auto"):
-            raise InvalidParameter(
-                f"bounds must be 'auto' or left out, not {bounds!r:.60}.",
-                hint="caps are declared with dp.PrivacyUnit(column, max_groups=…, max_rows=…)",
-            )
-        return bounds == "auto" or self._bounds == "auto"
-
     def _stage(
-        self, prepared: Prepared, *, epsilon: Real | None, delta: Real, noise: str | None, truncation: Real
-    ) -> StagedPlan:
-        from discreet.plan.staged import stage, with_caps
+        self,
+        prepared: Prepared,
+        bounds: str | None,
+        *,
+        epsilon: Real | None,
+        delta: Real,
+        noise: str | None,
+        truncation: Real,
+    ) -> StagedPlan | None:
+        """The question in two stages; None where nothing that was asked to be chosen is missing."""
+        from discreet.plan.auto.asking import plan_in_stages
 
-        if prepared.tables != self._tables:
-            raise InvalidParameter(
-                "max_groups_contributed caps the groups of a unit, and bounds='auto' chooses that cap.",
-                hint="say one of the two",
-            )
-        spent = probability("delta", prepared.delta_or(delta))
-
-        def make(left: Fraction, caps: Caps) -> Plan:
-            under = replace(prepared, tables=with_caps(prepared.tables, caps))
-            return self._plan(under, epsilon=left, delta=spent, noise=noise, truncation=truncation)
-
-        return stage(make, _epsilon(epsilon), spent)
+        chosen = _bounds(bounds) or self._bounds
+        if chosen is None:
+            return None
+        return plan_in_stages(
+            prepared,
+            self._tables,
+            caps=chosen == "auto",
+            population=self._account.population,
+            version=self._version,
+            epsilon=_epsilon(epsilon),
+            delta=delta,
+            noise=noise,
+            truncation=truncation,
+        )
 
     def _stored_staged(self, staged: StagedPlan) -> Release | None:
         """The answer that the ledger has; None when there is none."""
-        from discreet.plan.staged import restored
+        from discreet.plan.auto.staged import restored
         from discreet.release import NoisyTable, Release
 
         found = self._account.find(staged.identity)
         if found is None:
             return None
-        caps, table = restored(found)
-        plan = staged.advised(caps)
+        choice, table = restored(found)
+        plan = staged.advised(choice)
         return Release(plan, NoisyTable.from_json(table), charged=Approximate(Fraction(0)), stored=True)
 
     def _ask_staged(self, staged: StagedPlan) -> Release:
-        """As `_ask`, with the census between the one charge and the question."""
+        """As `_ask`, with the first stage between the one charge and the question."""
         from discreet.noise.entropy import SystemEntropy
-        from discreet.plan.staged import kept
+        from discreet.plan.auto.staged import kept
         from discreet.release import Release
 
-        self._backend.rehearse(staged.census, {})
-        self._rehearse(staged.last)
-        self._rehearse(staged.first)
-        entry = self._account.charge(staged.identity, staged.charge, note=self._note(staged.first))
-        caps = staged.choose(lambda text: self._backend.rows(text, {}), SystemEntropy())
-        plan = staged.advised(caps)
+        for text in staged.first:
+            self._backend.rehearse(text, {})
+        for plan in staged.rehearsed:
+            self._rehearse(plan)
+        entry = self._account.charge(staged.identity, staged.charge, note=self._note(staged.last))
+        choice = staged.choose(lambda text: self._backend.rows(text, {}), SystemEntropy())
+        plan = staged.advised(choice)
         table = self._measure(plan)
-        self._account.store(staged.identity, entry.seq, kept(caps, table.to_json()))
+        self._account.store(staged.identity, entry.seq, kept(choice, table.to_json()))
         return Release(plan, table, charged=staged.guarantee, stored=False)
 
     def batch(
@@ -350,9 +351,9 @@ class Session:
         """
         from discreet.plan.batch import plan_batch
 
-        if self._bounds == "auto":
+        if self._bounds is not None:
             raise InvalidParameter(
-                "a batch is planned for declared caps, and this session has them chosen for each question.",
+                "a batch is planned for declared caps and bounds, and this session has them chosen for each question.",
                 hint="ask one by one, or connect with caps: dp.PrivacyUnit(column, max_groups=…, max_rows=…)",
             )
         batch = plan_batch(
@@ -452,6 +453,16 @@ class Session:
 
     def _note(self, plan: Plan) -> dict[str, Any]:
         return {"sql": plan.question.text, "table": plan.question.table.name, "version": self._version}
+
+
+def _bounds(bounds: str | None) -> str | None:
+    """What a first stage chooses: "auto", "values", or nothing."""
+    if bounds not in (None, "auto", "values"):
+        raise InvalidParameter(
+            f"bounds must be 'auto' or 'values' or left out, not {bounds!r:.60}.",
+            hint="caps are declared with dp.PrivacyUnit(column, max_groups=…, max_rows=…), bounds with dp.Range",
+        )
+    return bounds
 
 
 def _epsilon(epsilon: Real | None) -> Fraction:

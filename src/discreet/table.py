@@ -10,9 +10,9 @@ import html
 import math
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import pairwise, zip_longest
-from typing import Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 Align: TypeAlias = Literal["left", "right"]
 
@@ -90,30 +90,64 @@ def render_html(
     return f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
 
 
-def measured(value: object, interval: tuple[float, float] | None = None) -> str | None:
+def measured(value: object, interval: Any = None) -> str | None:
     """A cell for a value: a number with the digits that its interval leaves meaningful, and its ±.
 
     The ± is the larger of the two distances to the interval's ends, rounded up, so that it never claims too much.
+    Where one is more than twice the other, both are shown: + up to the upper end, − down to the lower one. A date has
+    the two ends behind it, and each value of a list or map its own interval.
 
     >>> measured(1204, (1187.0, 1221.0)), measured(38.5816, (38.2, 38.9)), measured(1204), measured("surgery")
     ('1,204 ± 17', '38.58 ± 0.38', '1,204', 'surgery')
+    >>> measured(199.02, (195.1, 200.0)), measured({"a": 12, "b": 3}, {"a": (9.0, 15.0), "b": (0.0, 6.0)})
+    ('199.0 +1.0 −3.9', '{a=12 ± 3, b=3 ± 3}')
     """
     if value is None:
         return None
+    if isinstance(value, Mapping):
+        pairs = ((k, v, None if interval is None else interval[k]) for k, v in value.items())
+        return "{" + ", ".join(f"{_plain(k)}={_shown(v, ends)}" for k, v, ends in pairs) + "}"
+    if isinstance(value, list):
+        ends = interval or [None] * len(value)
+        return "[" + ", ".join(_shown(v, e) for v, e in zip(value, ends, strict=True)) + "]"
     if isinstance(value, bool) or not isinstance(value, int | float):
-        return str(value)
+        between = (
+            "" if interval is None or interval[0] == interval[1] else f" ({interval[0]} to {interval[1]})"
+        )
+        return f"{value}{between}"
     if interval is None or interval[0] == interval[1]:
-        return f"{value:,}" if isinstance(value, int) else f"{value:,.6g}"
+        return _plain(value)
     low, high = interval
-    half = max(high - value, value - low)
+    above, below = max(high - value, 0.0), max(value - low, 0.0)
+    half = max(above, below)
     if not math.isfinite(half):
         return f"{value:,.6g} ± ∞"
     digits = 0 if isinstance(value, int) else max(0, 1 - math.floor(math.log10(half)))  # two digits of the ±
     if digits > _MOST_DIGITS:
         return f"{value:.12g} ± {half:.3g}"
     shown = round(value, digits) + 0  # no −0
-    up = math.ceil(max(high - shown, shown - low) * 10**digits * (1 - 1e-12)) / 10**digits
-    return f"{shown:,.{digits}f} ± {up:,.{digits}f}"
+    up, down = (_rounded_up(x, digits) for x in (high - shown, shown - low))
+    if half > _SAME * min(above, below):
+        return f"{shown:,.{digits}f} +{up:,.{digits}f} −{down:,.{digits}f}"
+    return f"{shown:,.{digits}f} ± {max(up, down):,.{digits}f}"
+
+
+def _shown(value: object, interval: Any) -> str:
+    found = measured(value, interval)
+    return NULL if found is None else found
+
+
+def _plain(value: object) -> str:
+    """A value without an interval."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return str(value)
+    if isinstance(value, float):
+        return f"{value:,.6g}".replace("inf", "∞")
+    return f"{value:,}"
+
+
+def _rounded_up(x: float, digits: int) -> float:
+    return float(max(math.ceil(x * 10**digits * (1 - 1e-12)), 0) / 10**digits)
 
 
 def visible(text: str) -> str:
@@ -150,10 +184,11 @@ def shorten(text: str, cells: int) -> str:
 
 
 _DIGITS = r"([\d.,_]*\d[\d.,_]*(e[-+]?\d+)?|inf|nan|∞)"
-_NUMBER = re.compile(rf"[-+−~≈]?{_DIGITS}%?( ?± ?{_DIGITS}%?)?", re.IGNORECASE)
+_NUMBER = re.compile(rf"[-+−~≈]?{_DIGITS}%?( ?± ?{_DIGITS}%?| \+{_DIGITS} −{_DIGITS})?", re.IGNORECASE)
 _AS_PICTURE = "\ufe0f"  # variation selector 16: the character before it is drawn as a picture, two cells wide
 _JOINERS = "\u200c\u200d"  # zero-width, harmless, and part of correct Persian, Hindi and family pictures
 _INVISIBLE = _JOINERS + _AS_PICTURE
+_SAME = 2  # the larger of two sides of an interval is at most so many times the smaller, where one ± stands for both
 _MOST_DIGITS = 9  # behind the point; beyond them a number is written with an exponent
 _LEAST = 4  # cells that a shortened column keeps
 

@@ -134,7 +134,19 @@ def test_columns_may_be_called_anything_that_can_be_written() -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["s", "main", "unit rows", "unit groups", "unit bounded", "row groups", "key 0", "k0"]
+    "name",
+    [
+        "s",
+        "main",
+        "unit rows",
+        "unit kept",
+        "unit groups",
+        "list 0",
+        "unit bounded",
+        "row groups",
+        "key 0",
+        "k0",
+    ],
 )
 @pytest.mark.parametrize("unit", [dp.PrivacyUnit.row(), dp.PrivacyUnit("uid", max_groups=1, max_rows=2)])
 def test_a_table_may_have_any_of_the_engines_own_names(name: str, unit: dp.PrivacyUnit) -> None:

@@ -48,3 +48,45 @@ def test_an_id_is_itself_or_null(kind: str, cell: str, whole: int | None, text: 
         with closing(DuckDB(file)) as backend:
             backend.attach("t", pinned)
             assert backend.rows("SELECT uid FROM main.t", {}) == [(value,)]
+
+
+FROM_CSV = {
+    "BIGINT": Pinned({"uid": "BIGINT"}, text=True),
+    "VARCHAR": Pinned({"uid": "VARCHAR"}, text=True),
+}
+
+
+@pytest.mark.parametrize(
+    ("kind", "cells", "read"),
+    [
+        ("VARCHAR", ["a", " a", "a ", "", None, "ä"], ["a", None, None, None, None, "ä"]),
+        ("BIGINT", ["7", "007", "7.0", " 7", "+7", "x"], [7, None, None, None, None, None]),
+    ],
+)
+def test_ids_that_only_a_typed_source_tells_apart_are_never_one(
+    kind: str, cells: list[str | None], read: list[object], tmp_path: Path
+) -> None:
+    rows = ", ".join(f"({i}, {'NULL' if c is None else repr(c)})" for i, c in enumerate(cells))
+    file = write_parquet(tmp_path / "t.parquet", f"SELECT * FROM (VALUES {rows}) v(i, uid)")
+    with closing(DuckDB(file)) as backend:
+        backend.attach("t", Pinned({"i": "BIGINT", **FROM_CSV[kind].columns}, text=True), ids=["uid"])
+        assert backend.rows("SELECT uid FROM main.t ORDER BY i", {}) == [(x,) for x in read]
+    text = tmp_path / "t.csv"
+    text.write_text("i,uid\n" + "".join(f"{i},{c or ''}\n" for i, c in enumerate(cells)), encoding="utf-8")
+    with closing(DuckDB(text)) as backend:
+        backend.attach("t", Pinned({"i": "BIGINT", **FROM_CSV[kind].columns}, text=True), ids=["uid"])
+        found = [x for (x,) in backend.rows("SELECT uid FROM main.t ORDER BY i", {})]
+    stripped = [c.strip() if c else None for c in cells]
+    whole = [int(float(c)) if c and c != "x" else None for c in stripped]
+    assert found == (stripped if kind == "VARCHAR" else whole), "spaces and zeros mean nothing there"
+
+
+def test_ids_that_differ_by_a_nanosecond_are_two(tmp_path: Path) -> None:
+    nanos = [f"(CAST('2024-01-01 00:00:00.12345678{i}' AS TIMESTAMPTZ_NS))" for i in range(2)]
+    file = write_parquet(tmp_path / "t.parquet", f"SELECT * FROM (VALUES {', '.join(nanos)}) v(uid)")
+    with closing(DuckDB(file)) as backend:
+        pinned = backend.discover("t", ids=["uid"])
+        backend.attach("t", pinned, ids=["uid"])
+        ids = [x for (x,) in backend.rows("SELECT uid FROM main.t", {})]
+    assert len(set(ids) - {None}) in (0, 2), ids
+    assert pinned.columns == {"uid": "VARCHAR"}

@@ -23,6 +23,7 @@ from discreet.audit.sql.tables import UNIT, Row
 from discreet.mechanisms import (
     DiscreteGaussian,
     Exponential,
+    ExponentialQuantile,
     Gaussian,
     Geometric,
     Laplace,
@@ -33,9 +34,12 @@ from discreet.mechanisms import (
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import Plan
+from discreet.plan.schema import Values
 from discreet.privacy.guarantee import Budget
+from discreet.privacy.unit import PrivacyUnit
 from discreet.run import measure
 from tests.audit.broken_engines import HalvedSensitivity
+from tests.contracts.staged_audit import Staging, asked, counted_for_each_row, placed_by_each_row, sound
 from tests.plan.join_shapes import COLUMNS, FACTS, PUBLIC, SHAPES, Slip, World, unit
 
 ERROR = 1e-9
@@ -117,6 +121,26 @@ def selection(kind: type[Exponential | PermuteAndFlip | NoisyMax], broken: Fract
     return AuditRow(kind.__name__, "ten candidates", sound, twin, f"ε = {broken} sold as 1", 6_000, 300_000)
 
 
+def quantile(broken: Fraction) -> AuditRow:
+    """The middle rank lies between two wide empty parts, and a row more moves it towards one of them."""
+    cells = 1 << 20
+    held = [0, cells // 2, cells - 1]
+
+    def law(epsilon: Fraction) -> Callable[..., object]:
+        mechanism, rng = ExponentialQuantile(epsilon=epsilon), SystemEntropy()
+
+        def release(more: int, n: int) -> object:
+            before = [0, 200, 202, 402 + more]
+            return np.array([mechanism.choose(held, before, cells, rng) for _ in range(n)])
+
+        return release
+
+    claim = ExponentialQuantile(epsilon=1).loss
+    sound, twin = (sampled(law(e), 0, 1, claim) for e in (Fraction(1), broken))
+    power = f"ε = {broken} sold as 1"
+    return AuditRow("ExponentialQuantile", "a row at the end", sound, twin, power, 2_000, 300_000)
+
+
 def threshold(x: list[int], y: list[int], case: str) -> AuditRow:
     """Which groups are shown, of so many units each."""
 
@@ -152,6 +176,31 @@ def aggregate(of: str, query: str, worlds: Neighbours | None = None) -> AuditRow
 
 
 @dataclass(frozen=True)
+class LessTotals(Ours):
+    """The engine with a quarter of the noise on totals, as if they moved like one of their parts alone."""
+
+    def plan(self, connection: Connection, query: str) -> Plan:
+        plan = super().plan(connection, query)
+        levels = []
+        for level in plan.allocation.levels:
+            scales = [z.scale for z in level.noises if isinstance(z, DiscreteLaplaceNoise)]
+            assert len(scales) == len(level.noises)
+            levels.append(replace(level, noises=tuple(DiscreteLaplaceNoise(b / 4) for b in scales)))
+        assert levels
+        return replace(plan, allocation=replace(plan.allocation, levels=tuple(levels)))
+
+
+def totals(query: str) -> AuditRow:
+    """Groups and totals that are measured beside them, asked of a few people and of one more in two groups."""
+    columns = {**FACTS_OF_TOTALS, "level": Values(*range(1, 31))}
+    sound, twin = (
+        sampled(_asking(kind(delta=0, columns=columns), query, IN_TWO_GROUPS), 0, 1, Budget(epsilon=1))
+        for kind in (Ours, LessTotals)
+    )
+    return AuditRow("RowCount", query, sound, twin, "¼ of the noise on totals", 10_000, 100_000)
+
+
+@dataclass(frozen=True)
 class LessSpread(Ours):
     """The engine with half of the noise in spreads."""
 
@@ -164,12 +213,42 @@ class LessSpread(Ours):
         return replace(plan, allocation=replace(plan.allocation, spreads=tuple(noises)))
 
 
+@dataclass(frozen=True)
+class Steeper(Ours):
+    """The engine with quantiles that are chosen at 16 times the rate."""
+
+    def plan(self, connection: Connection, query: str) -> Plan:
+        plan = super().plan(connection, query)
+        (chosen,) = plan.allocation.spreads
+        assert isinstance(chosen, ExponentialQuantile)
+        steep = ExponentialQuantile(
+            epsilon=16 * chosen.epsilon, p=chosen.p, sensitivity=chosen.sensitivity, row=chosen.row
+        )
+        return replace(plan, allocation=replace(plan.allocation, spreads=(steep,)))
+
+
+def by_rank(query: str, *, ci: int, long: int) -> AuditRow:
+    """The leaves that a question names."""
+    sound, twin = (
+        sampled(_nodes(kind(delta=0), query, AT_BOTH_ENDS), 0, 1, Budget(epsilon=1))
+        for kind in (Ours, Steeper)
+    )
+    return AuditRow("Spread", query, sound, twin, "16 times the rate", ci, long)
+
+
 def spread(query: str, *, ci: int, long: int) -> AuditRow:
     """All nodes of a spread that a question looks at, in the order in which they are drawn."""
     sound, twin = (
         sampled(_nodes(kind(delta=0), query), 0, 1, Budget(epsilon=1)) for kind in (Ours, LessSpread)
     )
     return AuditRow("Spread", query, sound, twin, "½ of the noise", ci, long)
+
+
+def staged(sql: str, slip: Staging, **options: Any) -> AuditRow:
+    """What two stages choose and answer; the twin's first stage has a slip."""
+    kept, twin = (asked(sql, s, error=ERROR, **options) for s in (sound, slip))
+    power = slip.__name__.replace("_", " ")
+    return AuditRow(ENGINE, f"bounds={options['bounds']!r}: {sql}", kept, twin, power, 1_000, 20_000)
 
 
 def engine(
@@ -293,10 +372,25 @@ WORLDS = Neighbours(
     "one unit more, with five rows at the top of every range",
 )
 
+APART = [PERSON | {UNIT: u, "v": v} for u, v in enumerate([0.0] * 20 + [5.0] * 2 + [10.0] * 20, start=2)]
+AT_BOTH_ENDS = Neighbours(
+    {"t": APART},
+    {"t": [*APART, *[PERSON] * 5]},
+    "one unit more, with five rows at the top, where half of all are",
+)
+
 NEW_VALUES = Neighbours(
     WORLDS.first,
     {"t": [*WORLDS.first["t"], *(PERSON | {"x": x} for x in range(10, 15))]},
     "one unit more, with five values that nobody else has",
+)
+
+
+FACTS_OF_TOTALS = {"region": Values("a", "b")}
+IN_TWO_GROUPS = Neighbours(
+    WORLDS.first,
+    {"t": [*WORLDS.first["t"], *(PERSON | {"level": n} for n in (1, 1, 2, 2))]},
+    "one unit more, in two groups with two rows each",
 )
 
 
@@ -312,10 +406,11 @@ def _asking(ours: Ours, query: str, worlds: Neighbours) -> Callable[..., object]
     return asked
 
 
-def _nodes(ours: Ours, query: str) -> Callable[..., object]:
+def _nodes(ours: Ours, query: str, worlds: Neighbours | None = None) -> Callable[..., object]:
     @cache
     def read(side: int) -> tuple[Plan, dict[str, Any]]:
-        with ours.open((WORLDS.first, WORLDS.second)[side]) as connection:
+        given = worlds or WORLDS
+        with ours.open((given.first, given.second)[side]) as connection:
             plan = ours.plan(connection, query)
             run = connection.run(plan, ours.secret)
             return plan, {text: run(text) for text in plan.statements}
@@ -336,6 +431,8 @@ def _nodes(ours: Ours, query: str) -> Callable[..., object]:
 MOST_NODES = 12
 """Nodes of a tree that an audit looks at: those that are drawn first."""
 
+CAPPED = PrivacyUnit("uid", max_groups=1, max_rows=2)
+
 DELTA = "1e-5"
 AUDITS: tuple[AuditRow, ...] = (
     noise(Laplace, 0, 1, case="whole numbers", broken="1.2"),
@@ -350,6 +447,7 @@ AUDITS: tuple[AuditRow, ...] = (
     selection(Exponential, Fraction(2)),
     selection(PermuteAndFlip, Fraction(2)),
     selection(NoisyMax, Fraction(2)),
+    quantile(Fraction(8)),
     aggregate("RowCount", "SELECT COUNT(*) FROM t"),
     aggregate("KnownCount", "SELECT COUNT(v) FROM t"),
     aggregate("UnitCount", "SELECT COUNT(DISTINCT uid) FROM t"),
@@ -359,8 +457,12 @@ AUDITS: tuple[AuditRow, ...] = (
     aggregate("CentredTotal", "SELECT AVG(v) FROM t"),
     aggregate("CappedTotal", "SELECT SUM_WITHIN(v, 0, 12) FROM t"),
     aggregate("CappedCount", "SELECT COUNT_WITHIN(*, 0, 2) FROM t"),
+    totals("SELECT region, level, COUNT(*) FROM t GROUP BY ROLLUP (region, level)"),
     spread("SELECT MODE(region) FROM t", ci=6_000, long=100_000),
     spread("SELECT MAX(x) FROM t", ci=3_000, long=100_000),
+    by_rank("SELECT MEDIAN(v) FROM t", ci=2_000, long=100_000),
+    staged("SELECT COUNT(*) AS n FROM t", counted_for_each_row, unit="uid", bounds="auto"),
+    staged("SELECT SUM(v) AS s FROM t", placed_by_each_row, unit=CAPPED, bounds="values"),
     engine("add-remove"),
     engine("replace", relation="replace", candidates=16),
     engine("gaussian", noise="gaussian", delta=Fraction(1, 50), candidates=12),

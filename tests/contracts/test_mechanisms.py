@@ -21,6 +21,7 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms import (
     DiscreteGaussian,
     Exponential,
+    ExponentialQuantile,
     Gaussian,
     Geometric,
     Laplace,
@@ -136,6 +137,13 @@ ROWS = [
     Row(Threshold, lambda e: Threshold(e, DELTA, 3), "threshold", False),
     Row(Threshold, lambda e: Threshold(e, DELTA, 2, relation="replace"), "threshold", False),
     Row(Exponential, lambda e: Exponential(epsilon=e), "exponential", True),
+    Row(ExponentialQuantile, lambda e: ExponentialQuantile(epsilon=e), "exponential-quantile", True),
+    Row(
+        ExponentialQuantile,
+        lambda e: ExponentialQuantile(epsilon=e, p="0.9", relation="replace", max_groups=2, groups=3),
+        "exponential-quantile",
+        True,
+    ),
     Row(PermuteAndFlip, lambda e: PermuteAndFlip(epsilon=e), "permute-and-flip", True),
     Row(NoisyMax, lambda e: NoisyMax(epsilon=e), "noisy-max", True),
 ]

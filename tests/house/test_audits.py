@@ -10,7 +10,7 @@ from types import ModuleType
 import discreet
 from discreet import mechanisms, plan
 from discreet.mechanisms import Mechanism
-from discreet.plan.measure import Measure
+from discreet.plan.measures.measure import Measure
 from tests.contracts.audits import AUDITS, ENGINE
 
 ESTIMATORS = ("learn", "synth", "sketch", "local")

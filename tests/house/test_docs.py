@@ -109,9 +109,13 @@ def assert_agree(shown: str, got: str, where: str) -> None:
 
 
 def _tidy(text: str) -> str:
-    """The text with a table's ± columns joined to their numbers, without blank lines, with single spaces."""
+    """The text with a table's ± columns joined to their numbers, without blank lines, with single spaces.
+
+    Whether the two sides of an interval differ so much that both are shown is a matter of noise: the larger is taken.
+    """
     lines = (re.sub(r"([─-])\1+", r"\1", " ".join(line.split())) for line in _joined(text.splitlines()))
-    return "\n".join(line for line in lines if line)
+    plain = "\n".join(line for line in lines if line).replace(", + and − are its sides where they differ", "")
+    return re.sub(r" \+([\d,.]+) −([\d,.]+)", lambda m: f" ± {max(m.groups(), key=_value)}", plain)
 
 
 def _joined(lines: list[str]) -> Iterator[str]:

@@ -60,12 +60,13 @@ class Engine:
     def _hashes(self, plan: Plan) -> dict[tuple[Value, Key], int]:
         keys = plan.question.keys
         names = [f"g{i}" for i in range(len(keys.exprs))]
-        stages, bounded = plan.sql.split(',\n"unit bounded" AS')
-        start = bounded.index("ORDER BY ") + len("ORDER BY ")
-        hashed = bounded[start : bounded.index("$secret)", start) + len("$secret)")]
+        stage = "unit kept" if '"unit kept"' in plan.sql else "unit groups"  # rows are ranked, or tallies
+        stages, ranked = plan.sql.split(f',\n"{stage}" AS')
+        start = ranked.index("ORDER BY ") + len("ORDER BY ")
+        hashed = ranked[start : ranked.index("$secret)", start) + len("$secret)")]
         found: dict[tuple[Value, Key], int] = {}
         for unit, *key, value in self.run(
-            f'{stages}\nSELECT u, {", ".join(names)}, {hashed} FROM "unit groups"'
+            f'{stages}\nSELECT u, {", ".join(names)}, {hashed} FROM "unit rows"'
         ):
             found[unit, _key(key, keys.lists)] = value
         return found

@@ -14,7 +14,7 @@ from discreet.errors import PlanError
 from discreet.plan.bind import call
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.functions import FUNCTIONS
-from discreet.plan.types import Type
+from discreet.plan.types import OF_CELLS, Type
 
 ENDS = [(1 << 63) - 1, -(1 << 63)]
 CORNERS: dict[Type, list[Any]] = {
@@ -216,11 +216,11 @@ def calls(name: str, most: int = 4) -> Iterator[Call]:
     """The function applied to columns c0, c1, … of all types that it takes, without and with casts."""
     if FUNCTIONS[name].constants:
         for constants in WRITTEN[name]:
-            for types in itertools.product(Type, repeat=2 if name == "split_part" else 1):
+            for types in itertools.product(OF_CELLS, repeat=2 if name == "split_part" else 1):
                 yield from _written(name, constants, types)
         return
     for n in range(1, most + 1 if name in ("case", "concat_ws") else min(most, 3) + 1):
-        for types in itertools.product(Type, repeat=n):
+        for types in itertools.product(OF_CELLS, repeat=n):
             try:
                 found = call(name, [Column(f"c{i}", kind) for i, kind in enumerate(types)])
             except PlanError:

@@ -376,6 +376,55 @@ SHAPES: Mapping[str, Shape] = MappingProxyType(
             all_in_one_window,
             NO_AMOUNTS,
         ),
+        "window over a frame": Shape(
+            "SELECT COUNT(*) FROM (SELECT uid, sum(amount) OVER (PARTITION BY uid ORDER BY oid "
+            "ROWS BETWEEN 1 FOLLOWING AND UNBOUNDED FOLLOWING) AS t FROM orders) s WHERE t >= 4",
+            ("orders",),
+            all_in_one_window,
+            NO_AMOUNTS,
+        ),
+        "value of a person's rows": Shape(
+            "SELECT COUNT(*) FROM orders o WHERE amount < (SELECT MAX(p.amount) FROM orders p WHERE p.uid = o.uid)",
+            ("orders",),
+            across_people,
+            NO_AMOUNTS,
+        ),
+        "value by what is around": Shape(
+            "SELECT COUNT(*) FROM orders o WHERE "
+            "(SELECT COUNT(*) FROM orders p WHERE p.uid = o.uid AND p.oid > o.oid) = 0",
+            ("orders",),
+            across_people,
+            OLDER_ORDERS,
+        ),
+        "public value": Shape(
+            "SELECT COUNT(*) FROM people WHERE age > (SELECT AVG(rate) FROM zones)", _PZ, without_caps, MANY
+        ),
+        "EXISTS under OR": Shape(
+            "SELECT COUNT(*), SUM(age) FROM people p WHERE age < -2 OR EXISTS "
+            "(SELECT 1 FROM orders o WHERE o.uid = p.uid AND o.amount > 0)",
+            _PO,
+            across_people,
+            NO_ORDERS,
+        ),
+        "IN inside an aggregate": Shape(
+            "SELECT COUNT(*) FILTER (WHERE uid IN (SELECT uid FROM orders)) FROM people",
+            _PO,
+            across_people,
+            NO_ORDERS,
+        ),
+        "INTERSECT ALL": Shape(
+            "SELECT COUNT(*), SUM(amount) FROM "
+            "(SELECT uid, amount FROM orders INTERSECT ALL SELECT uid, amount FROM orders WHERE oid < 9) s",
+            ("orders",),
+            without_caps,
+            MANY,
+        ),
+        "EXCEPT": Shape(
+            "SELECT COUNT(*) FROM (SELECT uid, oid FROM orders EXCEPT SELECT uid, amount FROM orders) s",
+            ("orders",),
+            without_caps,
+            MANY,
+        ),
         "CTE": Shape(
             "WITH big AS (SELECT uid, amount FROM orders WHERE amount <> 0) "
             "SELECT COUNT(*), SUM(amount) FROM big JOIN people USING (uid)",

@@ -24,6 +24,16 @@ STEADY = f"SELECT r.u AS u, r.c10 AS c13, r.c11 AS c14, {PLAIN.format('r.c12')} 
 IN_ORDER = f"{FINITE} ORDER BY {FINITE}"
 SORTED = IN_ORDER.format("r.c12")
 EVERY = "r.c13, r.c14, r.c15"
+FRAMED = f"OVER (PARTITION BY r.u ORDER BY {EVERY} ROWS BETWEEN"
+OF_A_UNIT = f"SELECT r.u AS u, count(*) AS c71, avg({SORTED}) AS c72 FROM ({ORDERS}) r GROUP BY r.u"
+OF_ALL_ZONES = f"SELECT count(*) AS c71, avg({IN_ORDER.format('r.c52')}) AS c72 FROM ({ZONES}) r"
+AROUND = f"SELECT DISTINCT r.u AS u, r.c11 AS c70 FROM ({ORDERS}) r"
+MET = f"SELECT l.u AS u, l.c70 AS c73, r.c13 AS c74 FROM ({AROUND}) l JOIN ({STEADY}) r ON l.u = r.u AND r.c14 < l.c70"
+COPIES = (
+    f"SELECT r.u AS u, r.c14 AS c75, r.c15 AS c76, row_number() OVER (PARTITION BY r.u, r.c14, r.c15 ORDER BY {EVERY}) AS c77 "
+    f"FROM ({STEADY}) r"
+)
+SOME_COPIES = COPIES.replace(STEADY, f"{STEADY} WHERE r.c10 > 1")
 
 TEXTS: Mapping[str, str] = {
     "base": PEOPLE,
@@ -72,6 +82,26 @@ TEXTS: Mapping[str, str] = {
         "SELECT r.u AS u, r.c12 AS c60, rank() OVER (PARTITION BY r.u ORDER BY r.c11) AS c61, dense_rank() OVER (PARTITION BY r.u "
         "ORDER BY r.c12) AS c62, sum(r.c11) OVER (PARTITION BY r.u ORDER BY r.c11 DESC) AS c63, count(*) OVER (PARTITION BY r.u) AS c64, "
         f"max(r.c11) OVER (PARTITION BY r.u, r.c10) AS c65 FROM ({ORDERS}) r"
+    ),
+    "framed": (
+        f"SELECT r.u AS u, r.c15 AS c60, sum(r.c14) {FRAMED} 1 PRECEDING AND CURRENT ROW) AS c61, "
+        f"last_value(r.c15) {FRAMED} UNBOUNDED PRECEDING AND 1 FOLLOWING) AS c62, first_value(r.c13) {FRAMED} 1 FOLLOWING AND "
+        f"2 FOLLOWING) AS c63, max(r.c15) {FRAMED} CURRENT ROW AND UNBOUNDED FOLLOWING) AS c64, count(*) {FRAMED} 3 PRECEDING "
+        f"AND 1 PRECEDING) AS c65, row_number() OVER (PARTITION BY r.u ORDER BY {EVERY}) AS c66 FROM ({STEADY}) r"
+    ),
+    "a value of the unit's rows": (
+        f"SELECT l.u AS u, l.c11 AS c60, r.c71 AS c61, r.c72 AS c62 FROM ({ORDERS}) l LEFT JOIN ({OF_A_UNIT}) r ON l.u = r.u"
+    ),
+    "a public value": (
+        f"SELECT l.u AS u, l.c11 AS c60, r.c71 AS c61, r.c72 AS c62 FROM ({ORDERS}) l LEFT JOIN ({OF_ALL_ZONES}) r ON TRUE"
+    ),
+    "a value by what is around": (
+        f"SELECT l.u AS u, l.c11 AS c60, r.c79 AS c61 FROM ({ORDERS}) l LEFT JOIN (SELECT r.u AS u, r.c73 AS c78, count(r.c74) "
+        f"AS c79 FROM ({MET}) r GROUP BY r.u, r.c73) r ON l.u = r.u AND l.c11 IS NOT DISTINCT FROM r.c78"
+    ),
+    "rows that are there as often": (
+        f"SELECT l.u AS u, l.c75 AS c80, l.c76 AS c81 FROM ({COPIES}) l SEMI JOIN ({SOME_COPIES}) r ON l.u = r.u AND "
+        "l.c75 IS NOT DISTINCT FROM r.c75 AND l.c76 IS NOT DISTINCT FROM r.c76 AND l.c77 = r.c77"
     ),
     "the last of each": (
         f"SELECT r.u AS u, r.c61 AS c62 FROM (SELECT r.u AS u, r.c15 AS c61, row_number() OVER (PARTITION BY r.u ORDER BY {EVERY}) "
@@ -264,5 +294,41 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("ranked", "the last value", "dense_rank()", "last_value(r.c12)"),
     ("first value", "of an order that is not total", f"r.c14, {EVERY}", "r.c14"),
     ("first value", "of everybody", "PARTITION BY r.u ", ""),
+    # frames
+    ("framed", "over everybody", f"sum(r.c14) {FRAMED}", f"sum(r.c14) {FRAMED.replace('PARTITION BY r.u ', '')}"),
+    ("framed", "over a column", f"sum(r.c14) {FRAMED}", f"sum(r.c14) {FRAMED.replace('BY r.u', 'BY r.c13')}"),
+    ("framed", "an order that is not total", f"sum(r.c14) {FRAMED}", f"sum(r.c14) {FRAMED.replace(', r.c15', '')}"),
+    ("framed", "no order", f"sum(r.c14) {FRAMED}", "sum(r.c14) OVER (PARTITION BY r.u ROWS BETWEEN"),
+    ("framed", "another order of the same rows", f"sum(r.c14) {FRAMED}", f"sum(r.c14) {FRAMED.replace('r.c13, r.c14', 'r.c14, r.c13')}"),
+    ("framed", "a sum of reals", f"sum(r.c14) {FRAMED}", f"sum(r.c15) {FRAMED}"),
+    ("framed", "a mean", f"sum(r.c14) {FRAMED}", f"avg(r.c15) {FRAMED}"),
+    ("framed", "a list", f"sum(r.c14) {FRAMED}", f"list(r.c14) {FRAMED}"),
+    ("framed", "a second value", f"sum(r.c14) {FRAMED}", f"nth_value(r.c14, 2) {FRAMED}"),
+    ("framed", "a frame of peers", f"count(*) {FRAMED}", f"count(*) {FRAMED.replace('ROWS', 'GROUPS')}"),
+    ("framed", "a range", f"count(*) {FRAMED} 3 PRECEDING AND 1 PRECEDING", "count(*) OVER (PARTITION BY r.u ORDER BY r.c13 RANGE BETWEEN 3 PRECEDING AND 1 PRECEDING"),
+    ("framed", "as many rows as a query says", f"count(*) {FRAMED} 3 PRECEDING", f"count(*) {FRAMED} (SELECT count(*) FROM main.orders) PRECEDING"),
+    ("framed", "rows left out", "AND 1 PRECEDING)", "AND 1 PRECEDING EXCLUDE TIES)"),
+    ("framed", "nulls left out", "last_value(r.c15)", "last_value(r.c15 IGNORE NULLS)"),
+    ("framed", "a condition", f"count(*) {FRAMED}", f"count(*) FILTER (WHERE random() < 0.5) {FRAMED}"),
+    ("framed", "which zero comes last", f"{STEADY}", STEADY.replace(PLAIN.format("r.c12"), "r.c12")),
+    # subqueries in place of values
+    ("a value of the unit's rows", "units not held equal", "ON l.u = r.u", "ON TRUE"),
+    ("a value of the unit's rows", "another column", "ON l.u = r.u", "ON l.c11 = r.c71"),
+    ("a value of the unit's rows", "of everybody", f"({OF_A_UNIT}) r ON l.u = r.u", f"({OF_A_UNIT.replace('r.u AS u, ', '').replace(' GROUP BY r.u', '')}) r ON TRUE"),
+    ("a value of the unit's rows", "of everybody with one u", f"({OF_A_UNIT})", f"({OF_A_UNIT.replace('r.u AS u', 'min(r.u) AS u').replace(' GROUP BY r.u', '')})"),
+    ("a value of the unit's rows", "reals in any order", f"avg({SORTED})", "avg(r.c12)"),
+    ("a value of the unit's rows", "the other's unit", "l.u AS u", "r.u AS u"),
+    ("a public value", "of private rows", f"{OF_ALL_ZONES}", 'SELECT count(*) AS c71, max(r.c50) AS c72 FROM (SELECT t."age" AS c50 FROM main."people" t) r'),
+    ("a public value", "of people's rows", f"{OF_ALL_ZONES}", f"SELECT count(*) AS c71, max(r.c1) AS c72 FROM ({PEOPLE}) r"),
+    ("a public value", "reals in any order", IN_ORDER.format("r.c52"), FINITE.format("r.c52")),
+    ("a public value", "some zones", f"FROM ({ZONES}) r)", f"FROM ({ZONES}) r USING SAMPLE 50%)"),
+    ("a public value", "from the public side", "LEFT JOIN", "FULL JOIN"),
+    ("a value by what is around", "units not held equal", "r.u AND l.c11 IS", "r.u OR l.c11 IS"),
+    ("a value by what is around", "strangers among the rows", "ON l.u = r.u AND r.c14 < l.c70", "ON r.c14 < l.c70"),
+    ("a value by what is around", "grouped over people", "GROUP BY r.u, r.c73", "GROUP BY r.c73, r.u"),
+    ("a value by what is around", "one of everybody's values around", "SELECT DISTINCT r.u AS u, r.c11", "SELECT DISTINCT ON (r.c11) r.u AS u, r.c11"),
+    ("rows that are there as often", "units not held equal", "ON l.u = r.u AND l.c75", "ON l.c75"),
+    ("rows that are there as often", "numbered over everybody", "PARTITION BY r.u, r.c14", "PARTITION BY r.c14"),
+    ("rows that are there as often", "an order that is not total", f"ORDER BY {EVERY}", "ORDER BY r.c13"),
 ]  # fmt: skip
 """Name of a text, what is done to it, what is replaced, and by what."""

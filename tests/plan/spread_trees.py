@@ -8,9 +8,9 @@ from fractions import Fraction
 from discreet.mechanisms.additive import Additive
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.expr import Column
-from discreet.plan.lattice_value import LatticeValue
-from discreet.plan.spread import Spread
-from discreet.plan.tree import ExactLeaves, NoisyTree, children
+from discreet.plan.measures.lattice_value import LatticeValue
+from discreet.plan.spreads.spread import Spread
+from discreet.plan.spreads.tree import ExactLeaves, NoisyTree, children
 from discreet.plan.types import Type
 
 HALF = Fraction(1, 2)

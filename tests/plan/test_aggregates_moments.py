@@ -17,7 +17,7 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.plan.aggregate_nodes import NAMES, is_aggregate
 from discreet.plan.aggregates.read import BY_NAME, BY_NODE
 from discreet.plan.evaluate import compiled
-from discreet.plan.interval import interval_of
+from discreet.plan.intervals.interval import interval_of
 from discreet.plan.plan import make_plan
 from discreet.plan.schema import Range
 from discreet.privacy.unit import PrivacyUnit, Relation

@@ -12,9 +12,9 @@ import pytest
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.threshold import Threshold
-from discreet.plan.check import check
-from discreet.plan.derive import Source, derive
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.rederive.check import check
+from discreet.plan.rederive.derive import Source, derive
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.event import Composed
@@ -28,17 +28,24 @@ COLUMNS = {
     "v": Type.REAL,
     "region": Type.TEXT,
     "day": Type.INT,
+    "shop": Type.INT,
+    "word": Type.TEXT,
 }
 FACTS: dict[str, Fact] = {
     "x": Range(0, 10, integer=True),
     "v": Range("-1.5", "2.25"),
     "region": Values("a", "b", None),
     "day": Range(1, 4, integer=True),
+    "shop": Range(-10, 289, integer=True),
+    "word": Values(*(f"it's {i}" for i in range(20))),
 }
 SQL = {
     "unit": "SELECT region, day, COUNT(*), COUNT(DISTINCT uid), SUM(x), AVG(v) FROM t WHERE x < 9 GROUP BY region, day",
     "whole": "SELECT COUNT(*), SUM(v) FROM t WHERE day = 2 OR x > 3",
     "private": "SELECT x + day, COUNT(x), SUM(v) FROM t GROUP BY 1",
+    "many": "SELECT shop, COUNT(*), SUM(x) FROM t GROUP BY shop",
+    "words": "SELECT word, COUNT(*), SUM(x) FROM t GROUP BY word",
+    "row words": "SELECT shop, word, COUNT(*), SUM(x) FROM t GROUP BY shop, word",
     "row": "SELECT region, day, COUNT(*), COUNT(v), SUM(x), AVG(v) FROM t WHERE x < 9 GROUP BY region, day",
     "row whole": "SELECT SUM(v), AVG(x) FROM t",
     "row private": "SELECT other, SUM(v) FROM t GROUP BY other",
@@ -106,6 +113,12 @@ KEPT = 'AND s."uid" IS NOT'
 OTHERS = "SELECT other FROM main.t"
 DAYS = ", ".join(f"(CAST({d} AS BIGINT), {d - 1})" for d in range(1, 5))
 LIST = f'"key 1" AS (SELECT v, min(g) AS g FROM (VALUES {DAYS}) l(v, g) GROUP BY v)'
+FIRST = "QUALIFY dense_rank() OVER (PARTITION BY u ORDER BY hash(u, g0, $secret), g0) <= 2"
+GROUPED = 'FROM "unit bounded" GROUP BY g0'
+TALLIED = 'FROM "unit groups"\n'
+SHOPS = "unnest(range(-10, 290)) AS v"
+ALL_SHOPS = "unnest((SELECT list(shop) FROM main.t)) AS v"
+ALL_WORDS = "string_split((SELECT string_agg(word, ',') FROM main.t), ',')"
 TEXT_MUTANTS: list[tuple[str, str, str, str]] = [
     # a unit's groups
     ("unit", "no ranking", RANK, ""),
@@ -202,11 +215,69 @@ TEXT_MUTANTS: list[tuple[str, str, str, str]] = [
     ("whole", "one sum too few", f", {M1} AS m1 FROM", " FROM"),
     ("whole", "groups by unit", 'AS m1 FROM "unit bounded"', 'AS m1 FROM "unit bounded" GROUP BY m0'),
     # groups from the data
-    ("private", "no ranking", "QUALIFY row_number() OVER (PARTITION BY u ORDER BY hash(u, g0, $secret), g0) <= 2", ""),
+    ("private", "no ranking", FIRST, ""),
     ("private", "rows counted instead of units", "1 AS m2", "least(n, 3) AS m2"),
     ("private", "the row shown as a key", "AS g0, CASE", "AS g0x, s.rowid AS g0, CASE"),
     ("private", "a key over others", "AS g0, CASE", "AS g0x, count(*) OVER () AS g0, CASE"),
     ("private", "the exact sum shown as a key", "SELECT g0, CAST(coal", "SELECT sum(m0) AS g0, CAST(coal"),
+    # the rows of a unit's first groups
+    ("many", "no ranking", FIRST, ""),
+    ("many", "one group more", "g0) <= 2", "g0) <= 3"),
+    ("many", "one group less, and not the last", "g0) <= 2", "g0) < 2"),
+    ("many", "all but the first groups", "g0) <= 2", "g0) >= 2"),
+    ("many", "any number of groups", "g0) <= 2", "g0) <= 2 OR TRUE"),
+    ("many", "a cap that is not a number", "g0) <= 2", "g0) <= v0"),
+    ("many", "a rank with gaps", "dense_rank()", "rank()"),
+    ("many", "rows ranked instead of groups", "dense_rank()", "row_number()"),
+    ("many", "a share instead of a rank", "dense_rank()", "cume_dist()"),
+    ("many", "ranked over everybody", "PARTITION BY u ORDER", "ORDER"),
+    ("many", "ranked within each group", "PARTITION BY u ORDER", "PARTITION BY u, g0 ORDER"),
+    ("many", "ranked over another column", "PARTITION BY u ORDER", "PARTITION BY v0 ORDER"),
+    ("many", "ranked over the groups", "PARTITION BY u ORDER", "PARTITION BY g0 ORDER"),
+    ("many", "the key left out of the order", "$secret), g0)", "$secret))"),
+    ("many", "another column in the order", "$secret), g0)", "$secret), v0)"),
+    ("many", "one column more in the order", "$secret), g0)", "$secret), g0, v0)"),
+    ("many", "an order by the key alone", "hash(u, g0, $secret), g0)", "g0)"),
+    ("many", "an order without the secret", "hash(u, g0, $secret)", "hash(u, g0)"),
+    ("many", "a frame", "g0) <=", "g0 ROWS BETWEEN 1 PRECEDING AND CURRENT ROW) <="),
+    ("many", "tallies of all rows", 'FROM "unit kept"', 'FROM "unit rows"'),
+    ("many", "groups of everybody, added up first", GROUPED, f"{GROUPED} QUALIFY dense_rank() OVER (ORDER BY g0) <= 2"),
+    ("many", "a second cut, over others", TALLIED, 'FROM "unit groups" QUALIFY count(*) OVER () > 1\n'),
+    ("many", "a second cut", TALLIED, f'FROM "unit groups" {FIRST.replace("dense_rank", "row_number")}\n'),
+    ("many", "a filter beside the cut", "\n  QUALIFY", " WHERE random() < 0.5\n  QUALIFY"),
+    ("many", "some rows of the groups", "<= 2\n)", "<= 2 LIMIT 5\n)"),
+    ("many", "another unit passed on", 'SELECT u, g0, v0 FROM', "SELECT v0 AS u, g0, v0 FROM"),
+    ("many", "another group passed on", 'SELECT u, g0, v0 FROM', "SELECT u, v0 AS g0, v0 FROM"),
+    ("many", "another value passed on", 'SELECT u, g0, v0 FROM', "SELECT u, g0, 100 * v0 AS v0 FROM"),
+    ("many", "units and groups exchanged", 'SELECT u, g0, v0 FROM', "SELECT g0 AS u, u AS g0, v0 FROM"),
+    ("many", "distinct rows", 'SELECT u, g0, v0 FROM', "SELECT DISTINCT u, g0, v0 FROM"),
+    ("many", "rows of another stage", 'v0 FROM "unit rows"', 'v0 FROM (SELECT * FROM "unit rows")'),
+    # long lists of keys
+    ("many", "one declared key more", "range(-10, 290)", "range(-10, 291)"),
+    ("many", "one declared key less", "range(-10, 290)", "range(-9, 290)"),
+    ("many", "a list that has its end", "range(-10, 290)", "generate_series(-10, 290)"),
+    ("many", "a list in steps", "range(-10, 290)", "range(-10, 290, 1)"),
+    ("many", "fewer places than keys", "range(0, 300)", "range(0, 299)"),
+    ("many", "more places than keys", "range(0, 300)", "range(0, 301)"),
+    ("many", "places from one on", "range(0, 300)", "range(1, 301)"),
+    ("many", "keys from the data", SHOPS, ALL_SHOPS),
+    ("many", "keys that are random", SHOPS, "unnest(range(-10, 290)) + CAST(random() AS BIGINT) AS v"),
+    ("many", "keys moved by the data", SHOPS, "unnest(range(-10, 290)) + (SELECT min(shop) FROM main.t) AS v"),
+    ("many", "keys and places exchanged", "SELECT unnest(range(-10, 290)) AS v, unnest(range(0, 300)) AS g",
+     "SELECT unnest(range(-10, 290)) AS g, unnest(range(0, 300)) AS v"),
+    ("words", "one piece more", "('it''s 0,", "('it''s 0,more,"),
+    ("words", "one piece less", "('it''s 0,", "('"),
+    ("words", "another separator", "', ',')", "', 's')"),
+    ("words", "a separator from the data", "', ',')", "', (SELECT min(word) FROM main.t))"),
+    ("words", "a pattern", "string_split(", "regexp_split_to_array("),
+    ("words", "pieces that repeat", 'FROM "list 0" GROUP BY v)', 'FROM "list 0" GROUP BY v, g)'),
+    ("words", "a list beside the list", 'FROM "list 0" GROUP BY v)', 'FROM "list 0", (VALUES (1), (2)) GROUP BY v)'),
+    ("words", "the last place instead of the first", "min(g)", "max(g)"),
+    ("words", "part of the list", 'FROM "list 0" GROUP BY v)', 'FROM "list 0" WHERE g > 3 GROUP BY v)'),
+    ("words", "a list for each row", "unnest(range(0, 20)) AS g)", "unnest(range(0, 20)) AS g FROM main.t)"),
+    ("row words", "one piece less", "('it''s 0,", "('"),
+    ("row words", "a list in steps", "range(-10, 290)", "range(-10, 290, 1)"),
+    ("row words", "pieces that repeat", 'FROM "list 1" GROUP BY v)', 'FROM "list 1" GROUP BY v, g)'),
     # each row a unit
     ("row", "a value without its bounds", 'CAST(least(greatest(s."x", 0), 10) AS INTEGER)', 's."x"'),
     ("row", "a wider bound", 'greatest(s."x", 0), 10)', 'greatest(s."x", 0), 11)'),

@@ -11,7 +11,7 @@ import pytest
 
 import discreet as dp
 from discreet.errors import DiscreetError, InvalidParameter, UnknownColumn, UnsupportedQuery
-from discreet.plan.conventions import prepare
+from discreet.plan.dialects.conventions import prepare
 from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import TableSchema, Values
 from discreet.plan.types import Type

@@ -11,8 +11,8 @@ from sqlglot import exp
 import discreet as dp
 from discreet.errors import DiscreetError, InvalidParameter, UnsupportedQuery
 from discreet.plan.cost import Kind
-from discreet.plan.dialect_functions import RULES
-from discreet.plan.dialects import as_duckdb
+from discreet.plan.dialects.dialect import as_duckdb
+from discreet.plan.dialects.functions import RULES
 from discreet.plan.plan import make_plan
 from discreet.plan.question import read_question
 from discreet.plan.schema import TableSchema

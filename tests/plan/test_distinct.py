@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 
 import discreet as dp
 from discreet.errors import InternalError, UnsupportedQuery
-from discreet.plan.check import check
-from discreet.plan.distinct import Distinct
+from discreet.plan.measures.distinct import Distinct
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.rederive.check import check
 from discreet.plan.schema import Fact, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity

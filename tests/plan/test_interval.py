@@ -11,7 +11,7 @@ from scipy import integrate, stats
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.evaluate import compiled
-from discreet.plan.interval import half_width, interval_of, quantile
+from discreet.plan.intervals.interval import half_width, interval_of, quantile
 from tests.plan.tables import planned
 
 LEVEL = Fraction(19, 20)

@@ -13,9 +13,9 @@ import sqlglot
 from sqlglot import exp
 
 from discreet.plan.functions import FUNCTIONS
-from discreet.plan.kinds import PLAIN, Kind, are_the_same, is_real, kind_of
-from discreet.plan.shapes import of_one_row
-from discreet.plan.types import Type
+from discreet.plan.rederive.kinds import PLAIN, Kind, are_the_same, is_real, kind_of
+from discreet.plan.rederive.shapes import of_one_row
+from discreet.plan.types import OF_CELLS
 
 X, Y = "r.x", "r.y"
 ZERO = "CAST(0 AS DOUBLE)"
@@ -30,7 +30,7 @@ def engine() -> duckdb.DuckDBPyConnection:
         for (a, b), n in zip(itertools.product(reals, repeat=2), itertools.cycle((0, 1, -1)), strict=False)
     )
     connection.execute(f"CREATE TABLE r AS SELECT * FROM (VALUES {rows}) r(x, y, n)")
-    columns = ", ".join(f'CAST(NULL AS {t.value}) AS "{t.value}"' for t in Type)
+    columns = ", ".join(f'CAST(NULL AS {t.value}) AS "{t.value}"' for t in OF_CELLS)
     connection.execute(f"CREATE TABLE s AS SELECT {columns}")
     return connection
 
@@ -97,7 +97,7 @@ def written() -> Iterator[str]:
     """Each function of the language over columns of every type that it takes."""
     for function in FUNCTIONS.values():
         for n in (1, 2, 3):
-            for types in itertools.product(Type, repeat=n):
+            for types in itertools.product(OF_CELLS, repeat=n):
                 found = function.signature(types)
                 if found is not None:
                     yield function.sql([f's."{t.value}"' for t in found[0]], found[0]).replace(

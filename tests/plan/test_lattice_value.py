@@ -8,8 +8,8 @@ from fractions import Fraction
 import pytest
 
 from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
-from discreet.plan.check import check
-from discreet.plan.measure import Total
+from discreet.plan.measures.measure import Total
+from discreet.plan.rederive.check import check
 from discreet.plan.schema import Range, TableSchema
 from discreet.privacy.unit import PrivacyUnit
 from tests.plan.tables import COLUMNS, USER, planned, visits

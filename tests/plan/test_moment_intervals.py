@@ -12,7 +12,7 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.evaluate import compiled
-from discreet.plan.interval import interval_of
+from discreet.plan.intervals.interval import interval_of
 from discreet.privacy.unit import PrivacyUnit
 from tests.plan.people import LEVEL, exact_on, plan
 from tests.plan.tables import planned

@@ -15,23 +15,23 @@ from discreet.plan.evaluate import evaluate_row
 from discreet.plan.expr import Call, Column, Expr, Literal, walk
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.render import finite
-from discreet.plan.types import Type
+from discreet.plan.types import OF_CELLS, Type
 from tests.backends.test_total import NASTY
 from tests.plan.function_cases import drawn, exact_calls
 from tests.plan.test_functions import CELLS
 
-NAMES = {kind: [f"{kind.name.lower()}{i}" for i in range(2 if kind is Type.INT else 1)] for kind in Type}
+NAMES = {kind: [f"{kind.name.lower()}{i}" for i in range(2 if kind is Type.INT else 1)] for kind in OF_CELLS}
 
 
 def shapes() -> dict[Type, list[tuple[str, tuple[Type | Literal, ...]]]]:
     """Result type → functions that give it, each with the types of its arguments and its constants."""
-    found: dict[Type, list[tuple[str, tuple[Type | Literal, ...]]]] = {kind: [] for kind in Type}
+    found: dict[Type, list[tuple[str, tuple[Type | Literal, ...]]]] = {kind: [] for kind in OF_CELLS}
     for name, f in FUNCTIONS.items():
         if f.constants:
             for e in exact_calls(name):
                 found[e.type].append((name, tuple(a if isinstance(a, Literal) else _type(a) for a in e.args)))
             continue
-        for types in (t for n in (1, 2, 3) for t in itertools.product(Type, repeat=n)):
+        for types in (t for n in (1, 2, 3) for t in itertools.product(OF_CELLS, repeat=n)):
             fitting = f.signature(list(types))
             if fitting is not None and tuple(fitting[0]) == types:
                 found[fitting[1]].append((name, types))
@@ -66,7 +66,7 @@ def check(seed: int, n: int) -> None:
         if i % 300 == 0:
             connection.execute(_nasty(rng))
         try:
-            expr = tree(rng.choice(list(Type)), rng.choice([2, 3, 4]), rng)
+            expr = tree(rng.choice(OF_CELLS), rng.choice([2, 3, 4]), rng)
             text = finite(expr)
         except PlanError:  # too long with its guards
             continue

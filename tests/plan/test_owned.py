@@ -13,10 +13,11 @@ import sqlglot
 from sqlglot import exp
 
 from discreet.errors import InternalError
-from discreet.plan.check import check
-from discreet.plan.derive import Source, derive, derive_reports
-from discreet.plan.owned import Relation, Table, owned
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.rederive.census import derive_reports
+from discreet.plan.rederive.check import check
+from discreet.plan.rederive.derive import Source, derive
+from discreet.plan.rederive.owned import Relation, Table, owned
 from discreet.plan.schema import Reached, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
@@ -85,6 +86,12 @@ BREACHES = [
     ("distinct", "one row of each"),
     ("numbered", "over everybody"),
     ("ranked", "everybody's count"),
+    ("framed", "over everybody"),
+    ("a value of the unit's rows", "units not held equal"),
+    ("a value of the unit's rows", "of everybody"),
+    ("a public value", "of people's rows"),
+    ("a value by what is around", "strangers among the rows"),
+    ("rows that are there as often", "numbered over everybody"),
 ]
 
 
@@ -192,7 +199,17 @@ SELECT who, i % 5, i % 3, ([0.1, 0.2, 1e16, -1e16, '-0.0', 0.0, 0.7 / (i % 7 + 1
 FROM range(3000) x(i), range(1, $people + 1) y(who)
 WHERE who = 1 OR i % 2 = 0 ORDER BY hash(i, who, $seed)
 """
-ORDERLY = ("grouped", "grouped reals", "distinct reals", "numbered", "first value", "ranked")
+ORDERLY = (
+    "framed",
+    "a value of the unit's rows",
+    "rows that are there as often",
+    "grouped",
+    "grouped reals",
+    "distinct reals",
+    "numbered",
+    "first value",
+    "ranked",
+)
 
 
 @pytest.mark.parametrize("name", ORDERLY)

@@ -10,10 +10,25 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from discreet.privacy.unit import Relation
-from discreet.testing import Column, Compare, Count, Kind, Question, Sum
+from discreet.testing import Call, Column, Compare, Count, CountOf, Kind, Literal, Question, Sum
 from discreet.testing.reference_distinct import distinct_cells
-from discreet.testing.reference_relation import UNIT, Base, Database, Join, JoinKind, columns, unit_rows
+from discreet.testing.reference_expression import And
+from discreet.testing.reference_relation import (
+    UNIT,
+    Base,
+    Database,
+    Join,
+    JoinKind,
+    Project,
+    Windowed,
+    columns,
+    unit_rows,
+)
+from discreet.testing.reference_relation import Relation as Rows
+from discreet.testing.reference_relation_nested import Beside, Matched, Nested
+from discreet.testing.reference_relation_parts import Aggregate, Window
 from discreet.testing.reference_relation_sql import relation_question_sql
+from discreet.testing.strategies import Declared
 from discreet.testing.strategies_database import CUSTOMERS, ITEMS, ORDERS, REGIONS
 from discreet.testing.strategies_relation import RelationCase, relation_cases
 from tests.plan.distinct_cases import orders
@@ -121,5 +136,93 @@ def test_the_referee_would_notice_another_text(old: str, new: str) -> None:
     case = asked(JoinKind.INNER)
     plan = relation_plan(case)
     assert old in plan.sql
+    found, expected = both(ENGINE, case, Relation.ADD_REMOVE, replace(plan, sql=plan.sql.replace(old, new)))
+    assert found != expected
+
+
+ORDER = Base(ORDERS, "o")
+ORDER_ID, AMOUNT = Column("o.id", Kind.INT), Column("o.amount", Kind.INT)
+IN_ORDER = Compare("=", ORDER_ID, Column("i.order_id", Kind.INT))
+QTY = Column("i.qty", Kind.INT)
+OF_ORDERS = (("key", ORDER_ID), ("who", Column("o.customer_id", Kind.INT)), ("x", AMOUNT))
+BY = tuple((Column(n, k), False) for n, k in ORDER.columns.items())
+
+
+def beside(nested: Nested) -> Rows:
+    """Orders with a subquery beside them, which is what is added up."""
+    return Beside(ORDER, "s", OF_ORDERS[:2], (("x", nested),))
+
+
+NEW: dict[str, tuple[Rows, list[tuple[str, str]]]] = {
+    "a value": (
+        beside(Nested(Base(ITEMS, "i"), IN_ORDER, Aggregate("SUM", QTY))),
+        [(" LEFT JOIN ", " JOIN "), ("sum(", "min("), ("l.u = r.u AND ", "")],
+    ),
+    "a value by what is around": (
+        beside(
+            Nested(
+                Base(ITEMS, "i"), And(IN_ORDER, Compare("<", QTY, AMOUNT)), Aggregate("COUNT")
+            )
+        ),
+        [("SELECT DISTINCT r.u AS u, ", "SELECT r.u AS u, "), ("count(*)", "2 * count(*)"), ("coalesce(", "nullif(")],
+    ),
+    "IN": (
+        beside(Nested(Base(ITEMS, "i"), IN_ORDER, value=AMOUNT, member=QTY)),
+        [(" LEFT JOIN ", " JOIN "), ("count(*)", "0 * count(*)")],
+    ),
+    "EXCEPT ALL": (
+        Matched(
+            Project(ORDER, "p", (*OF_ORDERS[:2], ("x", Literal(5)))), Project(ORDER, "q", OF_ORDERS),
+            "s", keeps=False, every=True,
+        ),
+        [(" ANTI JOIN ", " SEMI JOIN "), ("row_number() OVER", "1 + 0 * row_number() OVER")],
+    ),
+    "a frame": (
+        Windowed(
+            ORDER, "s", OF_ORDERS[:2],
+            (("x", Window("SUM", AMOUNT, (Column("o.customer_id", Kind.INT),), BY, (-1, 0))),),
+        ),
+        [("1 PRECEDING", "2 PRECEDING"), ("PARTITION BY r.u, ", "PARTITION BY ")],
+    ),
+}  # fmt: skip
+"""Relations, and changes of their text that make other rows of them."""
+
+
+def of_new(name: str) -> RelationCase:
+    relation, _ = NEW[name]
+    column = Column("s.x", Kind.INT)
+    clamped = Call("GREATEST", (Call("LEAST", (column, Literal(9))), Literal(0)))
+    measures = (Count(), CountOf(column), Sum(clamped, Fraction(0), Fraction(9)))
+    question = Question(measures, unit=Column(UNIT, Kind.INT), max_groups=1, max_rows=9)
+    facts: dict[str, dict[str, Declared]] = {table: {} for table in DIRTY.rows}
+    return RelationCase(WORLD, relation, question, relation_question_sql(question, relation), facts)
+
+
+WORLD = DIRTY.plus(
+    {
+        "customers": [{"id": 3, "person": 5, "region": "a", "age": 1}],
+        "orders": [
+            {"id": i, "customer_id": 3, "person": None, "amount": a, "day": 1}
+            for i, a in [(20, 1), (20, 1), (21, 2), (22, 2), (23, None)]
+        ],
+        "items": [
+            {"order_id": o, "product": "p", "price": 0.5, "qty": q}
+            for o, q in [(20, 0), (20, 3), (20, 1), (21, 1), (21, None), (10, 4)]
+        ],
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "old", "new"), [(n, o, w) for n, (_, those) in NEW.items() for o, w in those]
+)
+def test_the_referee_would_notice_another_text_of_a_subquery_a_set_or_a_frame(
+    name: str, old: str, new: str
+) -> None:
+    case = of_new(name)
+    plan = relation_plan(case)
+    assert old in plan.sql
+    found, expected = both(ENGINE, case, Relation.ADD_REMOVE, plan)
+    assert found == expected
     found, expected = both(ENGINE, case, Relation.ADD_REMOVE, replace(plan, sql=plan.sql.replace(old, new)))
     assert found != expected

@@ -177,6 +177,24 @@ def test_a_broken_bound_is_seen(old: str, new: str, world: World) -> None:
     assert not all(within(f, s) for f, s in zip(found, plan.sensitivities, strict=True))
 
 
+FIRST = "QUALIFY dense_rank() OVER (PARTITION BY u ORDER BY hash(u, g0, $secret), g0) <= 1"
+BROKEN_FIRST = [
+    pytest.param(FIRST, "", id="no ranking"),
+    pytest.param(FIRST, FIRST.replace("<= 1", "<= 2"), id="one group more"),
+    pytest.param(FIRST, FIRST.replace("hash(u, g0, $secret), g0", "0 * hash(u, g0, $secret)"), id="ties"),
+    pytest.param(FIRST, FIRST.replace("PARTITION BY u", "PARTITION BY u, g0"), id="ranked within each group"),
+    pytest.param('FROM "unit kept"', 'FROM "unit rows"', id="tallies of all rows"),
+]
+
+
+@pytest.mark.parametrize(("old", "new"), BROKEN_FIRST)
+def test_a_broken_cut_of_rows_is_seen(old: str, new: str) -> None:
+    plan = planned("region", ONE, Relation.ADD_REMOVE, private=True)
+    assert old in plan.sql
+    found = observed(replace(plan, sql=plan.sql.replace(old, new)), SHORT, Relation.ADD_REMOVE)
+    assert not within(found[-1], of_units(plan))
+
+
 @given(st.data(), queries(max_size=6), st.sampled_from(list(Relation)))
 @settings(max_examples=60, derandomize=True)
 def test_random_neighbours_move_no_question_further_than_planned(

@@ -16,11 +16,11 @@ import discreet as dp
 from discreet.errors import InvalidParameter, PlanError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.conventions import prepare
+from discreet.plan.dialects.conventions import prepare
 from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.spread import Looked
-from discreet.plan.tree import ExactLeaves, NoisyTree, families_json, families_of
+from discreet.plan.spreads.spread import Looked
+from discreet.plan.spreads.tree import ExactLeaves, NoisyTree, families_json, families_of
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import NOTHING, Cells, Leaves, exact
@@ -105,6 +105,7 @@ def test_one_unit_moves_all_statements_of_a_question_together_by_no_more_than_is
         columns = moved(plan, read(plan, first), read(plan, second))
         noises = list(plan.allocation.noises)
         for noise, looked in zip(plan.allocation.spreads, plan.question.spreads, strict=True):
+            assert isinstance(noise, DiscreteLaplaceNoise)
             noises += [noise] * looked.spread.depth
         paid = Fraction(0)
         for noise, column in zip(noises, columns, strict=True):

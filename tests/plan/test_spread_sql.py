@@ -12,11 +12,11 @@ import pytest
 
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.check import check
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.rederive.check import check
 from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.spread import STEPS
-from discreet.plan.tree import ExactLeaves
+from discreet.plan.spreads.spread import STEPS
+from discreet.plan.spreads.tree import ExactLeaves
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import exact_leaves
@@ -265,11 +265,12 @@ def test_a_spread_with_less_noise_than_it_needs_is_refused(text: str, noise: str
     for unit in (ONE, ROW):
         plan = planned(text, unit, relation, noise=noise, delta="1e-6" if noise == "gaussian" else 0)
         (law,) = plan.allocation.spreads
+        assert isinstance(law, DiscreteLaplaceNoise | RoundedGaussianNoise)
         less = Fraction(999, 1000)
         short = (
             DiscreteLaplaceNoise(law.scale * less)
             if isinstance(law, DiscreteLaplaceNoise)
-            else RoundedGaussianNoise(law.sigma * less)  # type: ignore[attr-defined]  # one of the two
+            else RoundedGaussianNoise(law.sigma * less)
         )
         with pytest.raises(InternalError):
             check(plan.sql, replace(plan, allocation=replace(plan.allocation, spreads=(short,))))

@@ -16,7 +16,7 @@ from discreet.plan.evaluate import evaluate_row
 from discreet.plan.expr import Expr
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.keys import find_keys
-from discreet.plan.lattice_value import lattice_value
+from discreet.plan.measures.lattice_value import lattice_value
 from discreet.plan.render import finite
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.scope import TableScope

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -11,7 +13,10 @@ import pytest
 from scipy.stats import binom
 
 import discreet as dp
-from discreet.errors import UnsupportedQuery
+from discreet.errors import InternalError, UnsupportedQuery
+from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.plan.rederive.check import check
+from discreet.plan.schema import Range, Values
 
 ROWS = pd.DataFrame(
     {
@@ -98,6 +103,140 @@ def test_the_interval_of_a_total_covers_as_often_as_it_says(session: dp.Session)
         hits += ends[0] <= 60 <= ends[1]
     assert binom.cdf(114, runs, 0.9) + binom.sf(149, runs, 0.9) < 1e-4
     assert 115 <= hits <= 149
+
+
+WARDS = pd.DataFrame(
+    {
+        "id": [i // 2 for i in range(480)],
+        "a": [i % 6 for i in range(480)],
+        "b": [i // 7 % 5 for i in range(480)],
+        "c": [i // 31 % 4 for i in range(480)],
+        "v": [0.5 * (i % 9) for i in range(480)],
+    }
+)
+DECLARED: dict[str, Range | Values] = {
+    "a": dp.Values(*range(6)),
+    "b": dp.Values(*range(5)),
+    "c": dp.Values(*range(4)),
+    "v": dp.Range(0, 4),
+}
+MEASURED = "SELECT a, b, c, COUNT(*) AS n, SUM(v) AS s, AVG(v) AS m, GROUPING(a, b, c) AS g FROM t GROUP BY "
+
+
+def wards(relation: str = "add-remove") -> dp.Session:
+    """Enough groups that totals are measured as well; two rows a person, both kept."""
+    return dp.connect(
+        {"t": WARDS},
+        unit=dp.PrivacyUnit("id", max_groups=2, max_rows=2),
+        columns=DECLARED,
+        budget=dp.Budget(epsilon=10**9, delta="0.1", per_query=10**7),
+        population="p",
+        ledger=":memory:",
+        relation=relation,
+    )
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+@pytest.mark.parametrize(
+    "group", ["ROLLUP (a, b, c)", "CUBE (a, b)", "GROUPING SETS ((a, b, c), (b), (c, a), ())"]
+)
+@pytest.mark.parametrize("asked", [{"noise": "laplace"}, {"noise": "gaussian", "delta": "1e-6"}], ids=str)
+def test_measured_totals_are_sums_of_their_parts_and_the_database_s_own_with_little_noise(
+    relation: str, group: str, asked: dict[str, Any]
+) -> None:
+    sql = MEASURED.replace("c, COUNT", "COUNT").replace("b, c) AS", "b) AS") if "CUBE" in group else MEASURED
+    keys = 2 if "CUBE" in group else 3
+    with wards(relation) as session, duckdb.connect() as db:
+        db.register("t", WARDS)
+        truth = {(r[:keys], r[-1]): r for r in db.execute(sql + group).fetchall()}
+        small = session.sql(sql + group, epsilon=2, **asked)
+        assert small.plan.allocation.levels
+        assert small.plan.allocation.guarantee.epsilon == 2
+        finest = [r for r in small.rows if r[-1] == 0]
+        for row in small.rows:
+            parts = [
+                p
+                for p in finest
+                if all(k is None or k == x for k, x in zip(row[:keys], p[:keys], strict=True))
+            ]
+            assert isinstance(row[keys], int)
+            assert row[keys] == sum(p[keys] for p in parts)
+            assert row[keys + 1] == pytest.approx(sum(p[keys + 1] for p in parts))
+        for row in session.sql(sql + group, epsilon=3_000, **asked).rows:
+            exactly = truth.get((row[:keys], row[-1]), (0,) * len(row))
+            assert row[keys] == pytest.approx(exactly[keys], abs=9)
+            assert row[keys + 1] == pytest.approx(exactly[keys + 1], abs=20)
+
+
+def test_measured_totals_are_a_question_of_their_own_and_are_stored_whole() -> None:
+    with wards() as session:
+        totals = session.sql(MEASURED + "ROLLUP (a, b, c)", epsilon=1)
+        plain = "SELECT a, b, c, COUNT(*) AS n, SUM(v) AS s, AVG(v) AS m FROM t GROUP BY a, b, c"
+        assert totals.plan.identity != session.plan(plain, epsilon=1).identity
+        other = session.plan(MEASURED + "GROUPING SETS ((a, b, c), ())", epsilon=1)
+        assert other.identity != totals.plan.identity
+        again = session.sql(MEASURED + "ROLLUP (a, b, c)", epsilon=1)
+        assert again.stored
+        assert again.rows == totals.rows
+        assert again.interval("n") == totals.interval("n")
+        assert "Totals are measured as well" in totals.explain()
+        assert "the grand total: 1 of 120 finest groups each;" in totals.explain()
+        assert any("Hay" in c for c in totals.citations())
+        batched = session.batch(
+            {"x": MEASURED + "ROLLUP (a, b, c)", "y": "SELECT COUNT(*) FROM t"}, epsilon=2
+        )
+        assert (
+            session.batch({"y": "SELECT COUNT(*) FROM t", "x": MEASURED + "ROLLUP (a, b, c)"}, epsilon=2)[
+                "x"
+            ].rows
+            == batched["x"].rows
+        )
+
+
+def test_the_error_of_a_plan_with_measured_totals_is_that_of_its_widest_interval() -> None:
+    with wards() as session:
+        ways: list[dict[str, Any]] = [{"noise": "laplace"}, {"noise": "gaussian", "delta": "1e-6"}]
+        for asked in ways:
+            found = session.sql(MEASURED + "ROLLUP (a, b, c)", epsilon=1, **asked)
+            widest = max((high - low) / 2 for low, high in found.interval("n"))
+            assert found.plan.error("n") == pytest.approx(widest)
+        wanted = session.plan(MEASURED + "ROLLUP (a, b, c)", error={"n": 60})
+        assert wanted.error("n") <= 60
+        assert (
+            session.plan(MEASURED + "ROLLUP (a, b, c)", epsilon=wanted.epsilon * Fraction(97, 100)).error("n")
+            > 60
+        )
+
+
+@pytest.mark.parametrize("relation", ["add-remove", "replace"])
+@pytest.mark.parametrize("asked", [{"noise": "laplace"}, {"noise": "gaussian", "delta": "1e-6"}], ids=str)
+def test_too_little_noise_on_totals_is_found_before_the_charge(relation: str, asked: dict[str, Any]) -> None:
+    """The broken twins: totals of half the noise, and totals that nobody pays for."""
+    with wards(relation) as session:
+        plan = session.plan(MEASURED + "ROLLUP (a, b, c)", epsilon=1, **asked)
+        check(plan.sql, plan)
+        a = plan.allocation
+        last = a.levels[-1]
+        half = tuple(
+            DiscreteLaplaceNoise(z.scale / 2)
+            if isinstance(z, DiscreteLaplaceNoise)
+            else RoundedGaussianNoise(z.sigma / 2)
+            for z in last.noises
+            if isinstance(z, DiscreteLaplaceNoise | RoundedGaussianNoise)
+        )
+        alone = session.plan(
+            "SELECT a, b, c, COUNT(*), SUM(v), AVG(v) FROM t GROUP BY a, b, c", epsilon=1, **asked
+        )
+        for broken in (
+            replace(a, levels=(*a.levels[:-1], replace(last, noises=half))),
+            replace(a, noises=alone.allocation.noises),
+            replace(a, levels=(*a.levels, last)),
+            replace(a, levels=(*a.levels[:-1], replace(last, kept=(0, 7)))),
+            replace(a, levels=(*a.levels[:-1], replace(last, noises=last.noises[1:]))),
+            replace(a, events=alone.allocation.events * 0),
+        ):
+            with pytest.raises(InternalError):
+                check(plan.sql, replace(plan, allocation=broken))
 
 
 def test_private_groups_are_added_up_over_those_that_are_shown(session: dp.Session) -> None:

@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.spread import Looked
-from discreet.plan.tree import CONFIDENCES, ExactLeaves, NoisyTree, children, families_json, families_of
+from discreet.plan.spreads.spread import Looked
+from discreet.plan.spreads.tree import (
+    CONFIDENCES,
+    ExactLeaves,
+    NoisyTree,
+    children,
+    families_json,
+    families_of,
+)
 from discreet.plan.types import Type
 from tests.plan.spread_trees import HALF, at, drawn, given, spread_of, whole
 

@@ -104,12 +104,14 @@ class DuckDB:
         """Creates `main.<table>` in its pinned shape."""
         scans = []
         for part in self._sources[table].parts(pinned):
-            now = self._described(table, part)
+            now, typed = self._described(table, part), not self._sources[table].text
             self._probe(table, part, [n for n, kind in now.items() if kind in _STRAINED])
             exact = {n.lower(): n for n in reversed(now)} | {n: n for n in now}
             found = {n: exact.get(n, exact.get(n.lower())) for n in pinned.columns}
             shown = [
-                _as_pinned(n, kind, found[n], now.get(found[n] or ""), pinned.text, is_id=n in ids)
+                _as_pinned(
+                    n, kind, found[n], now.get(found[n] or ""), pinned.text, is_id=n in ids, typed=typed
+                )
                 for n, kind in pinned.columns.items()
             ]
             scans.append(f"SELECT {', '.join(shown)} FROM {part}")
@@ -267,9 +269,19 @@ def _is_lossy(kinds: Collection[str]) -> bool:
 
 
 def _as_pinned(
-    name: str, kind: str | None, found: str | None, now: str | None, text: bool, *, is_id: bool = False
+    name: str,
+    kind: str | None,
+    found: str | None,
+    now: str | None,
+    text: bool,
+    *,
+    is_id: bool = False,
+    typed: bool = False,
 ) -> str:
-    """One column of the view: the cell in its pinned type, NULL where it does not fit."""
+    """One column of the view: the cell in its pinned type, NULL where it does not fit.
+
+    `typed` where the source is no text file now: then ids that are spelled in two ways are two.
+    """
     shown = identifier(name)
     if kind is None:
         return f"NULL::VARCHAR AS {shown}"
@@ -277,12 +289,17 @@ def _as_pinned(
         return f"CAST(NULL AS {kind}) AS {shown}"
     cell = identifier(found)
     if now != kind:
-        typed = _cast(cell, now, kind)
-        # 2^53 and 2^53 + 1 are one double, and all times of a day one date: two people's ids would share one cap
-        exact = is_id and kind not in ("BIGINT", "VARCHAR")
-        cell = f"CASE WHEN TRY_CAST({typed} AS {now}) = {cell} THEN {typed} END" if exact else typed
+        cast = _cast(cell, now, kind)
+        # 2^53 and 2^53 + 1 are one double, and all times of a day one date: two people's ids would share one cap;
+        # so would '7' and '007', where they are not just what a text file makes of a number
+        exact = is_id and (
+            kind not in ("BIGINT", "VARCHAR") or (typed and (now, kind) == ("VARCHAR", "BIGINT"))
+        )
+        cell = f"CASE WHEN TRY_CAST({cast} AS {now}) = {cell} THEN {cast} END" if exact else cast
     if text and kind == "VARCHAR":
-        cell = f"nullif(trim({cell}), '')"
+        # a text file holds no id with spaces around it: elsewhere ' a' is another one than 'a', which is nobody here
+        plain = f"CASE WHEN length(trim({cell})) = length({cell}) THEN {cell} END"
+        cell = f"nullif({plain if is_id and typed else f'trim({cell})'}, '')"
     if kind == "VARCHAR":
         # A collation would make two texts one: a key would match twice, two ids would share one cap, and the spelling
         # that is shown of a group would be some person's own
@@ -292,7 +309,7 @@ def _as_pinned(
 
 def _cast(cell: str, now: str, kind: str) -> str:
     """The cell in another type, so that one id stays one id: 1.0 is 1, and 1.4 is no whole number."""
-    if now == "TIMESTAMPTZ_NS":  # which casts to no time without a zone
+    if now == "TIMESTAMPTZ_NS" and kind != "VARCHAR":  # which casts to no time without a zone
         cell = f"TRY_CAST({cell} AS TIMESTAMP WITH TIME ZONE)"
     if now == "BIGNUM":  # its own cast to a narrower type stops the whole database
         cell = f"CAST({cell} AS VARCHAR)"

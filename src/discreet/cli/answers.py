@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from discreet.cli.budgets import amounts
+from discreet.cli.output import json_text
 from discreet.table import measured, render
 
 if TYPE_CHECKING:
@@ -28,20 +29,33 @@ def as_csv(release: Release, confidence: float) -> tuple[list[str], list[list[ob
     cells: list[list[object]] = []
     for j, name in enumerate(release.columns):
         columns.append(name)
-        cells.append([row[j] for row in release.rows])
+        cells.append([_field(row[j]) for row in release.rows])
         ends = release.interval(name, confidence=confidence)
         if is_noisy(release.plan, name):
             columns += [f"{name}_low", f"{name}_high"]
-            cells += [[end[side] if end else None for end in ends] for side in (0, 1)]
+            cells += [[_field(_side(end, side)) for end in ends] for side in (0, 1)]
     return columns, [list(row) for row in zip(*cells, strict=True)]
 
 
-def is_noisy(plan: Plan, column: str) -> bool:
-    """Whether a column is a number with noise in it, rather than a key."""
-    from discreet.plan.expr import Key
+def _side(interval: Any, side: int) -> Any:
+    """One end of an interval, or of each of a list or map of them."""
+    if isinstance(interval, dict):
+        return {key: _side(inner, side) for key, inner in interval.items()}
+    if isinstance(interval, list):
+        return [_side(inner, side) for inner in interval]
+    return None if interval is None else interval[side]
 
-    expr = plan.column(column)
-    return expr.type is not None and expr.type.is_number and not isinstance(expr, Key)
+
+def _field(value: Any) -> object:
+    """A cell of a CSV: lists and maps as JSON."""
+    return json_text(value) if isinstance(value, list | dict) else value
+
+
+def is_noisy(plan: Plan, column: str) -> bool:
+    """Whether a column's cells have intervals, rather than being keys."""
+    from discreet.plan.intervals.nested import has_interval
+
+    return has_interval(plan.column(column))
 
 
 def as_json(release: Release, session: Session, confidence: float, *, explain: bool) -> dict[str, Any]:

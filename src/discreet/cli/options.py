@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import re
 from collections.abc import Callable, Sequence
 from fractions import Fraction
@@ -19,7 +20,7 @@ else:
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-Bounds: TypeAlias = tuple[str, Fraction, Fraction, bool]
+Bounds: TypeAlias = tuple[str, Fraction | dt.date, Fraction | dt.date, bool]
 """A column, its low and its high bound, and whether it holds whole numbers."""
 
 
@@ -62,13 +63,18 @@ class BudgetAmount(_Param):
 
 
 class RangeOf(_Param):
-    """Public bounds of a column: `amount=0:200`, and `age=0:120:integer` for whole numbers in a text file."""
+    """Public bounds of a column: `amount=0:200`, `day=2020-01-01:2026-01-01`, and `age=0:120:integer` for whole numbers
+    in a text file.
+    """
 
     name = "column=low:high"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Bounds:
         """The column, its two bounds, exact, and whether it holds whole numbers."""
         column, equals, bounds = str(value).rpartition("=")
+        moments = _MOMENTS.fullmatch(bounds)
+        if equals and column and moments is not None:
+            return column, _moment(column, moments[1]), _moment(column, moments[2]), False
         low, *rest = bounds.split(":")
         if not (
             equals and column and low.strip() and rest and rest[0].strip() and rest[1:] in ([], ["integer"])
@@ -76,10 +82,28 @@ class RangeOf(_Param):
             raise InvalidParameter(
                 f"--range {value!r} does not have the form COLUMN=LOW:HIGH.",
                 hint="write --range amount=0:200, or --range age=0:120:integer when a CSV column has whole "
-                "numbers; a bound may be negative, as in --range balance=-500:500",
+                "numbers; a bound may be negative, as in --range balance=-500:500, or a date: --range "
+                "day=2020-01-01:2026-01-01",
             )
         name = f"a bound of --range {column}"
         return column, exact(name, low.strip()), exact(name, rest[0].strip()), bool(rest[1:])
+
+
+_TIME = r"(\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?)"
+_MOMENTS = re.compile(rf"\s*{_TIME}\s*:\s*{_TIME}\s*")
+
+
+def _moment(column: str, text: str) -> dt.date:
+    """A date or time that is written as one."""
+    try:
+        return (
+            dt.date.fromisoformat(text) if len(text) == len("2020-01-01") else dt.datetime.fromisoformat(text)
+        )
+    except ValueError:
+        raise InvalidParameter(
+            f"a bound of --range {column} is no date or time: {text}.",
+            hint="write --range day=2020-01-01:2026-01-01",
+        ) from None
 
 
 class ValuesOf(_Param):
@@ -232,7 +256,11 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option("--public", multiple=True, metavar="TABLE", help="A table that is nobody's. Repeatable."),
     click.option(
-        "--range", "ranges", multiple=True, type=RangeOf(), help="Public bounds: amount=0:200. Repeatable."
+        "--range",
+        "ranges",
+        multiple=True,
+        type=RangeOf(),
+        help="Public bounds: amount=0:200, day=2020-01-01:2026-01-01. Repeatable.",
     ),
     click.option("--values", multiple=True, type=ValuesOf(), help="Public keys: region=a,b. Repeatable."),
     click.option("--population", help="Whose budget it is; the table's name unless given."),
@@ -267,8 +295,8 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     ),
     click.option(
         "--bounds",
-        type=click.Choice(["auto"]),
-        help="Have the caps chosen privately, for a tenth of ε, instead of --max-groups and --max-rows.",
+        type=click.Choice(["auto", "values"]),
+        help="Have caps and missing ranges chosen privately (auto), or ranges alone (values): a tenth of ε for each.",
     ),
 ]
 

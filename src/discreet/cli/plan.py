@@ -16,8 +16,8 @@ from discreet.errors import InvalidParameter
 from discreet.table import Align, render
 
 if TYPE_CHECKING:
+    from discreet.plan.auto.staged import StagedPlan
     from discreet.plan.plan import Plan
-    from discreet.plan.staged import StagedPlan
 
 _EXAMPLE = """\b
 Examples, on a table of `discreet demo --save .`:
@@ -72,7 +72,7 @@ def command(
     wanted: dict[str, Any] = (
         {"error": dict(errors), "confidence": confidence, "assuming": guesses} if errors else {}
     )
-    from discreet.plan.staged import StagedPlan
+    from discreet.plan.auto.staged import StagedPlan
 
     with asked_for.open_without_account() as session:
         plan = session.plan(asked_for.query, **asked_for.price(), **wanted)

@@ -137,7 +137,7 @@ class Question:
             return dp.PrivacyUnit.row()
         caps = {"--max-groups": self.max_groups, "--max-rows": self.max_rows}
         missing = [option for option, cap in caps.items() if cap is None]
-        if missing and self.bounds is None:
+        if missing and self.bounds != "auto":
             raise MissingBounds(
                 f"--unit {self.unit} needs {' and '.join(missing)}.",
                 hint="say how many groups one unit may enter and how many rows it may add to each, as in "

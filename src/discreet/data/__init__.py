@@ -26,7 +26,7 @@ def clinic_visits() -> Path:
 
 
 def survey() -> Path:
-    """The path of `survey.parquet`: 7,244 real people of Massachusetts, one row each, from the US census survey of 2018.
+    """The path of `survey.parquet`: 7,244 real people of Massachusetts, one row each, from a survey of 2018.
 
     >>> survey().stem
     'survey'

@@ -11,6 +11,7 @@ from types import MappingProxyType
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
 from discreet.mechanisms.exponential import Exponential as Exponential
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile as ExponentialQuantile
 from discreet.mechanisms.gaussian import Gaussian as Gaussian
 from discreet.mechanisms.geometric import Geometric as Geometric
 from discreet.mechanisms.laplace import Laplace as Laplace
@@ -24,6 +25,7 @@ from discreet.privacy.exact import Real, exact
 __all__ = [
     "DiscreteGaussian",
     "Exponential",
+    "ExponentialQuantile",
     "Gaussian",
     "Geometric",
     "Laplace",

@@ -65,6 +65,11 @@ class Additive(ABC):
     def variance(self) -> float:
         """The variance of Z."""
 
+    @property
+    def slack(self) -> float:
+        """By how much a number may be off beside Z; `tail` and `quantile` allow for it, `cdf` does not."""
+        return 0.0
+
     def add(self, values: Sequence[int], rng: Entropy) -> list[int]:
         """Each value plus its own noise, in integers that never wrap."""
         noise = self.draw(len(values), rng).tolist()

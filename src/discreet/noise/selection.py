@@ -17,13 +17,19 @@ from discreet.noise.entropy import Entropy, bits, words32
 from discreet.noise.gaps import LAST, STEP_BITS, Utilities, as_array, gaps_below_best
 from discreet.noise.uniform import below
 
+MOST = 1 << 32
+"""The most candidates that are counted by copies."""
+
 _TABLE_BITS = 62  # precision of the table of weights; exp(−LAST/2^STEP_BITS) < 2^-62, so it ends at 1
 
 
-def exponential(utilities: Utilities, rate: Fraction, rng: Entropy) -> int:
+def exponential(
+    utilities: Utilities, rate: Fraction, rng: Entropy, *, copies: NDArray[np.int64] | None = None
+) -> int:
     """An index i with probability proportional to exp(rate·uᵢ): the exponential mechanism.
 
-    The same law as the argmax of rate·uᵢ + Gumbel noise.
+    The same law as the argmax of rate·uᵢ + Gumbel noise. Where index i stands for `copies[i]` candidates, 2^32 in all
+    at most, its probability is so many times that.
 
     Guarantee:
         The law is exact. With xᵢ = rate·(max u − uᵢ), a candidate is proposed with an integer weight
@@ -36,9 +42,10 @@ def exponential(utilities: Utilities, rate: Fraction, rng: Entropy) -> int:
         McSherry and Talwar 2007, Theorem 6 (https://doi.org/10.1109/FOCS.2007.41); docs/proofs/selection.md.
     """
     gaps = gaps_below_best(utilities, rate)
-    precision = _TABLE_BITS - gaps.steps.size.bit_length()  # the sum of all weights stays below 2^63
+    candidates = gaps.steps.size if copies is None else _counted(copies, gaps.steps.size)
+    precision = _TABLE_BITS - candidates.bit_length()  # the sum of all weights stays below 2^63
     weights = _weights(precision)[gaps.steps]
-    ends = np.cumsum(weights)
+    ends = np.cumsum(weights if copies is None else weights * copies)
     while True:
         i = int(np.searchsorted(ends, below(int(ends[-1]), rng), side="right"))
         kept = scaled_exp_neg(
@@ -102,6 +109,17 @@ def noisy_max(utilities: NDArray[np.integer[Any]] | Sequence[int], scale: Fracti
         noisy = u.astype(np.int64) + noise
     best = np.flatnonzero(noisy == noisy.max())
     return int(best[below(best.size, rng)])
+
+
+def _counted(copies: NDArray[np.int64], size: int) -> int:
+    """How many candidates there are."""
+    whole = copies.size == size and copies.dtype == np.int64
+    if not whole or not 1 <= int(copies.min()) <= int(copies.max()) <= MOST:
+        raise InvalidParameter("copies must hold a whole number of at least 1 for each utility.")
+    candidates = int(copies.sum())
+    if size > MOST or candidates > MOST:
+        raise InvalidParameter("there are more than 2^32 candidates.")
+    return candidates
 
 
 def _could_overflow(u: NDArray[Any], noise: NDArray[np.int64]) -> bool:

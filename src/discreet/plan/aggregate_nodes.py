@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from sqlglot import exp
+from itertools import pairwise
+
+from sqlglot import TokenType, exp, tokenize
 from sqlglot.errors import ErrorLevel
 
 NAMES = frozenset({"mean", "every", "histogram", "sum_within", "count_within"})
@@ -13,6 +15,8 @@ def is_aggregate(node: exp.Expr) -> bool:
     """Whether the node itself is an aggregate, with its FILTER or WITHIN GROUP."""
     if isinstance(node, exp.Anonymous):
         return node.name.lower() in NAMES
+    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+        return is_aggregate(node.this)
     return isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup)
 
 
@@ -23,11 +27,45 @@ def has_aggregate(node: exp.Expr) -> bool:
 
 def word(node: exp.Expr) -> str:
     """An aggregate in the user's words."""
-    if isinstance(node, exp.Filter | exp.WithinGroup):
+    if isinstance(node, exp.Filter | exp.WithinGroup | exp.IgnoreNulls | exp.RespectNulls):
         return word(node.this)
     if isinstance(node, exp.Anonymous):
         return node.name.upper()
     if not isinstance(node, exp.Func):
         return type(node).__name__.upper()
+    if _WORD in node.meta:
+        return str(node.meta[_WORD])
     name = node.sql(dialect="duckdb", unsupported_level=ErrorLevel.IGNORE).partition("(")[0]
     return name if name.replace("_", "").isalnum() else node.sql_name()
+
+
+_WORD = "as written"
+_SPELLINGS: dict[type[exp.Expr], frozenset[str]] = {
+    exp.GroupConcat: frozenset({"STRING_AGG", "LISTAGG", "GROUP_CONCAT"}),
+    exp.ArrayAgg: frozenset({"LIST", "ARRAY_AGG"}),
+    exp.ArgMax: frozenset({"ARG_MAX", "ARGMAX", "MAX_BY"}),
+    exp.ArgMin: frozenset({"ARG_MIN", "ARGMIN", "MIN_BY"}),
+    exp.PercentileCont: frozenset({"QUANTILE_CONT", "PERCENTILE_CONT"}),
+    exp.PercentileDisc: frozenset({"QUANTILE_DISC", "PERCENTILE_DISC"}),
+    exp.ApproxQuantiles: frozenset({"APPROX_QUANTILES"}),
+    exp.ApproxTopK: frozenset({"APPROX_TOP_K"}),
+    exp.Variance: frozenset({"VARIANCE", "VAR_SAMP"}),
+}
+"""Aggregates that the parser keeps under another name than they may be written with."""
+
+
+def keep_words(tree: exp.Expr, sql: str) -> None:
+    """Notes on such aggregates of a text how they are written in it, for messages."""
+    found = {kind: list(tree.find_all(kind, bfs=False)) for kind in _SPELLINGS}
+    if not any(found.values()):
+        return
+    calls = [
+        t.text.upper()
+        for t, after in pairwise(tokenize(sql, dialect="duckdb"))
+        if after.token_type is TokenType.L_PAREN
+    ]
+    for kind, nodes in found.items():
+        words = [w for w in calls if w in _SPELLINGS[kind]]
+        if len(words) == len(nodes):
+            for node, written in zip(nodes, words, strict=True):
+                node.meta[_WORD] = written

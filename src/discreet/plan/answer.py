@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import Never
 
 from sqlglot import exp
 
@@ -14,7 +15,8 @@ from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.aggregates.read import read_aggregate
 from discreet.plan.bind import bind, bind_row, call
 from discreet.plan.expr import Expr, Key, Literal, Measured
-from discreet.plan.measure import Measure
+from discreet.plan.measures.measure import Measure
+from discreet.plan.measures.ranges import Facts, Ranges
 from discreet.plan.scope import Scope
 from discreet.plan.types import Type
 
@@ -27,6 +29,8 @@ class Measures:
     """The distinct measures of a question, in the order in which they were first asked for."""
 
     found: list[Measure] = field(default_factory=list)
+    ranges: Ranges | None = None
+    """Of expressions without bounds, where those were chosen."""
 
     def column(self, measure: Measure, kind: Type) -> Measured:
         """The noisy column of a measure; the same measure is measured once."""
@@ -53,7 +57,7 @@ def bind_answer(
 
     With `totals`, each row has beside its keys a 0 or 1 for each: whether the row adds up over that key.
     """
-    needs = Needs(scope.facts, measures.column)
+    needs = Needs(Facts(scope.facts, measures.ranges), measures.column)
 
     def leaf(e: exp.Expr, depth: int) -> Expr | None:
         if isinstance(e, exp.Column) and not e.table and e.name.lower() in names:
@@ -79,9 +83,25 @@ def bind_answer(
         if is_aggregate(e):
             name, arguments = read_aggregate(e, scope)
             return AGGREGATES[name](arguments, needs)
+        if isinstance(e, exp.Bracket):
+            _refuse_inside(e)
         return None
 
-    return bind(node, leaf, 0)
+    def outermost(e: exp.Expr, depth: int) -> Expr | None:
+        found = leaf(e, depth)
+        if depth and found is not None and found.type is not None and found.type.is_nested:
+            _refuse_inside(e)
+        return found
+
+    return bind(node, outermost, 0)
+
+
+def _refuse_inside(node: exp.Expr) -> Never:
+    raise UnsupportedQuery(
+        "Nothing is made of an answer that holds several values: it is a column as it stands.",
+        hint="take its parts from answer.rows; or ask for each: QUANTILE_CONT(x, 0.25), QUANTILE_CONT(x, 0.5) "
+        "cost together what one costs",
+    )
 
 
 def _grouping(node: exp.Expr, scope: Scope, keys: Sequence[Expr], *, totals: bool) -> Expr:

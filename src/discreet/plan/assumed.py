@@ -9,9 +9,21 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Never
 
 from discreet.errors import InvalidParameter
-from discreet.plan.covariance_interval import CovarianceError
-from discreet.plan.expr import Call, Commonest, Covariance, Expr, Key, Literal, Mean, Measured, Quantile, walk
-from discreet.plan.interval import MeanError, affine_of, atoms, half_width, image_over, quantile
+from discreet.plan.expr import (
+    Call,
+    Commonest,
+    Covariance,
+    Expr,
+    Key,
+    Literal,
+    Mean,
+    Measured,
+    Quantile,
+    Top,
+    walk,
+)
+from discreet.plan.intervals.covariance import CovarianceError
+from discreet.plan.intervals.interval import MeanError, affine_of, atoms, half_width, image_over, quantile
 from discreet.plan.types import Type
 from discreet.privacy.exact import Real, exact
 
@@ -164,7 +176,7 @@ class Assumed:
         self._missing(column, self.plan.column(column))
 
     def _missing(self, column: str, expr: Expr) -> Never:
-        if any(isinstance(e, Quantile | Commonest) for e in walk(expr)):
+        if any(isinstance(e, Quantile | Commonest | Top) for e in walk(expr)):
             raise InvalidParameter(
                 f"the error of {column!r} depends on how the values lie, which is private.",
                 hint="explain() says how far off a rank is; the release itself has an interval",

@@ -1,17 +1,16 @@
 """Several questions planned together: the same measurement is made once, and all share one budget as the columns
 of one question do.
 
-Questions over the same rows, groups and unit are one statement, hence one pass of the database. Each measured
-column and each private selection of groups takes the same share of ε, so that a question has at most the noise that it
-would have had alone with its part of the budget: less where columns are shared, and with Gaussian noise, where μ² adds
-up and not ε.
+Questions over the same rows, groups and unit are one statement, hence one pass of the database. Each of m questions has
+at most the noise that it would have alone with an m-th of ε and of δ: less where columns are shared, and with Gaussian
+noise, where μ² adds up and not ε. A question with one column does not pay for one with five (`plan/needs.py`).
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
 from itertools import islice
@@ -21,16 +20,18 @@ from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.mechanisms.additive import Additive
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
-from discreet.plan.check import check
-from discreet.plan.conventions import prepare, refuse_clause
-from discreet.plan.cost import Allocation, Kind, allocate
+from discreet.plan.cost import Allocation, Kind, LevelNoise, allocate, as_small
+from discreet.plan.dialects.conventions import prepare, refuse_clause
 from discreet.plan.explain import explain
-from discreet.plan.measure import Measure
-from discreet.plan.plan import Plan, bounding, kind_of, make_plan, statements
+from discreet.plan.measures.measure import Measure
+from discreet.plan.needs import equivalent, is_composed, law_of, least_scales, needs_of, noise_delta_of
+from discreet.plan.plan import Plan, bounding, kind_of, make_plan, statements, with_levels
 from discreet.plan.question import Outer, Question
+from discreet.plan.rederive.check import check
 from discreet.plan.schema import TableSchema
-from discreet.plan.spread import Spread
+from discreet.plan.spreads.spread import Spread
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.guarantee import Approximate, words
@@ -46,9 +47,11 @@ class Together(Plan):
 
     Attributes:
         questions: how many the batch has.
+        alone: the question planned alone with an even part of ε and δ.
     """
 
     questions: int = 1
+    alone: Plan | None = None
 
     @property
     def price(self) -> str:
@@ -58,8 +61,12 @@ class Together(Plan):
 
     def explain(self) -> str:
         """The derivation of this question's columns; the price is that of the batch."""
+        assert self.alone is not None
+        part = self.alone.allocation.guarantee.epsilon
         return (
             f"{explain(self)}\n"
+            f"Its noise is what it would be alone at about ε = {equivalent(self.alone, self.allocation):,.4g}; an even "
+            f"part of the batch is ε = {float(part):,.4g}.\n"
             f"This is one of {self.questions} questions that were planned together: the price is that of all of them, "
             "paid once."
         )
@@ -130,6 +137,7 @@ def plan_batch(
     """
     eps, dlt, kind = positive("epsilon", epsilon), probability("delta", delta), kind_of(noise)
     _check_questions(questions)
+    m = len(questions)
     alone: dict[str, Plan] = {}
     for name, sql in questions.items():
         try:
@@ -141,14 +149,15 @@ def plan_batch(
                 tables,
                 population=population,
                 version=version,
-                epsilon=eps,
-                delta=dlt,
+                epsilon=eps / m,
+                delta=dlt / m,
                 noise=noise,
+                trees=True,
             )
         except DiscreetError as error:
             raise type(error)(f"in question {name!r:.60}: {error.message}", hint=error.hint) from None
 
-    def identity_of(q: Question) -> str:
+    def identity_of(q: Question, levels: Sequence[LevelNoise] = ()) -> str:
         return q.identity(
             population=population,
             version=version,
@@ -156,24 +165,35 @@ def plan_batch(
             delta=dlt,
             kind=kind,
             report_share=Fraction(0),
+            levels=[(level.kept, level.share) for level in levels],
         )
 
     nothing = Outer((), None, (), None, 0)
     rows = {n: identity_of(replace(p.question, measures=(), outer=nothing)) for n, p in alone.items()}
+    for name, p in alone.items():
+        if p.allocation.levels:  # totals that are measured as well are a measurement of their own
+            rows[name] += json.dumps(p.question.outer.sets)
     by_rows = _merged(alone, rows, identity_of)
-    merged = sorted(by_rows.values(), key=lambda p: p.identity)
-    shared = _allocated(merged, eps, dlt, kind)
-    measurements = tuple(replace(p, allocation=a) for p, a in zip(merged, shared.allocations, strict=True))
+    order = sorted(by_rows, key=lambda key: (by_rows[key].identity, key))
+    asked = [[p for name, p in alone.items() if rows[name] == key] for key in order]
+    shared = _allocated([by_rows[key] for key in order], asked, eps, dlt, kind)
+    measurements = tuple(
+        replace(
+            by_rows[key],
+            allocation=a,
+            identity=identity_of(by_rows[key].question, a.levels),
+            epsilon=eps,
+            delta=dlt,
+        )
+        for key, a in zip(order, shared.allocations, strict=True)
+    )
     for p in measurements:
         check(p.sql, p)
     _check_price(shared.events, shared.guarantee)
-    identity = _identity(measurements)
-    order = {p.identity: i for i, p in enumerate(measurements)}
-    places = {
-        name: _place(p, by_rows[rows[name]], order[by_rows[rows[name]].identity]) for name, p in alone.items()
-    }
+    identity = _identity(measurements, shared.law)
+    places = {name: _place(p, by_rows[rows[name]], order.index(rows[name])) for name, p in alone.items()}
     plans = {
-        name: _question_of(p, measurements[at.measurement], at, shared, identity, len(alone))
+        name: _question_of(p, measurements[at.measurement], at, shared, identity, m)
         for (name, p), at in zip(alone.items(), places.values(), strict=True)
     }
     return Batch(identity, measurements, plans, places, shared.events, shared.guarantee)
@@ -181,11 +201,12 @@ def plan_batch(
 
 @dataclass(frozen=True, slots=True)
 class _Shared:
-    """One budget over all measurements."""
+    """One budget over all measurements; `law` says how it is divided, where that is not evenly."""
 
     allocations: tuple[Allocation, ...]
     events: Composed
     guarantee: Approximate
+    law: tuple[str, ...]
 
 
 def _check_questions(questions: object) -> None:
@@ -218,7 +239,10 @@ def _with_all_columns(same: Sequence[Plan], identity_of: Callable[[Question], st
         moved |= dict(zip(p.question.measures, p.sensitivities, strict=True))
         spreads |= {looked.spread: found for looked, found in zip(p.question.spreads, p.spreads, strict=True)}
     measures = sorted(moved, key=lambda m: json.dumps(m.identity, sort_keys=True))
-    read = Outer(tuple(("", e) for p in same for e in p.question.outer.expressions), None, (), None, 0)
+    sets = same[0].question.outer.sets if same[0].allocation.levels else None
+    read = Outer(
+        tuple(("", e) for p in same for e in p.question.outer.expressions), None, (), None, 0, sets=sets
+    )
     question = replace(same[0].question, measures=tuple(measures), outer=read)
     sql, distinct = statements(question)
     return replace(
@@ -232,48 +256,73 @@ def _with_all_columns(same: Sequence[Plan], identity_of: Callable[[Question], st
     )
 
 
-def _allocated(plans: Sequence[Plan], epsilon: Fraction, delta: Fraction, kind: Kind) -> _Shared:
+def _allocated(
+    plans: Sequence[Plan], asked: Sequence[Sequence[Plan]], epsilon: Fraction, delta: Fraction, kind: Kind
+) -> _Shared:
     """The noise of each measurement's columns, and its selection of groups, from one budget.
 
-    With one measurement this is what `allocate` gives it. Every column, every level of a spread and every selection
-    takes one share of ε; the δ is split as there, and its part for selections evenly among them.
+    Each column, level of a spread and selection gets what it needs (`needs.py`), and of what is left in proportion.
+    `asked` has for each measurement its questions, planned alone with their part of ε and δ.
     """
+    questions = sum(len(own) for own in asked)
     sensitivities = [s for p in plans for s in p.sensitivities]
     spreads = [level for p in plans for level in _levels(p)]
-    selecting = [p for p in plans if p.question.keys.count is None]
-    columns = len(sensitivities) + sum(depth for _, depth in spreads)
-    share = epsilon / (columns + len(selecting))
-    noise_delta = delta if not selecting else delta / 2 if kind is Kind.GAUSSIAN else Fraction(0)
-    selection_delta = (delta - noise_delta) / max(len(selecting), 1)
-    noises: Iterator[Additive] = iter(())
-    of_spreads: Iterator[Additive] = iter(())
+    needs = [needs_of(p, own, questions) for p, own in zip(plans, asked, strict=True)]
+    composes = questions > 1 and any(is_composed(p) for own in asked for p in own)
+    # where Laplace columns compose by a δ, what is left is given to them below, and selections have what they need
+    together = Fraction(1) if composes else sum((n.total for n in needs), Fraction(0))
+    shares = [n.divided(together) for n in needs]
+    selecting = [n.selection for n in shares if n.selection]
+    for_columns = 1 - sum(selecting, Fraction(0))
+    weights = [*(w for n in shares for w in n.columns), *(w for n in shares for w in n.spreads)]
+    of_columns = sum((n.total - n.selection for n in shares), Fraction(0))
+    parts = [w / of_columns for w in weights]
+    noise_delta = noise_delta_of([p for own in asked for p in own], delta, kind)
+    noises: tuple[Additive, ...] = ()
+    of_spreads: tuple[Additive | ExponentialQuantile, ...] = ()
     needed = Fraction(0)
-    if columns:
+    if parts:
         found = allocate(
             sensitivities,
-            epsilon=share * columns,
+            epsilon=epsilon * for_columns,
             delta=noise_delta,
             kind=kind,
             select=None,
             spreads=spreads,
+            shares=parts,
         )
-        noises, of_spreads, needed = iter(found.noises), iter(found.spreads), found.guarantee.delta
+        noises, of_spreads, needed = found.noises, found.spreads, found.guarantee.delta
+        if composes:
+            least = least_scales(plans, asked)
+            moved = [*sensitivities, *(s for s, depth in spreads for _ in range(depth))]
+            shorter = as_small(least, moved, epsilon * for_columns, noise_delta)
+            starts = [
+                len(sensitivities) + sum(depth for _, depth in spreads[:i]) for i in range(len(spreads))
+            ]
+            noises, of_spreads = shorter[: len(sensitivities)], tuple(shorter[i] for i in starts)
+            needed = noise_delta
     guarantee = Approximate(epsilon, delta if selecting else needed)
+    selection_delta = (delta - (noise_delta if needed else 0)) / max(len(selecting), 1)
+    rest, rest_of_spreads = iter(noises), iter(of_spreads)
     allocations, events = [], Composed()
-    for p in plans:
-        own = tuple(islice(noises, len(p.sensitivities)))
-        trees = tuple(islice(of_spreads, len(p.spreads)))
+    for p, given in zip(plans, shares, strict=True):
+        own = tuple(islice(rest, len(p.sensitivities)))
+        trees = tuple(islice(rest_of_spreads, len(p.spreads)))
         threshold = None
-        if p.question.keys.count is None:
+        if given.selection:
             k, relation = bounding(p.question).max_groups, p.question.table.relation
-            threshold = Threshold(share, selection_delta, max_groups=k, relation=relation)
+            threshold = Threshold(epsilon * given.selection, selection_delta, max_groups=k, relation=relation)
         mine = threshold.event() if threshold else Composed()
         mine += sum((n.event(s) for n, s in zip(own, p.sensitivities, strict=True)), Composed())
         for n, (s, depth) in zip(trees, _levels(p), strict=True):
-            mine += sum((n.event(s) for _ in range(depth)), Composed())
-        allocations.append(Allocation(own, threshold, (), mine, guarantee, trees))
-        events += mine
-    return _Shared(tuple(allocations), events, guarantee)
+            assert isinstance(n, Additive)  # in a batch no quantile is chosen by rank
+            mine += n.event(s) * depth
+        even = Allocation(own, threshold, (), mine, guarantee, trees)
+        allocations.append(with_levels(p.question, even, plain=not needed))
+        events += allocations[-1].events
+    law = law_of(shares, noise_delta if needed else Fraction(0), delta, kind)
+    law = (*law, "as alone") if composes else law
+    return _Shared(tuple(allocations), events, guarantee, law)
 
 
 def _levels(plan: Plan) -> list[tuple[Sensitivity, int]]:
@@ -321,17 +370,21 @@ def _question_of(
         shared.events,
         shared.guarantee,
         tuple(a.spreads[i] for i in place.spreads),
+        tuple(replace(v, noises=tuple(v.noises[i] for i in place.columns)) for v in a.levels),
     )
     if questions == 1:
         return replace(plan, allocation=own)
     described = {f.name: getattr(plan, f.name) for f in fields(Plan)}
     digest = hashlib.sha256(json.dumps(["question of", identity, plan.identity]).encode()).hexdigest()
-    return Together(**{**described, "identity": digest, "allocation": own}, questions=questions)
+    described |= {"identity": digest, "allocation": own, "epsilon": measured.epsilon, "delta": measured.delta}
+    return Together(**described, questions=questions, alone=plan)
 
 
-def _identity(measurements: Sequence[Plan]) -> str:
-    """The measurement's own where there is one, so that it is the same question; else one of all of them."""
-    if len(measurements) == 1:
+def _identity(measurements: Sequence[Plan], law: tuple[str, ...]) -> str:
+    """The measurement's own where there is one with even parts, so that it is the same question; else one of all."""
+    if len(measurements) == 1 and not law:
         return measurements[0].identity
-    described = ["batch", 1, [p.identity for p in measurements]]
+    described: list[Any] = ["batch", 1, [p.identity for p in measurements]]
+    if law:
+        described = ["batch", 2, [p.identity for p in measurements], list(law)]
     return hashlib.sha256(json.dumps(described).encode()).hexdigest()

@@ -118,8 +118,12 @@ def declared(column: Column, fact: Fact | None) -> Expr:
     if fact is None:
         return column
     wanted = fact_type(fact)
-    if column.type is wanted or (isinstance(fact, Range) and not fact.integer and column.type is Type.INT):
+    if column.type is wanted or (
+        isinstance(fact, Range) and fact.type is Type.REAL and column.type is Type.INT
+    ):
         return column
+    if isinstance(fact, Range) and wanted.is_moment and column.type.is_moment:
+        return column  # bounds of either bound the other
     if isinstance(fact, Values) and wanted is Type.INT and column.type is Type.REAL:
         return coerce(column, Type.REAL)
     return coerce(column, wanted)

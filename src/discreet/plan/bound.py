@@ -13,13 +13,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from discreet.plan.advice import place_sql
+from discreet.plan.auto.advice import place_sql
+from discreet.plan.auto.extent import value_place_sql
 from discreet.plan.expr import Column, Expr
 from discreet.plan.keys import Keys
-from discreet.plan.lattice_value import LatticeValue
-from discreet.plan.measure import Measure, Name, Part, Tally
+from discreet.plan.listed import list_sql
+from discreet.plan.measures.lattice_value import LatticeValue
+from discreet.plan.measures.measure import Measure, Name, Part, Tally
 from discreet.plan.render import constant, finite, quoted, raw
-from discreet.plan.schema import Scalar, TableSchema
+from discreet.plan.schema import TableSchema
 from discreet.plan.types import Type
 
 SECRET = "$secret"  # noqa: S105  # the placeholder, not a secret
@@ -61,13 +63,45 @@ def census_sql(b: Bounding) -> str:
     """How many units there are of each kind (`place_sql`): of so many groups, so many rows, and so uneven."""
     rows, groups, _ = _stages(replace(b, measures=()))
     places = place_sql("groups", "total", "most")
-    shown = ", ".join(f"{text} AS p{i}" for i, text in enumerate(places))
+    totals = "u, count(*) AS groups, sum(n) AS total, max(n) AS most"
     return (
         f"WITH {_keys_with(b)}{rows},\n{groups},\n"
-        '"unit totals" AS (\n  SELECT u, count(*) AS groups, sum(n) AS total, max(n) AS most\n'
-        '  FROM "unit groups" GROUP BY u\n)\n'
-        f'SELECT {shown}, CAST(count(*) AS VARCHAR) AS m0 FROM "unit totals" GROUP BY {", ".join(places)}'
+        f'"unit totals" AS (\n  SELECT {totals}\n  FROM "unit groups" GROUP BY u\n),\n'
+        f"{_placed(places, 'unit totals')}\n{_counted(len(places), ', '.join(_names('p', len(places))))}"
     )
+
+
+def values_sql(b: Bounding, values: Sequence[Expr]) -> str:
+    """For each place of each value (`value_place_sql`), how many units have their largest value there, and how many
+    their least; where each row is a unit, how many rows have their value there. A row of the answer is of one place.
+    """
+    n = len(values)
+    columns = [f"{finite(e)} AS v{i}" for i, e in enumerate(values)]
+    if b.table.unit.is_row:
+        stages = f'"unit rows" AS (\n  SELECT {", ".join(columns)}\n  FROM {_source(b)}\n)'
+        places = _placed([value_place_sql(f"v{i}") for i in range(n)], "unit rows")
+    else:
+        unit = f"{finite(unit_expr(b.table))} AS u"
+        ends = [f"{end}(v{i}) AS {name}{i}" for i in range(n) for end, name in (("max", "h"), ("min", "l"))]
+        stages = (
+            f'"unit rows" AS (\n  SELECT {", ".join([unit, *columns])}\n  FROM {_source(b)}\n),\n'
+            f'"unit totals" AS (\n  SELECT u, {", ".join(ends)}\n  FROM "unit rows" GROUP BY u\n)'
+        )
+        places = _placed([value_place_sql(f"{e}{i}") for i in range(n) for e in "hl"], "unit totals")
+    each = n if b.table.unit.is_row else 2 * n
+    sets = ", ".join(f"({p})" for p in _names("p", each))
+    return f"WITH {_keys_with(b)}{stages},\n{places}\n{_counted(each, f'GROUPING SETS ({sets})')}"
+
+
+def _placed(places: Sequence[str], stage: str) -> str:
+    """The stage that gives the places of a unit, once for each."""
+    shown = ", ".join(f"{text} AS p{i}" for i, text in enumerate(places))
+    return f'"unit places" AS (\n  SELECT {shown}\n  FROM "{stage}"\n)'
+
+
+def _counted(places: int, by: str) -> str:
+    shown = ", ".join(_names("p", places))
+    return f'SELECT {shown}, CAST(count(*) AS VARCHAR) AS m0 FROM "unit places" GROUP BY {by}'
 
 
 def weighted_stages(b: Bounding) -> str:
@@ -124,20 +158,38 @@ def lattice_sql(v: LatticeValue) -> str:
 
 
 def _per_unit(b: Bounding) -> str:
-    rows, groups, name = _stages(b)
+    first = needs_secret(b) and (b.keys.count is None or b.keys.count > _FEW)
+    rows, groups, name = _stages(b, kept=first)
     g = _names("g", len(b.keys.exprs))
     clipped = [f"{m.clipped(name, b.max_rows)} AS m{i}" for i, m in enumerate(b.measures)]
-    bounded = f'"unit bounded" AS (\n  SELECT {", ".join([*g, *clipped])} FROM "unit groups"{_rank(b)}\n)'
+    rank = "" if first else _rank(b)
+    bounded = f'"unit bounded" AS (\n  SELECT {", ".join([*g, *clipped])} FROM "unit groups"{rank}\n)'
     return f"WITH {_keys_with(b)}{rows},\n{groups},\n{bounded}\n{_totals(b)}"
+
+
+_FEW = 256
+"""Up to so many declared groups a unit's rows are tallied before its groups are ranked. With more of them, most groups
+of a unit have one row: then ranking the rows leaves little to tally, and costs half as much. Both keep the same groups.
+"""
 
 
 def _rank(b: Bounding) -> str:
     """The clause that keeps so many groups of each unit, in an order under the account's secret."""
     if not needs_secret(b):
         return ""
+    return f"\n  QUALIFY row_number() OVER (PARTITION BY u ORDER BY {_order(b)}) <= {b.max_groups}"
+
+
+def _kept(b: Bounding, columns: Sequence[str]) -> str:
+    """The stage of the rows that lie in the groups that `_rank` would keep: rows of one group have one rank."""
+    rank = f"dense_rank() OVER (PARTITION BY u ORDER BY {_order(b)}) <= {b.max_groups}"
+    return f',\n"unit kept" AS (\n  SELECT {", ".join(columns)} FROM "unit rows"\n  QUALIFY {rank}\n)'
+
+
+def _order(b: Bounding) -> str:
+    """A total order of a unit's groups, which nobody without the secret can foresee."""
     g = _names("g", len(b.keys.exprs))
-    order = ", ".join([f"hash(u, {', '.join(g)}, {SECRET})", *g])
-    return f"\n  QUALIFY row_number() OVER (PARTITION BY u ORDER BY {order}) <= {b.max_groups}"
+    return ", ".join([f"hash(u, {', '.join(g)}, {SECRET})", *g])
 
 
 def _per_row(b: Bounding) -> str:
@@ -183,7 +235,13 @@ class _Values:
                 if not known:
                     self.presence.append(value)
 
+    @property
+    def names(self) -> list[str]:
+        """What the columns are called."""
+        return [*_names("v", len(self.lattice)), *_names("x", len(self.presence))]
+
     def columns(self) -> list[str]:
+        """The columns as they are computed from a row."""
         lattice = [f"{lattice_sql(v)} AS v{i}" for i, v in enumerate(self.lattice)]
         presence = [
             f"CASE WHEN {finite(e)} IS NOT NULL THEN 1 END AS x{i}" for i, e in enumerate(self.presence)
@@ -200,13 +258,16 @@ class _Values:
         return f"v{same[0]}" if same else f"x{self.presence.index(value)}"
 
 
-def _stages(b: Bounding) -> tuple[str, str, Name]:
-    """The first two stages: the rows in question, and the tallies of each unit in each group."""
+def _stages(b: Bounding, *, kept: bool = False) -> tuple[str, str, Name]:
+    """The first two stages: the rows in question, and the tallies of each unit in each group; `kept`: of the rows only
+    those in the groups that the unit keeps.
+    """
     values = _Values(b.measures)
     g = _names("g", len(b.keys.exprs))
     unit = finite(unit_expr(b.table))
     selected = ", ".join([f"{unit} AS u", *_key_columns(b), *values.columns()])
     rows = f'"unit rows" AS (\n  SELECT {selected}\n  FROM {_source(b)}\n)'
+    rows += _kept(b, ["u", *g, *values.names]) if kept else ""
     tallies = ["count(*) AS n"]
     names: dict[str, str] = {}
     for m in b.measures:
@@ -219,7 +280,8 @@ def _stages(b: Bounding) -> tuple[str, str, Name]:
                 names[text] = f"{'n' if tally is Tally.KNOWN else 's'}_{column}"
                 tallies.append(f"{text} AS {names[text]}")
     by = ", ".join(["u", *g])
-    groups = f'"unit groups" AS (\n  SELECT {", ".join([by, *tallies])} FROM "unit rows" GROUP BY {by}\n)'
+    read = "unit kept" if kept else "unit rows"
+    groups = f'"unit groups" AS (\n  SELECT {", ".join([by, *tallies])} FROM "{read}" GROUP BY {by}\n)'
 
     def name(part: Part) -> str:
         tally, _ = part
@@ -274,16 +336,8 @@ def _key_columns(b: Bounding) -> list[str]:
 def _keys_with(b: Bounding) -> str:
     if b.keys.lists is None:
         return ""
-    tables = []
-    for i, (e, values) in enumerate(zip(b.keys.exprs, b.keys.lists, strict=True)):
-        rows = ", ".join(f"({_typed(v, e)}, {j})" for j, v in enumerate(values))
-        # grouped, so that a row can match only one key even if the database finds two of them equal
-        tables.append(f'"key {i}" AS (SELECT v, min(g) AS g FROM (VALUES {rows}) l(v, g) GROUP BY v),\n')
-    return "".join(tables)
-
-
-def _typed(value: Scalar, e: Expr) -> str:
-    return constant(value, e.type)
+    pairs = zip(b.keys.exprs, b.keys.lists, strict=True)
+    return "".join(list_sql(i, values, e.type) for i, (e, values) in enumerate(pairs))
 
 
 def _names(prefix: str, n: int) -> list[str]:

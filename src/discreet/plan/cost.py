@@ -7,16 +7,18 @@ References: the table in docs/decisions/0001-meanings.md, proved in docs/proofs/
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
+from types import MappingProxyType
 
 from discreet.accounting.calibrate import calibrate
 from discreet.accounting.convert import mu_squared_for
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, NotPrivate
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
@@ -32,6 +34,21 @@ class Kind(Enum):
 
 
 @dataclass(frozen=True, slots=True)
+class LevelNoise:
+    """The noise of totals that are measured beside the finest groups.
+
+    Attributes:
+        kept: the places of the keys that are not added up.
+        share: the part of each column's budget that they got.
+        noises: for each column.
+    """
+
+    kept: tuple[int, ...]
+    share: Fraction
+    noises: tuple[Additive, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Allocation:
     """One budget, spent: a noise for each column, the selection of groups, and what all of it costs together.
 
@@ -44,7 +61,8 @@ class Allocation:
         reports: for each count of the truncation report.
         events: what all of it costs.
         guarantee: what is promised.
-        spreads: for each spread, the noise of every node of its tree.
+        spreads: for each spread, the noise of every node of its tree, or what chooses a leaf of it by rank.
+        levels: where totals are measured as well, their noise; `noises` is then that of the finest groups.
     """
 
     noises: tuple[Additive, ...]
@@ -52,7 +70,8 @@ class Allocation:
     reports: tuple[Additive, ...]
     events: Composed
     guarantee: Approximate
-    spreads: tuple[Additive, ...] = ()
+    spreads: tuple[Additive | ExponentialQuantile, ...] = ()
+    levels: tuple[LevelNoise, ...] = ()
 
 
 def sensitivity_of(
@@ -117,12 +136,15 @@ def allocate(
     reports: Sequence[Sensitivity] = (),
     report_share: Fraction = Fraction(0),
     spreads: Sequence[tuple[Sensitivity, int]] = (),
+    chosen: Mapping[int, Callable[[Fraction], ExponentialQuantile]] = MappingProxyType({}),
+    shares: Sequence[Fraction] = (),
 ) -> Allocation:
     """Noise scales such that everything that leaves costs (ε, δ) together.
 
     Each column gets the same share of the budget, measured against its own sensitivity; so do the selection of groups
     (`select`: how many groups a unit may enter, and the relation), each level of a spread (`spreads`: of one level, and
-    how many there are) and, within `report_share`, the reports.
+    how many there are) and, within `report_share`, the reports. Places of `spreads` that are `chosen` by rank have the
+    share of all of their levels. With `shares`, 1 together, columns and then each level of each spread have those.
 
     Raises:
         NotPrivate: the question needs a δ and none was given.
@@ -131,8 +153,12 @@ def allocate(
     for_reports = epsilon * report_share
     left = epsilon - for_reports
     own = len(sensitivities)
-    sensitivities = [*sensitivities, *(s for s, levels in spreads for _ in range(levels))]
-    columns = len(sensitivities)
+    levels = [0 if i in chosen else n for i, (_, n) in enumerate(spreads)]
+    columns = own + sum(n for _, n in spreads)
+    sensitivities = [
+        *sensitivities,
+        *(s for (s, _), n in zip(spreads, levels, strict=True) for _ in range(n)),
+    ]
     threshold, for_columns, noise_delta = None, left, delta
     if select is not None:
         max_groups, relation = select
@@ -140,41 +166,72 @@ def allocate(
         share = left / (columns + 1)
         threshold = Threshold(share, delta - noise_delta, max_groups=max_groups, relation=relation)
         for_columns = left - share
+    by_rank = {i: choose(for_columns * spreads[i][1] / columns) for i, choose in chosen.items()}
+    for_columns -= sum((q.epsilon for q in by_rank.values()), Fraction(0))
     report_noises = tuple(DiscreteLaplaceNoise(s.l1 * len(reports) / for_reports) for s in reports)
     report_events = sum((n.event(s) for n, s in zip(report_noises, reports, strict=True)), Composed())
     fixed = (threshold.event() if threshold else Composed()) + report_events
-    noises = _noises(sensitivities, for_columns, noise_delta, kind)
+    fixed += sum((q.events for q in by_rank.values()), Composed())
+    parts = [*shares[:own], *(w for w, n in zip(shares[own:], levels, strict=False) for _ in range(n))]
+    parts = parts or [Fraction(1, len(sensitivities)) for _ in sensitivities]
+    noises = _noises(sensitivities, for_columns, noise_delta, kind, parts)
     events = fixed + sum((n.event(s) for n, s in zip(noises, sensitivities, strict=True)), Composed())
     needs_delta = (
         delta
         if kind is Kind.GAUSSIAN or select is not None or not _is_pure(noises, sensitivities, for_columns)
         else Fraction(0)
     )
-    starts = [own + sum(levels for _, levels in spreads[:i]) for i in range(len(spreads))]
+    starts = [own + sum(levels[:i]) for i in range(len(spreads))]
     return Allocation(
         noises[:own],
         threshold,
         report_noises,
         events,
         Approximate(epsilon, needs_delta),
-        tuple(noises[i] for i in starts),  # levels of one sensitivity have one noise
+        # levels of one sensitivity have one noise
+        tuple(by_rank[i] if i in by_rank else noises[start] for i, start in enumerate(starts)),
     )
 
 
 def _noises(
-    sensitivities: Sequence[Sensitivity], epsilon: Fraction, delta: Fraction, kind: Kind
+    sensitivities: Sequence[Sensitivity],
+    epsilon: Fraction,
+    delta: Fraction,
+    kind: Kind,
+    shares: Sequence[Fraction],
 ) -> tuple[Additive, ...]:
     if not sensitivities:
         return ()
-    n = len(sensitivities)
+    pairs = list(zip(sensitivities, shares, strict=True))
     if kind is Kind.GAUSSIAN:
         mu_squared = mu_squared_for(epsilon, delta)
         return tuple(
-            RoundedGaussianNoise(_root_above(max(s.l2_squared, 1) * n / mu_squared)) for s in sensitivities
+            RoundedGaussianNoise(root_above(max(s.l2_squared, 1) / (mu_squared * share)))
+            for s, share in pairs
         )
-    pure = [Fraction(max(s.l1, 1) * n) / epsilon for s in sensitivities]
-    factor = _composed_factor(sensitivities, pure, epsilon, delta)
-    return tuple(DiscreteLaplaceNoise(b * factor) for b in pure)
+    return composed([max(s.l1, 1) / (epsilon * share) for s, share in pairs], sensitivities, epsilon, delta)
+
+
+def composed(
+    scales: Sequence[Fraction], sensitivities: Sequence[Sensitivity], epsilon: Fraction, delta: Fraction
+) -> tuple[Additive, ...]:
+    """Laplace noise of these scales, which cost (ε, δ) at most, all made smaller by the one factor at which they do."""
+    factor = _composed_factor(sensitivities, scales, epsilon, delta)
+    return tuple(DiscreteLaplaceNoise(b * factor) for b in scales)
+
+
+def as_small(
+    scales: Sequence[Fraction], sensitivities: Sequence[Sensitivity], epsilon: Fraction, delta: Fraction
+) -> tuple[Additive, ...]:
+    """As `composed`, of scales that may cost (ε, δ) already."""
+    pairs = zip(scales, sensitivities, strict=True)
+    less = sum((DiscreteLaplaceNoise(b * _LESS).event(s) for b, s in pairs), Composed())
+    if PrivacyLoss(less).epsilon(delta=delta) > epsilon:
+        return tuple(DiscreteLaplaceNoise(b) for b in scales)
+    return composed(scales, sensitivities, epsilon, delta)
+
+
+_LESS = Fraction(999, 1000)  # a factor from which on it is worth a search
 
 
 def _composed_factor(
@@ -216,7 +273,7 @@ def _check_delta(delta: Fraction, kind: Kind, select: bool) -> None:
         raise NotPrivate("Gaussian noise needs a δ above 0.", hint="pass delta=1e-6, or use noise='laplace'")
 
 
-def _root_above(x: Fraction) -> Fraction:
+def root_above(x: Fraction) -> Fraction:
     """A fraction at or just above the square root, with at most 2^-40 of relative error and a small denominator."""
     if x <= 0:
         raise InvalidParameter("a column that nobody can move needs no noise.")

@@ -13,20 +13,24 @@ from discreet.plan.expr import (
     Commonest,
     Covariance,
     Expr,
+    Histogram,
     Key,
     Literal,
     Mean,
     Measured,
     Quantile,
+    Several,
     Slope,
+    Top,
 )
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.schema import Scalar
+from discreet.plan.spreads.counted import histogram, top
 from discreet.plan.types import Type
 
 if TYPE_CHECKING:
-    from discreet.plan.spread import Spread
-    from discreet.plan.tree import NoisyTree
+    from discreet.plan.spreads.spread import Spread
+    from discreet.plan.spreads.tree import NoisyTree
 
 Answer: TypeAlias = Callable[[Sequence[Scalar], Sequence[int]], Any]
 """From a row's keys and noisy integers to a value; where spreads are read, their noisy trees come last."""
@@ -55,6 +59,13 @@ def compiled(expr: Expr) -> Answer:
             return lambda _keys, cells: tree_of(cells, spread).commonest(kind)
         case Call(name, args, kind):
             return _call(name, [compiled(a) for a in args], kind)
+        case Several(items, _):
+            each = [compiled(e) for e in items]
+            return lambda keys, cells: [e(keys, cells) for e in each]
+        case Top(spread, most, of, _):
+            return lambda _keys, cells: top(tree_of(cells, spread), most, of)
+        case Histogram(spread, of, _):
+            return lambda _keys, cells: histogram(tree_of(cells, spread), of)
         case Column():
             raise TypeError("a column of the private table is not part of the answer")
 

@@ -11,7 +11,7 @@ from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 
 if TYPE_CHECKING:
-    from discreet.plan.spread import Spread
+    from discreet.plan.spreads.spread import Spread
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,15 +112,56 @@ class Commonest:
     type: Type
 
 
-Expr: TypeAlias = Column | Literal | Call | Key | Measured | Mean | Covariance | Slope | Quantile | Commonest
+@dataclass(frozen=True, slots=True)
+class Several:
+    """A list of values, each of which could be a column of its own."""
+
+    items: tuple[Expr, ...]
+    type: Type = Type.LIST
+
+
+@dataclass(frozen=True, slots=True)
+class Top:
+    """A list of the values of type `of` that a spread's `most` heaviest leaves stand for, the heaviest first."""
+
+    spread: Spread
+    most: int
+    of: Type
+    type: Type = Type.LIST
+
+
+@dataclass(frozen=True, slots=True)
+class Histogram:
+    """A map from the value of type `of` that each leaf of a spread stands for to how many rows it holds."""
+
+    spread: Spread
+    of: Type
+    type: Type = Type.MAP
+
+
+Expr: TypeAlias = (
+    Column
+    | Literal
+    | Call
+    | Key
+    | Measured
+    | Mean
+    | Covariance
+    | Slope
+    | Quantile
+    | Commonest
+    | Several
+    | Top
+    | Histogram
+)
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """The node and all below it."""
     yield expr
-    if isinstance(expr, Call):
-        for arg in expr.args:
-            yield from walk(arg)
+    below = expr.args if isinstance(expr, Call) else expr.items if isinstance(expr, Several) else ()
+    for e in below:
+        yield from walk(e)
 
 
 def columns_of(expr: Expr) -> list[str]:

@@ -17,7 +17,7 @@ from sqlglot import TokenType, exp, parse, tokenize
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from discreet.errors import InvalidParameter, UnsupportedQuery
-from discreet.plan.aggregate_nodes import has_aggregate
+from discreet.plan.aggregate_nodes import has_aggregate, keep_words
 from discreet.plan.totals import Nodes, grouping_sets
 
 LONGEST = 100_000
@@ -152,7 +152,7 @@ def default_name(node: exp.Expr, place: int) -> str:
     """What an output column is called when it was given no name."""
     if isinstance(node, exp.Column):
         return node.name
-    text = node.sql(dialect="duckdb", comments=False).lower()
+    text = node.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE).lower()
     return text if len(text) <= 40 else f"column_{place + 1}"
 
 
@@ -226,11 +226,14 @@ def _statement(sql: object) -> exp.Select:
     _one_select(sql)
     try:
         statements = [s for s in parse(sql, dialect="duckdb", error_level=ErrorLevel.RAISE) if s is not None]
+    except RecursionError:
+        raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
     except Exception as error:  # on some broken texts the parser itself breaks; nothing has been read yet
         raise UnsupportedQuery(
             f"The SQL cannot be read{_place(error)}.", hint="check quotes, commas and brackets"
         ) from None
     tree = statements[0]
+    keep_words(tree, sql)
     if isinstance(tree, exp.SetOperation):
         raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not answered here.", hint="ask two questions")
     if not isinstance(tree, exp.Select):

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import partial
+from typing import Any
 
 from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, MissingBounds, UnknownColumn, UnsupportedQuery
 from discreet.mechanisms.additive import Additive
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.bound import Bounding, bounded_sql, needs_secret, truncation_sql
-from discreet.plan.check import check
 from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
-from discreet.plan.distinct import Distinct, distinct_sql
-from discreet.plan.expr import Expr, Mean
-from discreet.plan.interval import MeanError, half_width
-from discreet.plan.measure import UnitCount
+from discreet.plan.expr import Expr, Histogram, Mean
+from discreet.plan.intervals.interval import MeanError, half_width
+from discreet.plan.measures.distinct import Distinct, distinct_sql
+from discreet.plan.measures.measure import UnitCount
+from discreet.plan.measures.ranges import Ranges
 from discreet.plan.question import Question, read_question
+from discreet.plan.rederive.check import check
 from discreet.plan.schema import TableSchema
-from discreet.plan.spread import Looked
-from discreet.plan.spread_sql import spread_sql
+from discreet.plan.spreads.chosen import is_chosen
+from discreet.plan.spreads.counted import histogram_error
+from discreet.plan.spreads.spread import Looked
+from discreet.plan.spreads.sql import spread_sql
 from discreet.plan.totals import summed_noises
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.privacy.guarantee import words
@@ -85,6 +91,11 @@ class Plan:
         return [n for n, _ in self.question.outer.columns]
 
     @property
+    def chosen(self) -> tuple[str, ...]:
+        """What was chosen privately for it, and at which price; nothing unless `bounds=` said so."""
+        return ()
+
+    @property
     def needs_secret(self) -> bool:
         """Whether a statement has the `$secret` parameter."""
         return any(self.is_keyed(text) for text in self.statements)
@@ -110,7 +121,7 @@ class Plan:
 
     @property
     def row_noises(self) -> tuple[Additive, ...]:
-        """The noise of each column in a row: with grouping sets, in the row that adds up the most groups.
+        """The noise of each column in a row: with grouping sets, in the rows of the set in which it is largest.
 
         Raises:
             InvalidParameter: how many groups a row adds up is private.
@@ -123,6 +134,13 @@ class Plan:
                 "the error of a total depends on how many groups it adds up, which is private.",
                 hint="declare the keys with dp.Values; the release itself has intervals",
             )
+        if self.allocation.levels:
+            from discreet.plan.levels.weigh import agreements
+
+            found = [
+                [a.noise(kept) for kept in a.levels.kept] for a in agreements(self.question, self.allocation)
+            ]
+            return tuple(max(noises, key=lambda z: z.variance) for noises in found)
         parts = max(math.prod(len(v) for i, v in enumerate(lists) if i not in kept) for kept in sets)
         return summed_noises(self.allocation.noises, parts)
 
@@ -135,9 +153,8 @@ class Plan:
     ) -> float:
         """The half-width t such that the noise moves the column by at most t with probability `confidence`.
 
-        For counts, sums and what is affine in them it is known before the data. A mean's depends on how
-        many rows it is over:
-        give a public guess, `assuming={"rows": 10_000}` (the key is any name).
+        For counts, sums, what is affine in them and each count of a histogram it is known before the data. A mean's
+        depends on how many rows it is over: give a public guess, `assuming={"rows": 10_000}` (the key is any name).
 
         Raises:
             InvalidParameter: a column whose error depends on the data, without an assumption that settles it.
@@ -148,12 +165,22 @@ class Plan:
                 f"{column!r} is an end of an interval, and has no error of its own.",
                 hint="ask for the error of the column that the interval is of",
             )
-        width = half_width(expr, self.row_noises, level)
+        width = self._known_error(expr, level)
         if width is not None:
             return width
         from discreet.plan.assumed import Assumed
 
         return Assumed.of(self, assuming).error(column, level)
+
+    def _known_error(self, expr: Expr, level: Fraction) -> float | None:
+        """The error of a column that does not depend on the data, of a histogram that of each count; else None."""
+        if not isinstance(expr, Histogram):
+            return half_width(expr, self.row_noises, level)
+        place = [looked.spread for looked in self.question.spreads].index(expr.spread)
+        noise = self.allocation.spreads[place]
+        assert not isinstance(noise, ExponentialQuantile)  # of which nothing but a quantile is read
+        moved = noise.quantile(level)
+        return histogram_error(expr.spread, moved, is_row=self.question.table.unit.is_row)
 
     def explain(self) -> str:
         """The derivation in the textbook's terms, with the numbers of this question."""
@@ -168,7 +195,7 @@ class Plan:
         for name, expr in self.question.outer.columns:
             if self.is_end(name):
                 continue
-            width = half_width(expr, self.row_noises, Fraction(19, 20))
+            width = self._known_error(expr, Fraction(19, 20))
             if width is not None:
                 lines.append(f"  {name}: ± {width:,.6g} at 95 %")
             elif isinstance(expr, Mean):
@@ -194,6 +221,8 @@ def make_plan(
     delta: Real = 0,
     noise: str | None = None,
     truncation: Real = 0,
+    ranges: Ranges | None = None,
+    trees: bool = False,
 ) -> Plan:
     """Decides a question.
 
@@ -206,6 +235,8 @@ def make_plan(
         delta: the δ to be spent at most; 0 for pure ε.
         noise: "laplace" (the default) or "gaussian".
         truncation: the share of ε, below 1, spent on counting the units that exceed a cap; 0 for none.
+        ranges: of values without bounds, where those were chosen.
+        trees: quantiles are read from trees, which questions can share, and never chosen by rank.
 
     Raises:
         PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.
@@ -216,7 +247,7 @@ def make_plan(
         kind_of(noise),
         probability("truncation", truncation),
     )
-    question = read_question(sql, tables)
+    question = read_question(sql, tables, ranges)
     b = bounding(question)
     relation, groups = question.table.relation, question.keys.count
     sensitivities = tuple(
@@ -233,11 +264,20 @@ def make_plan(
         reports=reports,
         report_share=share,
         spreads=[(m, s.spread.depth) for (m, _), s in zip(spreads, question.spreads, strict=True)],
+        chosen={} if trees or kind is not Kind.LAPLACE else _chosen(question, b, [m for m, _ in spreads]),
     )
+    allocation = with_levels(question, allocation, plain=not allocation.guarantee.delta)
     text, distinct = statements(question)
     extra = truncation_sql(b) if reports else None
     identity = question.identity(
-        population=population, version=version, epsilon=eps, delta=dlt, kind=kind, report_share=share
+        population=population,
+        version=version,
+        epsilon=eps,
+        delta=dlt,
+        kind=kind,
+        report_share=share,
+        levels=[(level.kept, level.share) for level in allocation.levels],
+        by_rank=[i for i, q in enumerate(allocation.spreads) if isinstance(q, ExponentialQuantile)],
     )
     plan = Plan(question, identity, eps, dlt, text, extra, sensitivities, allocation, distinct, spreads)
     check(plan.sql, plan)
@@ -267,11 +307,48 @@ def statements(question: Question) -> tuple[str, tuple[tuple[int, str], ...]]:
     return bounded_sql(b) if b.measures else "", tuple((i, distinct_sql(b, m.argument)) for i, m in apart)
 
 
+def with_levels(question: Question, allocation: Allocation, *, plain: bool) -> Allocation:
+    """The allocation of a question with totals, with its columns' noise divided among levels where that is better."""
+    if question.outer.sets is None or question.keys.lists is None:
+        return allocation
+    from discreet.plan.levels.moves import Reach
+    from discreet.plan.levels.weigh import weighed
+
+    b = bounding(question)
+    reaches = [Reach(m.span(b.max_rows), b.max_groups, question.table.relation) for m in question.measures]
+    return weighed(question, allocation, reaches, plain=plain)
+
+
 def _spread_moves(b: Bounding, looked: Looked) -> Sensitivity:
     """How far one unit moves each level of a spread; no level has more nodes than there are leaves."""
     spread, unit = looked.spread, b.table.unit
     total = spread.total(b.max_rows, is_row=unit.is_row)
     return spread_sensitivity(total, b.max_groups, b.keys.count, spread.leaves, b.table.relation)
+
+
+def _chosen(
+    question: Question, b: Bounding, moves: Sequence[Sensitivity]
+) -> dict[int, Callable[[Fraction], ExponentialQuantile]]:
+    """The places of the spreads whose quantile is chosen by rank, each with the mechanism for an ε."""
+    found: dict[int, Callable[[Fraction], ExponentialQuantile]] = {}
+    for i, (looked, moved) in enumerate(zip(question.spreads, moves, strict=True)):
+        is_row = b.table.unit.is_row
+        choose = partial(
+            _by_rank,
+            p=looked.at[0] if looked.at else Fraction(0),
+            sensitivity=looked.spread.total(b.max_rows, is_row=is_row),
+            relation=b.table.relation,
+            max_groups=b.max_groups,
+            groups=b.keys.count,
+            row=looked.spread.steps(is_row=is_row),
+        )
+        if is_chosen(question, looked, moved, choose):
+            found[i] = choose
+    return found
+
+
+def _by_rank(epsilon: Fraction, **public: Any) -> ExponentialQuantile:
+    return ExponentialQuantile(epsilon=epsilon, **public)
 
 
 def confidence_level(confidence: Real) -> Fraction:

@@ -17,15 +17,16 @@ from discreet.plan.aggregate_nodes import has_aggregate
 from discreet.plan.answer import Measures, bind_answer
 from discreet.plan.bind import as_condition, bind_row
 from discreet.plan.cost import Kind
-from discreet.plan.ends import end_of, interval_end, refuse_end
 from discreet.plan.expr import Call, Covariance, Expr, Mean, Measured, Slope, columns_of, identity
+from discreet.plan.intervals.ends import end_of, interval_end, refuse_end
 from discreet.plan.keys import Keys, find_keys
-from discreet.plan.measure import CentredTotal, KnownCount, Measure, RowCount, Total
+from discreet.plan.measures.measure import CentredTotal, KnownCount, Measure, RowCount, Total
+from discreet.plan.measures.ranges import Missing, Ranges
 from discreet.plan.parse import Ordering, Select, default_name, group_nodes, parse_select
 from discreet.plan.relation.rows import Relation, draft
 from discreet.plan.schema import TableSchema
 from discreet.plan.scope import Scope, TableScope
-from discreet.plan.spread import Looked, looked_at
+from discreet.plan.spreads.spread import Looked, looked_at
 from discreet.plan.totals import Sets
 
 FORMAT = 1
@@ -92,8 +93,14 @@ class Question:
         delta: Fraction,
         kind: Kind,
         report_share: Fraction,
+        levels: Sequence[tuple[tuple[int, ...], Fraction]] = (),
+        by_rank: Sequence[int] = (),
     ) -> str:
-        """The question's identity: equal measurements with equal parameters, equal text (decision 0001)."""
+        """The question's identity: equal measurements with equal parameters, equal text (decision 0001).
+
+        `levels` are the totals that are measured as well, each with its part of the budget; `by_rank` the places of the
+        spreads whose quantile is chosen by its rank.
+        """
         unit = self.table.unit
         described: dict[str, Any] = {
             "format": FORMAT,
@@ -115,44 +122,56 @@ class Question:
         }
         if self.relation is not None:
             described["rows"] = self.relation.identity
+        if levels:
+            described["levels"] = [[list(kept), str(share)] for kept, share in levels]
         if self.spreads:
             described["spreads"] = [s.identity for s in self.spreads]
+        if by_rank:
+            described["by rank"] = list(by_rank)
         return hashlib.sha256(json.dumps(described, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
-def read_question(sql: str, tables: Sequence[TableSchema]) -> Question:
-    """The question that a text asks of one of the tables.
+def read_question(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None = None) -> Question:
+    """The question that a text asks of one of the tables; `ranges` are of values without bounds, where chosen.
 
     Raises:
         PlanError: see `discreet.errors`; nothing has been read or charged.
     """
     try:
-        return _read(sql, tables)
+        return _read(sql, tables, ranges)
     except RecursionError:
         raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
 
 
-def _read(sql: str, tables: Sequence[TableSchema]) -> Question:
+def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None) -> Question:
     select = parse_select(sql)
     if select.table is not None:
         table = _find_table(select.table, tables)
         if table.reached is None and not table.public:
-            return _bound(sql, select, table, TableScope(table, select.alias), None)
-    drafted = draft(select.tree, tables)
-    select = replace(select, where=drafted.where)
+            return _bound(sql, select, table, TableScope(table, select.alias), None, ranges)
+    drafted = draft(select, tables)
+    select = drafted.select
     try:
-        _bound(sql, select, drafted.table, drafted.names, None)  # finds out which columns are read
+        # finds out which columns are read; they have other names yet
+        _bound(sql, select, drafted.table, drafted.names, None, None if ranges is None else Missing())
         relation, names = drafted.settled()
     except MissingBounds as error:
         raise drafted.in_words(error) from None
-    return _bound(sql, select, relation.table, names, relation)
+    return _bound(sql, select, relation.table, names, relation, ranges)
 
 
-def _bound(sql: str, select: Select, table: TableSchema, scope: Scope, relation: Relation | None) -> Question:
+def _bound(
+    sql: str,
+    select: Select,
+    table: TableSchema,
+    scope: Scope,
+    relation: Relation | None,
+    ranges: Ranges | None,
+) -> Question:
     items = select.items
     exprs = group_nodes(items, select.group)
     keys = find_keys(tuple(dict.fromkeys(_key(e, scope) for e in exprs)), table.facts)
-    measures = Measures()
+    measures = Measures(ranges=ranges)
 
     def answer(node: exp.Expr, names: dict[str, Expr]) -> Expr:
         return bind_answer(node, scope, keys.exprs, measures, names, totals=select.sets is not None)
@@ -287,8 +306,16 @@ def _order(o: Ordering, columns: list[tuple[str, Expr]], answer: Any, names: dic
             raise UnsupportedQuery(
                 f"ORDER BY {o.by.name} names no output column.", hint="use 1 for the first"
             )
-        return OrderBy(columns[int(o.by.name) - 1][1], o.descending, o.nulls_first)
-    return OrderBy(answer(o.by, names), o.descending, o.nulls_first)
+        return OrderBy(_sortable(columns[int(o.by.name) - 1][1]), o.descending, o.nulls_first)
+    return OrderBy(_sortable(answer(o.by, names)), o.descending, o.nulls_first)
+
+
+def _sortable(expr: Expr) -> Expr:
+    if expr.type is not None and expr.type.is_nested:
+        raise UnsupportedQuery(
+            f"Rows are not put in order by {expr.type.word}.", hint="ORDER BY one value: COUNT(*), MEDIAN(x)"
+        )
+    return expr
 
 
 def _check_ends(

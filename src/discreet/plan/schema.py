@@ -22,21 +22,23 @@ MOST_KEYS = 1_000_000
 
 @dataclass(frozen=True, slots=True, init=False)
 class Range:
-    """A number's public bounds: values outside are clamped, never looked at.
+    """The public bounds of a number, a date or a time: values outside are clamped, never looked at.
 
     `integer=True` says that the column holds whole numbers: sums are then exact integers, and the numbers from `low` to
-    `high` can serve as group keys.
+    `high` can serve as group keys. Dates and times are kept as microseconds since 1970; a date is its midnight.
 
-    >>> Range(0, 200)
-    Range(0, 200)
+    >>> Range(0, 200), Range(dt.date(2020, 1, 1), dt.date(2026, 1, 1))
+    (Range(0, 200), Range(date(2020, 1, 1), date(2026, 1, 1)))
     """
 
     low: Fraction
     high: Fraction
     integer: bool
+    type: Type
 
-    def __init__(self, low: Real, high: Real, *, integer: bool = False) -> None:
-        a, b = exact("low", low), exact("high", high)
+    def __init__(self, low: Real | dt.date, high: Real | dt.date, *, integer: bool = False) -> None:
+        kind = _kind_of_bounds(low, high, integer=integer)
+        a, b = (_bound(name, end) for name, end in (("low", low), ("high", high)))
         if a > b:
             raise InvalidParameter(f"a Range needs low ≤ high, not {low} and {high}.")
         if max(abs(a), abs(b)) > _LARGEST:
@@ -49,10 +51,26 @@ class Range:
         object.__setattr__(self, "low", a)
         object.__setattr__(self, "high", b)
         object.__setattr__(self, "integer", bool(integer))
+        object.__setattr__(self, "type", kind)
 
     def __repr__(self) -> str:
+        if self.type.is_moment:
+            low, high = (
+                repr(_moment(end, self.type)).removeprefix("datetime.") for end in (self.low, self.high)
+            )
+            return f"Range({low}, {high})"
         whole = ", integer=True" if self.integer else ""
         return f"Range({_short(self.low)}, {_short(self.high)}{whole})"
+
+    def hull(self, other: Range) -> Range | None:
+        """The narrowest range that holds both; None where one is of numbers and the other of dates."""
+        low, high = min(self.low, other.low), max(self.high, other.high)
+        if self.type.is_moment and other.type.is_moment:
+            kind = Type.DATE if self.type is other.type is Type.DATE else Type.TIMESTAMP
+            return Range(_moment(low, kind), _moment(high, kind))
+        if self.type.is_moment or other.type.is_moment:
+            return None
+        return Range(low, high, integer=self.integer and other.integer)
 
 
 @dataclass(frozen=True, slots=True, init=False)
@@ -154,12 +172,42 @@ def domain_values(fact: Fact | None) -> tuple[Scalar, ...] | None:
 
 def fact_type(fact: Fact) -> Type:
     """The type that a fact gives to its column."""
-    if isinstance(fact, Values):
-        return fact.type
-    return Type.INT if fact.integer else Type.REAL
+    return fact.type
 
 
 _LARGEST = 1 << 62
+_EPOCH = dt.datetime(1970, 1, 1)
+_MICROSECOND = dt.timedelta(microseconds=1)
+
+
+def _kind_of_bounds(low: object, high: object, *, integer: bool) -> Type:
+    """The type of a range with these ends: dates beside times are times."""
+    moments = [isinstance(end, dt.date) for end in (low, high)]
+    if not any(moments):
+        return Type.INT if integer else Type.REAL
+    if not all(moments) or integer:
+        raise InvalidParameter(
+            "a Range goes from one number to another, or from one date or time to another.",
+            hint="dp.Range(date(2020, 1, 1), date(2026, 1, 1)), without integer=",
+        )
+    if any(isinstance(end, dt.datetime) and end.tzinfo is not None for end in (low, high)):
+        raise InvalidParameter(
+            "the times of a Range have no time zone.", hint="give them in UTC, without tzinfo"
+        )
+    return Type.TIMESTAMP if any(isinstance(end, dt.datetime) for end in (low, high)) else Type.DATE
+
+
+def _bound(name: str, end: Real | dt.date) -> Fraction:
+    """An end as an exact number: of a date or time, microseconds since 1970."""
+    if not isinstance(end, dt.date):
+        return exact(name, end)
+    time = end if isinstance(end, dt.datetime) else dt.datetime.combine(end, dt.time())
+    return Fraction((time - _EPOCH) // _MICROSECOND)
+
+
+def _moment(microseconds: Fraction, kind: Type) -> dt.date:
+    time = _EPOCH + int(microseconds) * _MICROSECOND
+    return time.date() if kind is Type.DATE else time
 
 
 def _type_of(value: Scalar) -> Type:

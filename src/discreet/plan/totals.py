@@ -1,7 +1,9 @@
 """ROLLUP, CUBE and GROUPING SETS: which keys each of their rows keeps, and how totals are added up.
 
-Only the finest groups are measured. A total is the sum of their noisy integers: post-processing, so it costs nothing,
-and totals equal the sum of their parts. What does not add up over groups, such as a number of people, is refused.
+A total is the sum of the noisy integers of the finest groups, so that totals equal the sum of their parts. Where the
+groups are declared, totals are measured as well if that is better (`levels/`), and the finest groups are corrected by
+them; else totals are post-processing of the finest groups alone, and cost nothing. What does not add up over groups,
+such as a number of people, is refused.
 """
 
 from __future__ import annotations
@@ -36,11 +38,13 @@ class Total:
         keys: the keys, None where they are added up; after them, for each key, 1 if it is added up and else 0.
         cells: the noisy integers, added up.
         parts: how many noisy groups were added.
+        kept: the places of the keys that are not added up.
     """
 
     keys: tuple[Scalar, ...]
     cells: tuple[int, ...]
     parts: int
+    kept: tuple[int, ...]
 
 
 def grouping_sets(elements: Sequence[exp.Expr]) -> tuple[Nodes, ...] | None:
@@ -88,7 +92,7 @@ def totals(
             shown = tuple(v if i in kept else None for i, v in enumerate(key))
             summed, parts = found.get(shown, ([0] * len(row), 0))
             found[shown] = [a + b for a, b in zip(summed, row, strict=True)], parts + 1
-        rows += [Total((*key, *flags), tuple(summed), parts) for key, (summed, parts) in found.items()]
+        rows += [Total((*key, *flags), tuple(summed), parts, kept) for key, (summed, parts) in found.items()]
     return rows
 
 

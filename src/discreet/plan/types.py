@@ -1,4 +1,4 @@
-"""The types of the question language: six, whatever the database calls them."""
+"""The types of the question language: six, whatever the database calls them, and those of answers that hold several."""
 
 from __future__ import annotations
 
@@ -14,6 +14,20 @@ class Type(Enum):
     TEXT = "VARCHAR"
     DATE = "DATE"
     TIMESTAMP = "TIMESTAMP"
+    LIST = "LIST"
+    """Several values: an answer only, never a cell."""
+    MAP = "MAP"
+    """Values and how many rows have each: an answer only, never a cell."""
+
+    @property
+    def is_nested(self) -> bool:
+        """Whether an answer of this type holds several values."""
+        return self in (Type.LIST, Type.MAP)
+
+    @property
+    def is_moment(self) -> bool:
+        """Whether it is a date or a time."""
+        return self in (Type.DATE, Type.TIMESTAMP)
 
     @property
     def is_number(self) -> bool:
@@ -26,6 +40,9 @@ class Type(Enum):
         return _WORDS[self]
 
 
+OF_CELLS = tuple(t for t in Type if not t.is_nested)
+"""The types that cells, keys and expressions over them may have."""
+
 _WORDS = {
     Type.BOOL: "true or false",
     Type.INT: "a whole number",
@@ -33,4 +50,6 @@ _WORDS = {
     Type.TEXT: "text",
     Type.DATE: "a date",
     Type.TIMESTAMP: "a time",
+    Type.LIST: "a list",
+    Type.MAP: "a map",
 }

@@ -41,6 +41,9 @@ def read_alike(
       nobody's id. The same holds of reals beside reals.
     - cells of text files beside whole numbers are whole numbers: '007' and '7.0' are 7, and what is no whole number is
       nobody's id.
+    - a table that was pinned from a text file and comes from a typed source later has the ids that the text file could
+      have held, as they stand: there ' a' is another id than 'a', and '007' as text another than '7', so ' a' and
+      '007' are nobody's rather than taken for the others.
     - the columns of the unit may also be dates, times or booleans, all of one type.
 
     Anything else is refused, since it could make one person two (whose rows then count twice over the caps) or

@@ -14,8 +14,11 @@ from discreet.testing.reference_values import NUMERIC, Kind, Value, fit
 Output: TypeAlias = tuple[str, Expression]
 """An output column's name, without its alias, and what it shows."""
 
+Frame: TypeAlias = tuple[int | None, int | None]
+"""ROWS from and to, counted from the row itself; None for no end."""
+
 AGGREGATES = ("COUNT", "COUNT DISTINCT", "SUM", "AVG", "MIN", "MAX")
-WINDOWS = ("ROW_NUMBER", "RANK", "LAG", "COUNT", "SUM")
+WINDOWS = ("ROW_NUMBER", "RANK", "LAG", "COUNT", "SUM", "MAX", "LAST_VALUE")
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,19 +72,23 @@ class Window:
     """One of `WINDOWS`, PARTITION BY the unit and `partition`, ORDER BY `order`: expressions, each up or down.
 
     NULLs come last either way. Rows that tie are told apart by all their columns for ROW_NUMBER and LAG; for
-    the others they are peers: a running COUNT or SUM is up to the last of them, as is SQL's default.
+    the others they are peers: a running COUNT, SUM or MAX is up to the last of them, as is SQL's default. A frame is
+    ROWS from and to, counted from the row itself, None for no end; in it too rows that tie are told apart.
     """
 
     name: str
     argument: Expression | None = None
     partition: tuple[Expression, ...] = ()
     order: tuple[tuple[Expression, bool], ...] = ()
+    frame: Frame | None = None
 
     def __post_init__(self) -> None:
         if self.name not in WINDOWS:
             raise InvalidParameter(f"name must be one of WINDOWS, not {self.name!r}.")
         if self.name == "SUM" and self._of not in (Kind.INT, Kind.NULL):
             raise TypeError("a running SUM wants whole numbers: the order of real ones would be seen in it")
+        if (self.name == "LAST_VALUE" and self.frame is None) or (self.frame and self.name in WINDOWS[:3]):
+            raise InvalidParameter("frame must be given for LAST_VALUE, and for no function of places.")
 
     @property
     def _of(self) -> Kind:
@@ -90,7 +97,7 @@ class Window:
     @property
     def kind(self) -> Kind:
         """What it gives."""
-        return self._of if self.name == "LAG" else Kind.INT
+        return self._of if self.name in ("LAG", "MAX", "LAST_VALUE") else Kind.INT
 
     def over(self, rows: Sequence[tuple[Value, Row]]) -> list[Value]:
         """Its value on each row, in the order in which they came."""
@@ -121,9 +128,22 @@ class Window:
                 case "LAG":
                     assert self.argument is not None
                     found[i] = self.argument.at(rows[ordered[at - 1]]) if at else None
+                case _ if self.frame is not None:
+                    found[i] = self._framed([rows[j] for j in ordered], at)
                 case _:
                     upto = [rows[j] for j in ordered if peers(j, i) <= 0]
                     found[i] = Aggregate(self.name, self.argument).over(upto)
+
+    def _framed(self, rows: Sequence[Row], at: int) -> Value:
+        assert self.frame is not None
+        start, end = self.frame
+        low = 0 if start is None else max(at + start, 0)
+        high = len(rows) if end is None else max(at + end + 1, 0)
+        inside = rows[low:high]
+        if self.name != "LAST_VALUE":
+            return Aggregate(self.name, self.argument).over(inside)
+        assert self.argument is not None
+        return self.argument.at(inside[-1]) if inside else None
 
 
 def row_key(row: Row) -> tuple[tuple[str, type, Value], ...]:

@@ -22,6 +22,7 @@ from discreet.testing.reference_relation import (
     Union,
     Windowed,
 )
+from discreet.testing.reference_relation_nested import Beside, Matched, Nested
 from discreet.testing.reference_relation_parts import Aggregate, Window
 from discreet.testing.reference_sql import measure_sql, node_sql, parts_of, table_sql
 
@@ -91,7 +92,14 @@ class _Writer:
                 return text, [*conditions, _text(where)]
             case Join(left, right, how, on):
                 return self._join(left, right, how, on)
-            case Project(_, alias) | Group(_, alias) | Windowed(_, alias) | Union(_, _, alias):
+            case (
+                Project(_, alias)
+                | Group(_, alias)
+                | Windowed(_, alias)
+                | Beside(_, alias)
+                | Union(_, _, alias)
+                | Matched(_, _, alias)
+            ):
                 return self._nested(self.select(relation), alias), []
         raise TypeError(f"{type(relation).__name__} has no SQL")
 
@@ -108,6 +116,11 @@ class _Writer:
                 return self._group(relation)
             case Union(left, right, _, distinct):
                 return f"{self.select(left)} UNION{'' if distinct else ' ALL'} {self.select(right)}"
+            case Matched(left, right, _, keeps, every):
+                word = "INTERSECT" if keeps else "EXCEPT"
+                return f"{self.select(left)} {word}{' ALL' if every else ''} {self.select(right)}"
+            case Beside():
+                return self._beside(relation)
             case Windowed(of, _, outputs, windows):
                 source, where = self.source(of)
                 shown = [f"{_text(e)} AS {name}" for name, e in outputs]
@@ -127,6 +140,24 @@ class _Writer:
         outputs = ", ".join(f"{text} AS {name}" for name, text in shown)
         by = ", ".join(dict.fromkeys(text for _, text in keys))
         return f"SELECT {outputs} FROM {source}{_where(where)} GROUP BY {by}{having}"
+
+    def _beside(self, b: Beside) -> str:
+        source, where = self.source(b.of)
+        nested = [(name, self._value(n)) for name, n in b.nested]
+        shown = [f"{_text(e)} AS {name}" for name, e in b.outputs] + [f"{t} AS {name}" for name, t in nested]
+        if b.where is not None:
+            where = [*where, _text(b.where, {f"{b.alias}.{name}": text for name, text in nested})]
+        return f"SELECT {', '.join(shown)} FROM {source}{_where(where)}"
+
+    def _value(self, n: Nested) -> str:
+        source, where = self.source(n.of)
+        rows = f"FROM {source}{_where([*where, _text(n.on)])}"
+        if n.aggregate is not None:
+            return f"(SELECT {_aggregate(n.aggregate)} {rows})"
+        test = f"EXISTS (SELECT 1 {rows})"
+        if n.value is not None and n.member is not None:
+            test = f"{_text(n.value)} IN (SELECT {_text(n.member)} {rows})"
+        return f"CASE WHEN {test} THEN 1 WHEN NOT {test} THEN 0 END"
 
     def _join(self, left: Relation, right: Relation, how: JoinKind, on: Expression) -> tuple[str, list[str]]:
         text, conditions = self.source(left)
@@ -174,4 +205,12 @@ def _window(w: Window) -> str:
     partition = f"PARTITION BY {', '.join(map(_text, w.partition))}" if w.partition else ""
     terms = [f"{_text(e)} {'DESC' if descends else 'ASC'} NULLS LAST" for e, descends in w.order]
     order = f"ORDER BY {', '.join(terms)}" if terms else ""
-    return f"{w.name}({argument}) OVER ({' '.join(filter(None, [partition, order]))})"
+    ends = w.frame and (_end(w.frame[0], "PRECEDING"), _end(w.frame[1], "FOLLOWING"))
+    frame = f"ROWS BETWEEN {ends[0]} AND {ends[1]}" if ends else ""
+    return f"{w.name}({argument}) OVER ({' '.join(filter(None, [partition, order, frame]))})"
+
+
+def _end(rows: int | None, unbounded: str) -> str:
+    if rows is None:
+        return f"UNBOUNDED {unbounded}"
+    return "CURRENT ROW" if rows == 0 else f"{abs(rows)} {'PRECEDING' if rows < 0 else 'FOLLOWING'}"

@@ -5,26 +5,20 @@ A `RelationCase` carries a question twice, as trees for the reference and as tex
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TypeAlias
 
 from hypothesis import strategies as st
 
 from discreet.testing.reference import Question, combinations
 from discreet.testing.reference_expression import (
     And,
-    Arithmetic,
     Call,
     Column,
     Compare,
     Expression,
-    In,
-    IsNull,
     Literal,
-    Not,
-    Or,
 )
 from discreet.testing.reference_measures import Count, CountOf, CountUnits, Mean, Measure, Sum
 from discreet.testing.reference_relation import (
@@ -41,11 +35,22 @@ from discreet.testing.reference_relation import (
     Union,
     Windowed,
 )
-from discreet.testing.reference_relation_parts import Aggregate, Output, Window
+from discreet.testing.reference_relation_nested import Beside, Matched, Nested
+from discreet.testing.reference_relation_parts import Aggregate, Frame, Window
 from discreet.testing.reference_relation_sql import Spelling, relation_question_sql
-from discreet.testing.reference_values import Kind, Value
+from discreet.testing.reference_values import Value
 from discreet.testing.strategies import Declared
 from discreet.testing.strategies_database import INT, RANGES, REAL, TEXT, VALUES, databases
+from discreet.testing.strategies_source import (
+    Source,
+    conditions,
+    holder_of,
+    is_filtered,
+    outputs_of,
+    pairs_of,
+    passed_on,
+    where_of,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,40 +70,6 @@ class RelationCase:
     question: Question
     sql: str
     facts: Mapping[str, Mapping[str, Declared]]
-
-
-@dataclass(frozen=True, slots=True)
-class Source:
-    """A relation on the way to a question.
-
-    Attributes:
-        relation: what it is.
-        roles: the columns that tell the unit: "unit", or "key …" and "link …" of a declared foreign key.
-        base: column → the table's column that it shows unchanged.
-        absent: the columns that are NULL where a join found no row; their lists of values hold NULL too.
-        free: the columns of which it is not known how large they can be: a question clamps them.
-    """
-
-    relation: Relation
-    roles: Mapping[str, str]
-    base: Mapping[str, str]
-    absent: frozenset[str] = frozenset()
-    free: frozenset[str] = frozenset()
-
-    def values(self, column: Column) -> tuple[Value, ...]:
-        """The public values of a column; none where they are not declared."""
-        listed = VALUES.get(self.base.get(column.name, ""), ())
-        return (*listed, None) if listed and column.name in self.absent and None not in listed else listed
-
-    @property
-    def numbers(self) -> list[Column]:
-        """Its columns of numbers."""
-        return [c for c in self.columns if c.kind in (INT, REAL)]
-
-    @property
-    def columns(self) -> list[Column]:
-        """Its columns."""
-        return [Column(name, kind) for name, kind in self.relation.columns.items()]
 
 
 @st.composite
@@ -141,28 +112,8 @@ def relation_cases(
     return RelationCase(database, relation, question, text, facts)
 
 
-@st.composite
-def conditions(draw: st.DrawFn, columns: Sequence[Column], *, depth: int = 1) -> Expression:
-    """A condition on these columns."""
-    if depth and draw(st.integers(0, 2)) == 0:
-        sides = draw(conditions(columns, depth=depth - 1)), draw(conditions(columns, depth=depth - 1))
-        return draw(st.sampled_from([And(*sides), Or(*sides), Not(sides[0])]))
-    column = draw(st.sampled_from(list(columns)))
-    how = draw(st.sampled_from(["null", "compare", "compare", "compare", "in"]))
-    if how == "null":
-        return Not(IsNull(column)) if draw(st.booleans()) else IsNull(column)
-    if how == "in":
-        return In(
-            column, tuple(Literal(v) for v in draw(st.lists(_constants(column.kind), min_size=1, max_size=2)))
-        )
-    alike = [c for c in columns if c.kind is column.kind and c != column]
-    other = draw(
-        st.one_of(_constants(column.kind).map(Literal), *([st.sampled_from(alike)] if alike else []))
-    )
-    return Compare(draw(st.sampled_from(["=", "<>", "<", "<=", ">", ">="])), column, other)
-
-
-_Pair: TypeAlias = tuple[str, str]
+FRAMES: tuple[Frame, ...] = ((-1, 0), (None, 0), (0, None), (None, None), (-2, -1), (0, 1), (-1, 1))
+"""Frames of windows: ROWS from and to, None for no end."""
 
 
 class _Maker:
@@ -197,6 +148,8 @@ class _Maker:
             self._projected,
             self._union,
             self._windows,
+            self._beside,
+            self._matched,
         ]
         return draw(st.sampled_from(ways))(draw, depth - 1)
 
@@ -218,7 +171,7 @@ class _Maker:
         rights = [self._base(t) for t in self._tables if not t.public]
         if depth and draw(st.booleans()):
             rights.append(self._any(draw, depth - 1))
-        meets = [(right, pair) for right in rights for pair in _pairs(left, right)]
+        meets = [(right, pair) for right in rights for pair in pairs_of(left, right)]
         meets = [(right, pair) for right, pair in meets if not isinstance(right.relation, Join)]
         if not meets:
             return left
@@ -227,7 +180,7 @@ class _Maker:
         if draw(st.booleans()):
             on = And(on, draw(conditions([*left.columns, *right.columns], depth=0)))
         kinds = [
-            k for k in JoinKind if not (_filtered(left.relation) and k in (JoinKind.RIGHT, JoinKind.FULL))
+            k for k in JoinKind if not (is_filtered(left.relation) and k in (JoinKind.RIGHT, JoinKind.FULL))
         ]
         return _joined(left, right, draw(st.sampled_from(kinds)), on)
 
@@ -255,7 +208,7 @@ class _Maker:
     def _grouped(self, draw: st.DrawFn, depth: int) -> Source:
         """GROUP BY a column that tells the unit, and perhaps another one."""
         of = self._any(draw, depth)
-        holder = _holder(draw, of)
+        holder = holder_of(draw, of)
         if holder is None:
             return of
         others = [c for c in of.columns if c.name != holder.name]
@@ -274,29 +227,29 @@ class _Maker:
                 continue
             over = of.numbers if name in ("SUM", "AVG") else of.columns
             aggregates.append((f"n{i}", Aggregate(name, draw(st.sampled_from(over)))))
-        group = Group(_where(draw, of), alias, keys, tuple(aggregates))
+        group = Group(where_of(draw, of), alias, keys, tuple(aggregates))
         if draw(st.integers(0, 2)) == 0:
             shown = [Column(n, k) for n, k in group.columns.items()]
             group = replace(group, having=draw(conditions(shown, depth=0)))
         free = [name for name, a in aggregates if a.name in ("COUNT", "COUNT DISTINCT", "SUM")]
-        return _passed(of, group, alias, keys, free)
+        return passed_on(of, group, alias, keys, free)
 
     def _projected(self, draw: st.DrawFn, depth: int) -> Source:
         of = self._any(draw, depth)
-        outputs = _outputs(draw, of)
+        outputs = outputs_of(draw, of)
         alias = self._alias("p")
         wanted: bool = draw(st.booleans())
         distinct = wanted and any(isinstance(e, Column) and e.name in of.roles for _, e in outputs)
-        return _passed(of, Project(_where(draw, of), alias, outputs, distinct), alias, outputs)
+        return passed_on(of, Project(where_of(draw, of), alias, outputs, distinct), alias, outputs)
 
     def _union(self, draw: st.DrawFn, depth: int) -> Source:
         """The same columns of two relations, or the same relation twice."""
         of = self._any(draw, depth)
-        outputs = _outputs(draw, of)
+        outputs = outputs_of(draw, of)
         left = Project(of.relation, self._alias("p"), outputs)
-        right = Project(_where(draw, of), self._alias("p"), outputs)
+        right = Project(where_of(draw, of), self._alias("p"), outputs)
         alias = self._alias("u")
-        both = _passed(of, left, left.alias, outputs)
+        both = passed_on(of, left, left.alias, outputs)
         distinct = draw(st.booleans()) and bool(both.roles)
         rename = {n: f"{alias}.{n.partition('.')[2]}" for n in both.relation.columns}
         return Source(
@@ -307,12 +260,64 @@ class _Maker:
             frozenset(rename[n] for n in both.free),
         )
 
+    def _matched(self, draw: st.DrawFn, depth: int) -> Source:
+        """INTERSECT and EXCEPT of the same columns, filtered on one side."""
+        of = self._any(draw, depth)
+        outputs = outputs_of(draw, of)
+        left = Project(where_of(draw, of), self._alias("p"), outputs)
+        right = Project(where_of(draw, of), self._alias("p"), outputs)
+        both = passed_on(of, left, left.alias, outputs)
+        if not both.roles:
+            return both
+        keeps, every = draw(st.booleans()), draw(st.booleans())
+        alias = self._alias("m")
+        matched = Matched(left, right, alias, keeps, every)
+        shown = tuple((n.partition(".")[2], Column(n, k)) for n, k in left.columns.items())
+        return passed_on(both, matched, alias, shown)
+
+    def _beside(self, draw: st.DrawFn, depth: int) -> Source:
+        """Subqueries in place of values, in SELECT and in any part of WHERE."""
+        of = self._any(draw, depth)
+        outputs, alias = outputs_of(draw, of), self._alias("s")
+        nested = tuple((f"v{i}", self._nested(draw, of)) for i in range(draw(st.integers(1, 2))))
+        shown = [Column(f"{alias}.{name}", n.kind) for name, n in nested]
+        where = draw(conditions([*of.columns, *shown])) if draw(st.booleans()) else None
+        relation = Beside(of.relation, alias, outputs, nested, where)
+        return passed_on(of, relation, alias, outputs, [name for name, n in nested if n.kind in (INT, REAL)])
+
+    def _nested(self, draw: st.DrawFn, of: Source) -> Nested:
+        """A subquery over the public table, or over rows of the same unit."""
+        bases = [self._base(t) for t in self._tables]
+        (public,) = (b for b in bases if not b.relation.owned)
+        meets = [(b, pair) for b in bases for pair in pairs_of(of, b)]
+        if not meets or draw(st.integers(0, 2)) == 0:
+            inner, on = public, draw(conditions(public.columns, depth=0))
+        else:
+            inner, (a, b) = draw(st.sampled_from(meets))
+            if draw(st.integers(0, 3)) == 0:
+                on = draw(conditions(inner.columns, depth=0))
+                return Nested(inner.relation, on, value=Column(a, INT), member=Column(b, INT), own=True)
+            on = Compare("=", Column(a, INT), Column(b, INT))
+        if draw(st.booleans()):
+            on = And(on, draw(conditions([*of.columns, *inner.columns], depth=0)))
+        pairs = [(x, y) for x in of.columns for y in inner.columns if x.kind is y.kind]
+        how = draw(st.sampled_from(["exists", "exists", "value", "value", *(["in", "in"] if pairs else [])]))
+        if how == "exists":
+            return Nested(inner.relation, on)
+        if how == "in":
+            value, member = draw(st.sampled_from(pairs))
+            return Nested(inner.relation, on, value=value, member=member)
+        name = draw(st.sampled_from(["COUNT", "COUNT DISTINCT", "SUM", "AVG", "MIN", "MAX", "*"]))
+        over = inner.numbers if name in ("SUM", "AVG") else inner.columns
+        aggregate = Aggregate("COUNT") if name == "*" else Aggregate(name, draw(st.sampled_from(over)))
+        return Nested(inner.relation, on, aggregate)
+
     def _windows(self, draw: st.DrawFn, depth: int) -> Source:
         of = self._any(draw, depth)
-        holder = _holder(draw, of)
+        holder = holder_of(draw, of)
         if holder is None:
             return of
-        outputs = _outputs(draw, of)
+        outputs = outputs_of(draw, of)
         shuffled: list[Column] = draw(st.permutations(of.columns))
         order = tuple((c, draw(st.sampled_from([False, True]))) for c in shuffled)
         some = order[: draw(st.integers(1, len(order)))]
@@ -323,13 +328,20 @@ class _Maker:
             Window("LAG", draw(st.sampled_from(of.columns)), (holder,), order),
         ]
         choices += [Window("SUM", draw(st.sampled_from(whole)), (holder,), some)] if whole else []
+        name = draw(
+            st.sampled_from(
+                ["COUNT", "SUM", "MAX", "LAST_VALUE"] if whole else ["COUNT", "MAX", "LAST_VALUE"]
+            )
+        )
+        of_frame = draw(st.sampled_from(whole if name == "SUM" else of.columns))
+        choices.append(Window(name, of_frame, (holder,), order, draw(st.sampled_from(FRAMES))))
         alias = self._alias("w")
         windows = tuple(
             (f"n{i}", w)
             for i, w in enumerate(draw(st.lists(st.sampled_from(choices), min_size=1, max_size=2)))
         )
-        free = [name for name, w in windows if w.name != "LAG"]
-        return _passed(of, Windowed(_where(draw, of), alias, outputs, windows), alias, outputs, free)
+        free = [name for name, w in windows if w.kind in (INT, REAL)]
+        return passed_on(of, Windowed(where_of(draw, of), alias, outputs, windows), alias, outputs, free)
 
 
 def _joined(left: Source, right: Source, how: JoinKind, on: Expression) -> Source:
@@ -348,62 +360,6 @@ def _joined(left: Source, right: Source, how: JoinKind, on: Expression) -> Sourc
         absent |= left.relation.columns.keys()
     free = left.free | (right.free if shown else frozenset())
     return Source(Join(left.relation, right.relation, how, on), roles, base, absent, free)
-
-
-def _pairs(left: Source, right: Source) -> list[_Pair]:
-    """The pairs of columns that are equal only within a unit."""
-    return [
-        (a, b)
-        for a, x in left.roles.items()
-        for b, y in right.roles.items()
-        if x == y == "unit"
-        or {x, y} in [{f"key {key}", f"link {key}"} for key in ("customers.id", "orders.id")]
-    ]
-
-
-def _holder(draw: st.DrawFn, of: Source) -> Column | None:
-    names = [n for n in of.roles if n in of.relation.columns]
-    return Column(draw(st.sampled_from(names)), INT) if names else None
-
-
-def _where(draw: st.DrawFn, of: Source) -> Relation:
-    return Filter(of.relation, draw(conditions(of.columns))) if draw(st.booleans()) else of.relation
-
-
-def _filtered(relation: Relation) -> bool:
-    """Whether conditions on it stand in the WHERE of the SELECT that it is in."""
-    if isinstance(relation, Join):
-        return relation.how in (JoinKind.SEMI, JoinKind.ANTI) or _filtered(relation.left)
-    return isinstance(relation, Filter)
-
-
-def _outputs(draw: st.DrawFn, of: Source) -> tuple[Output, ...]:
-    """A column that tells the unit where there is one, others, and perhaps an expression."""
-    holder = _holder(draw, of)
-    others = [c for c in of.columns if c != holder]
-    chosen: list[Expression] = [] if holder is None else [holder]
-    some: list[Column] = (
-        draw(st.lists(st.sampled_from(others), min_size=1, max_size=3, unique=True)) if others else []
-    )
-    chosen += some
-    computed: bool = draw(st.booleans())
-    if of.numbers and computed:
-        chosen.append(Arithmetic("+", draw(st.sampled_from(of.numbers)), Literal(1)))
-    return tuple((f"c{i}", e) for i, e in enumerate(chosen))
-
-
-def _passed(
-    of: Source, relation: Relation, alias: str, outputs: tuple[Output, ...], free: Iterable[str] = ()
-) -> Source:
-    """The new relation, with what its columns keep of those below."""
-    kept = [(f"{alias}.{name}", e.name) for name, e in outputs if isinstance(e, Column)]
-    return Source(
-        relation,
-        {new: of.roles[old] for new, old in kept if old in of.roles},
-        {new: of.base[old] for new, old in kept if old in of.base},
-        frozenset(new for new, old in kept if old in of.absent),
-        frozenset(new for new, old in kept if old in of.free) | frozenset(f"{alias}.{name}" for name in free),
-    )
 
 
 @st.composite
@@ -434,9 +390,3 @@ def _measures(draw: st.DrawFn, of: Source, *, counts_units: bool) -> Measure:
         expression = Call("GREATEST", (Call("LEAST", (column, Literal(high))), Literal(low)))
     bounds = Fraction(low), Fraction(high)
     return Sum(expression, *bounds) if how == "sum" else Mean(expression, *bounds)
-
-
-def _constants(kind: Kind) -> st.SearchStrategy[Value]:
-    if kind is TEXT:
-        return st.sampled_from(["a", "b", "p", "x"])
-    return st.integers(-1, 5) if kind is INT else st.sampled_from([0.0, 0.5, 1.0])

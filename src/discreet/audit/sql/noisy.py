@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import zip_longest
 from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
@@ -13,6 +14,7 @@ from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql.engine import Draws
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.keys import sort_key
+from discreet.run import level_sums
 
 if TYPE_CHECKING:
     from discreet.mechanisms.additive import Additive
@@ -34,6 +36,11 @@ class Exact:
     cells: Cells
     reports: tuple[int, ...] = ()
 
+    @property
+    def tables(self) -> list[Cells]:
+        """The cells, and the totals of each level that is measured as well."""
+        return [self.cells, *(level_sums(level.kept, self.cells) for level in self.plan.allocation.levels)]
+
 
 def noisy_tables(first: Exact | Raised, second: Exact | Raised) -> tuple[Draws, Draws]:
     """For each neighbour a function that draws so many noisy tables, a row of numbers each.
@@ -43,22 +50,29 @@ def noisy_tables(first: Exact | Raised, second: Exact | Raised) -> tuple[Draws, 
     for groups that neither neighbour moves, of which two are kept: their numbers are independent of the rest
     and have the same law under both, so that nothing can be learned from them.
     """
-    groups = [set(e.cells) for e in (first, second) if isinstance(e, Exact)]
-    moved = [k for k in set().union(*groups) if _of(first, k) != _of(second, k)]
-    kept = sorted(set().union(*groups) - set(moved), key=sort_key)[:_UNMOVED]
-    keys = sorted([*moved, *kept], key=sort_key)
+    tables = [e.tables if isinstance(e, Exact) else [] for e in (first, second)]
+    keys = [_looked_at(one, two) for one, two in zip_longest(*tables, fillvalue={})]
     one, two = (_draws(e, keys) for e in (first, second))
     return one, two
 
 
-def _of(exact: Exact | Raised, key: Key) -> Sequence[int] | None:
-    return exact.cells.get(key) if isinstance(exact, Exact) else None
+def _looked_at(one: Cells, two: Cells) -> list[Key]:
+    """The groups that differ, and a few that do not."""
+    found = {*one, *two}
+    moved = [k for k in found if one.get(k) != two.get(k)]
+    kept = sorted(found - set(moved), key=sort_key)[:_UNMOVED]
+    return sorted([*moved, *kept], key=sort_key)
 
 
-def _draws(exact: Exact | Raised, keys: Sequence[Key]) -> Draws:
+def _draws(exact: Exact | Raised, keys: Sequence[Sequence[Key]]) -> Draws:
     if isinstance(exact, Raised):
         return lambda n: [exact] * n
-    return lambda n: np.column_stack([*_groups(exact, keys, n), *_reports(exact, n)] or [np.zeros(n)])
+
+    def draw(n: int) -> NDArray[np.float64]:
+        columns = [*_groups(exact, keys[0], n), *_levels(exact, keys[1:], n), *_reports(exact, n)]
+        return np.column_stack(columns or [np.zeros(n)])
+
+    return draw
 
 
 def _groups(exact: Exact, keys: Sequence[Key], n: int) -> list[NDArray[np.float64]]:
@@ -75,6 +89,16 @@ def _groups(exact: Exact, keys: Sequence[Key], n: int) -> list[NDArray[np.float6
             values = np.zeros(n) if cells is None else _noisy(cells[i], noise, n)
             columns.append(np.where(shown > 0, values, 0.0))
     return columns
+
+
+def _levels(exact: Exact, keys: Sequence[Sequence[Key]], n: int) -> list[NDArray[np.float64]]:
+    levels = zip(exact.plan.allocation.levels, exact.tables[1:], keys, strict=True)
+    return [
+        _noisy(totals[key][i], noise, n)
+        for level, totals, found in levels
+        for key in found
+        for i, noise in enumerate(level.noises)
+    ]
 
 
 def _reports(exact: Exact, n: int) -> list[NDArray[np.float64]]:

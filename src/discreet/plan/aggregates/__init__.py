@@ -7,6 +7,7 @@ from types import MappingProxyType
 
 from discreet.plan.aggregates.aggregate import Aggregate
 from discreet.plan.aggregates.count import count, count_if, count_units
+from discreet.plan.aggregates.dated import dated
 from discreet.plan.aggregates.distinct import count_distinct
 from discreet.plan.aggregates.mean import mean
 from discreet.plan.aggregates.mode import mode
@@ -22,10 +23,16 @@ from discreet.plan.aggregates.moments import (
     slope,
     variance,
 )
+from discreet.plan.aggregates.nested import each, histogram, top
 from discreet.plan.aggregates.quantile import extreme, quantile
 from discreet.plan.aggregates.total import total
 from discreet.plan.aggregates.truth import every, some
 from discreet.plan.aggregates.within import count_within, sum_within
+
+_CONTINUOUS, _DISCRETE = (
+    dated(q, partial(quantile, continuous=False)) for q in (quantile, partial(quantile, continuous=False))
+)
+_LEAST, _GREATEST = (dated(e, e) for e in (partial(extreme, greatest=g) for g in (False, True)))
 
 AGGREGATES: MappingProxyType[str, Aggregate] = MappingProxyType(
     {
@@ -56,11 +63,15 @@ AGGREGATES: MappingProxyType[str, Aggregate] = MappingProxyType(
         "regr_syy": partial(scatter, of="yy"),
         "bool_or": some,
         "bool_and": every,
-        "quantile_cont": quantile,
-        "quantile_disc": partial(quantile, continuous=False),
-        "min": partial(extreme, greatest=False),
-        "max": partial(extreme, greatest=True),
+        "quantile_cont": _CONTINUOUS,
+        "quantile_cont list": each(_CONTINUOUS),
+        "quantile_disc": _DISCRETE,
+        "quantile_disc list": each(_DISCRETE),
+        "min": _LEAST,
+        "max": _GREATEST,
         "mode": mode,
+        "approx_top_k": top,
+        "histogram": histogram,
     }
 )
 """Name → aggregate."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from discreet.plan.expr import Expr, Measured
-from discreet.plan.measure import Measure
+from discreet.plan.measures.measure import Measure
 from discreet.plan.schema import Fact
 from discreet.plan.types import Type
 

@@ -6,7 +6,7 @@ from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.bind import call
 from discreet.plan.expr import Expr, Literal
-from discreet.plan.measure import KnownCount, KnownUnits, RowCount, UnitCount
+from discreet.plan.measures.measure import KnownCount, KnownUnits, RowCount, UnitCount
 from discreet.plan.types import Type
 
 

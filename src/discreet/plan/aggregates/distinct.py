@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from discreet.plan.aggregates.aggregate import Needs
-from discreet.plan.distinct import counted_once
 from discreet.plan.expr import Expr
+from discreet.plan.measures.distinct import counted_once
 from discreet.plan.types import Type
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.expr import Expr, Mean
-from discreet.plan.lattice_value import lattice_value
-from discreet.plan.measure import CentredTotal, KnownCount
+from discreet.plan.measures.lattice_value import lattice_value
+from discreet.plan.measures.measure import CentredTotal, KnownCount
 from discreet.plan.types import Type
 
 

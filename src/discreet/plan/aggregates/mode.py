@@ -2,14 +2,24 @@
 
 from __future__ import annotations
 
+from discreet.errors import MissingBounds
 from discreet.plan.aggregates.aggregate import Needs
+from discreet.plan.aggregates.dated import as_moment, counted_moments
 from discreet.plan.expr import Commonest, Expr
-from discreet.plan.spread import counted_spread
+from discreet.plan.spreads.spread import counted_spread
+from discreet.plan.types import Type
 
 
 def mode(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
-    """The declared value with the greatest noisy weight; the first in their order where several have it."""
+    """The declared value with the greatest noisy weight; the first in their order where several have it.
+
+    Dates and times are listed ones, or the whole days or seconds of a range.
+    """
     (value,) = arguments
-    spread = counted_spread(value, needs.facts)
     assert value.type is not None
-    return Commonest(spread, value.type)
+    try:
+        return Commonest(counted_spread(value, needs.facts), value.type)
+    except MissingBounds:
+        if not value.type.is_moment:
+            raise
+    return as_moment(Commonest(counted_moments(value, needs.facts), Type.INT), value.type)

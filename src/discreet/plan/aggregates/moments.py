@@ -18,8 +18,8 @@ from discreet.errors import InvalidParameter
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.bind import call, coerce
 from discreet.plan.expr import Covariance, Expr, Literal, Mean, Measured, Slope
-from discreet.plan.lattice_value import LatticeValue, lattice_value, lattice_within
-from discreet.plan.measure import CentredTotal, KnownCount
+from discreet.plan.measures.lattice_value import LatticeValue, lattice_value, lattice_within
+from discreet.plan.measures.measure import CentredTotal, KnownCount
 from discreet.plan.types import Type
 
 FLATTEST = 1024

@@ -16,7 +16,7 @@ from sqlglot import exp
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregate_nodes import has_aggregate as has_aggregate
 from discreet.plan.aggregate_nodes import is_aggregate, word
-from discreet.plan.aggregates import read_quantile
+from discreet.plan.aggregates import read_nested, read_quantile
 from discreet.plan.aggregates.count import one_where
 from discreet.plan.bind import as_condition, bind_row, call, coerce
 from discreet.plan.expr import Expr, Literal
@@ -61,6 +61,8 @@ class Asked:
         if argument is None or isinstance(argument, exp.Star):
             raise UnsupportedQuery(f"{self.word} needs one number.", hint=f"write {self.word}(x)")
         kind = bind_row(argument, self.scope).type
+        if kind is not None and kind.is_moment:
+            raise UnsupportedQuery(f"{self.word} of a date or time is not answered here.", hint=_NO_NUMBER)
         if kind not in (Type.BOOL, Type.INT, Type.REAL, Type.TEXT):
             raise UnsupportedQuery(f"{self.word} needs a number.", hint="CAST the argument to DOUBLE")
         value = self.value(argument)
@@ -111,6 +113,10 @@ def read_aggregate(node: exp.Expr, scope: Scope) -> Applied:
 
 
 HINT = "docs/sql-reference.md lists the aggregates that are answered"
+_NO_NUMBER = (
+    "ask for MEDIAN(x), MIN(x) or MAX(x), or for a number of it that has bounds: "
+    "AVG(least(365, greatest(0, date_diff('day', DATE '2026-01-01', x))))"
+)
 
 
 def _filter(node: exp.Filter, scope: Scope) -> Expr:
@@ -249,7 +255,8 @@ BY_NODE: MappingProxyType[type[exp.Expr], Form] = MappingProxyType(
         exp.Min: Form(read_quantile.least),
         exp.Max: Form(read_quantile.greatest),
         exp.Mode: Form(read_quantile.mode),
-        exp.ApproxTopK: Form(read_quantile.refuse_list, ("this", "expression", "counters")),
+        exp.ApproxQuantiles: Form(read_quantile.quantiles, ("this", "expression")),
+        exp.ApproxTopK: Form(read_nested.top, ("this", "expression")),
     }
 )
 """Node → how it is read."""
@@ -260,7 +267,7 @@ BY_NAME: MappingProxyType[str, Form] = MappingProxyType(
         "every": _named("bool_and", Asked.condition),
         "sum_within": Form(_sum_within, ("this", "expressions")),
         "count_within": Form(_count_within, ("this", "expressions")),
-        "histogram": Form(read_quantile.refuse_list, ("this", "expressions")),
+        "histogram": Form(read_nested.histogram, ("this", "expressions")),
     }
 )
 """The same for functions that the parser leaves as names, in lower case: those of `aggregate_nodes.NAMES`."""

@@ -1,13 +1,14 @@
-"""How quantiles and modes are asked for: the spellings of DuckDB and of the standard, and what is refused."""
+"""How quantiles and modes are asked for: the spellings of DuckDB, BigQuery and the standard, and what is refused."""
 
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, Never
+from typing import TYPE_CHECKING, TypeGuard
 
 from sqlglot import exp
 
 from discreet.errors import UnsupportedQuery
+from discreet.plan.aggregate_nodes import word
 from discreet.plan.expr import Expr, Literal
 from discreet.plan.types import Type
 
@@ -17,13 +18,32 @@ if TYPE_CHECKING:
 
 def median(a: Asked) -> Applied:
     """MEDIAN(x)."""
-    return "quantile_cont", (a.number(a.node.args.get("this")), _HALF)
+    return "quantile_cont", (_measurable(a, a.node.args.get("this")), _HALF)
 
 
 def quantile(a: Asked) -> Applied:
-    """QUANTILE_CONT(x, p) and the like."""
+    """QUANTILE_CONT(x, p) and the like; a list of shares gives a list."""
     share = a.node.args.get("quantile") or a.node.args.get("expression")
-    return _NAMES[type(a.node)], (a.number(a.node.args.get("this")), _share(share, a.word))
+    value, (shares, several) = _measurable(a, a.node.args.get("this")), _shares(share, a.word)
+    return _NAMES[type(a.node)] + (LIST if several else ""), (value, *shares)
+
+
+def quantiles(a: Asked) -> Applied:
+    """BigQuery's APPROX_QUANTILES(x, n): the list of the n + 1 ends of n parts with equally many rows."""
+    n = a.node.args.get("expression")
+    if (
+        not isinstance(n, exp.Literal)
+        or n.is_string
+        or not n.name.isdigit()
+        or not 0 < int(n.name) < MOST_SHARES
+    ):
+        raise UnsupportedQuery(
+            f"{a.word} needs a whole number of parts, from 1 to {MOST_SHARES - 1}.",
+            hint=f"write {a.word}(x, 4)",
+        )
+    parts = int(n.name)
+    shares = (Literal(float(Fraction(i, parts)), Type.REAL) for i in range(parts + 1))
+    return "quantile_disc" + LIST, (_measurable(a, a.node.args.get("this")), *shares)
 
 
 def within_group(a: Asked) -> Applied:
@@ -32,16 +52,16 @@ def within_group(a: Asked) -> Applied:
     terms = order.expressions if isinstance(order, exp.Order) else []
     if len(terms) != 1 or not isinstance(terms[0], exp.Ordered):
         raise UnsupportedQuery("WITHIN GROUP takes one ORDER BY.", hint=_EXAMPLE)
-    word = inner.sql_name() if isinstance(inner, exp.Func) else "This aggregate"
+    said = word(inner)
     if isinstance(inner, exp.Mode) and inner.args.get("this") is None:
         return "mode", (a.value(terms[0].this),)
     plain = isinstance(inner, exp.PercentileCont | exp.PercentileDisc) and not inner.args.get("expression")
     if not plain:
-        raise UnsupportedQuery(f"{word} does not go with WITHIN GROUP.", hint=_EXAMPLE)
-    share = _share(inner.args.get("this"), word)
+        raise UnsupportedQuery(f"{said} does not go with WITHIN GROUP.", hint=_EXAMPLE)
+    shares, several = _shares(inner.args.get("this"), said)
     if terms[0].args.get("desc"):
-        share = Literal(float(1 - Fraction(str(share.value))), Type.REAL)
-    return _NAMES[type(inner)], (a.number(terms[0].this), share)
+        shares = [Literal(float(1 - Fraction(str(s.value))), Type.REAL) for s in shares]
+    return _NAMES[type(inner)] + (LIST if several else ""), (_measurable(a, terms[0].this), *shares)
 
 
 def least(a: Asked) -> Applied:
@@ -62,44 +82,53 @@ def mode(a: Asked) -> Applied:
     return "mode", (a.value(argument),)
 
 
-def refuse_list(a: Asked) -> Never:
-    """APPROX_TOP_K, HISTOGRAM: answers that hold a list."""
-    raise UnsupportedQuery(
-        f"{a.word} is not answered here: an answer has one value in each place.",
-        hint="count the values as groups: SELECT x, COUNT(*) AS n ... GROUP BY x ORDER BY n DESC LIMIT 10; "
-        "for bins, GROUP BY floor(x / 10)",
-    )
-
-
 def _ordered(a: Asked) -> Expr:
     argument = a.node.args.get("this")
-    if argument is not None and not isinstance(argument, exp.Distinct | exp.Star):
-        kind = a.value(argument).type
-        if kind in (Type.DATE, Type.TIMESTAMP):
-            raise UnsupportedQuery(
-                f"{a.word} of a date or time is not answered here, since those have no declared bounds.",
-                hint=f"ask for a number of it: {a.word}(date_part('year', x)), with bounds in the query",
-            )
-        if kind is Type.TEXT:
-            raise UnsupportedQuery(
-                f"{a.word} of text is not answered here.",
-                hint="CAST it to DOUBLE if it holds numbers; group by it to see which values there are",
-            )
+    if _is_value(argument) and a.value(argument).type is Type.TEXT:
+        raise UnsupportedQuery(
+            f"{a.word} of text is not answered here.",
+            hint="CAST it to DOUBLE if it holds numbers; group by it to see which values there are",
+        )
+    return _measurable(a, argument)
+
+
+def _measurable(a: Asked, argument: exp.Expr | None) -> Expr:
+    """An argument that is a date, a time or a number."""
+    if _is_value(argument):
+        found = a.value(argument)
+        if found.type is not None and found.type.is_moment:
+            return found
     return a.number(argument)
 
 
-def _share(node: exp.Expr | None, word: str) -> Literal:
-    if isinstance(node, exp.Array | exp.List):
+def _is_value(argument: exp.Expr | None) -> TypeGuard[exp.Expr]:
+    return argument is not None and not isinstance(argument, exp.Distinct | exp.Star)
+
+
+def _shares(node: exp.Expr | None, said: str) -> tuple[list[Literal], bool]:
+    """The shares that are asked for, and whether they are written as a list."""
+    if not isinstance(node, exp.Array | exp.List):
+        return [_share(node, said)], False
+    if not 0 < len(node.expressions) <= MOST_SHARES:
         raise UnsupportedQuery(
-            f"{word} takes one share at a time.",
-            hint=f"write {word}(x, 0.25), {word}(x, 0.5), {word}(x, 0.75): together they cost no more than one",
+            f"{said} takes a list of 1 to {MOST_SHARES} shares.", hint=f"write {said}(x, [0.25, 0.5, 0.75])"
         )
+    return [_share(e, said) for e in node.expressions], True
+
+
+def _share(node: exp.Expr | None, said: str) -> Literal:
     if not isinstance(node, exp.Literal) or node.is_string or not 0 <= float(node.name) <= 1:
         raise UnsupportedQuery(
-            f"{word} needs a share between 0 and 1, as a number.", hint=f"write {word}(x, 0.5), for instance"
+            f"{said} needs a share between 0 and 1, as a number.", hint=f"write {said}(x, 0.5), for instance"
         )
     return Literal(float(node.name), Type.REAL)
 
+
+LIST = " list"
+"""What the name of an aggregate ends with when several shares are asked for at once."""
+
+MOST_SHARES = 100
+"""In one list."""
 
 _HALF = Literal(0.5, Type.REAL)
 _EXAMPLE = "write PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY x)"

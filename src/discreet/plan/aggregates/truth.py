@@ -13,7 +13,7 @@ from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.aggregates.count import one_where
 from discreet.plan.bind import call
 from discreet.plan.expr import Expr, Literal, Measured
-from discreet.plan.measure import KnownUnits
+from discreet.plan.measures.measure import KnownUnits
 from discreet.plan.types import Type
 
 _HALF = Literal(0.5, Type.REAL)

@@ -9,10 +9,10 @@ from typing import Any
 
 from discreet.errors import InvalidParameter
 from discreet.plan.aggregates.aggregate import Needs
-from discreet.plan.capped import CappedCount, CappedTotal, refuse_wide
 from discreet.plan.expr import Expr, Literal
-from discreet.plan.lattice_value import lattice_value
-from discreet.plan.measure import Total
+from discreet.plan.measures.capped import CappedCount, CappedTotal, refuse_wide
+from discreet.plan.measures.lattice_value import lattice_value
+from discreet.plan.measures.measure import Total
 from discreet.plan.types import Type
 
 

@@ -56,7 +56,7 @@ def _difference(unit: str) -> Callable[[dt.date, dt.date], int]:
         if unit == "week":
             return _toward_zero(b.toordinal() - a.toordinal(), 7)
         size = _MICROSECONDS[unit]
-        return _microseconds(b) // size - _microseconds(a) // size
+        return microseconds(b) // size - microseconds(a) // size
 
     return value
 
@@ -67,7 +67,7 @@ def _elapsed(unit: str) -> Callable[[dt.date, dt.date], int]:
     def value(a: dt.date, b: dt.date) -> int:
         if unit in _MONTHS:
             return _toward_zero(_whole_months(as_time(a), as_time(b)), _MONTHS[unit])
-        return _toward_zero(_microseconds(b) - _microseconds(a), _MICROSECONDS[unit])
+        return _toward_zero(microseconds(b) - microseconds(a), _MICROSECONDS[unit])
 
     return value
 
@@ -85,7 +85,8 @@ def _month(d: dt.date) -> int:
     return d.year * 12 + d.month - 1
 
 
-def _microseconds(d: dt.date) -> int:
+def microseconds(d: dt.date) -> int:
+    """From 1970 to a date or time."""
     return (as_time(d) - _EPOCH) // _MICROSECOND
 
 
@@ -115,14 +116,14 @@ def between(value: Callable[[dt.datetime, dt.datetime], int], i: Sequence[Interv
     """The least and the greatest difference of two times in these intervals of microseconds; it falls with the first
     and rises with the second.
     """
-    (a, b), (c, d) = ((_moment(low, up=False), _moment(high, up=True)) for low, high in i)
+    (a, b), (c, d) = ((moment_at(low, up=False), moment_at(high, up=True)) for low, high in i)
     low = value(b, c) if b is not None and c is not None else float("-inf")
     high = value(a, d) if a is not None and d is not None else float("inf")
     return low, high
 
 
-def _moment(x: Any, *, up: bool) -> dt.datetime | None:
-    """The time so many microseconds from 1970; None beyond the years that there are."""
+def moment_at(x: Any, *, up: bool) -> dt.datetime | None:
+    """The time so many microseconds from 1970, rounded up or down; None beyond the years that there are."""
     try:
         n = -(-x // 1) if up else x // 1
         return _EPOCH + int(n) * _MICROSECOND
@@ -132,7 +133,7 @@ def _moment(x: Any, *, up: bool) -> dt.datetime | None:
 
 def moment_range(moments: Sequence[dt.date]) -> Interval:
     """The first and the last of some dates or times, as microseconds since 1970: their bounds in this language."""
-    return Fraction(min(map(_microseconds, moments))), Fraction(max(map(_microseconds, moments)))
+    return Fraction(min(map(microseconds, moments))), Fraction(max(map(microseconds, moments)))
 
 
 def _shifted(by: int) -> Callable[[Sequence[Interval]], Interval]:

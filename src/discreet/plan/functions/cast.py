@@ -11,7 +11,7 @@ from typing import Any
 
 from discreet.plan.functions.calendar import as_time
 from discreet.plan.functions.function import Function, Interval
-from discreet.plan.types import Type
+from discreet.plan.types import OF_CELLS, Type
 
 
 def _cast(target: Type) -> Function:
@@ -126,4 +126,4 @@ _MOMENT = re.compile(rf"\s*(\d{{1,4}})([-/])(\d{{1,2}})\2(\d{{1,2}})(?:{_CLOCK}{
 
 
 _DAY = 86_400_000_000  # microseconds, in which times are bounded
-CASTS = tuple(_cast(t) for t in Type)
+CASTS = tuple(map(_cast, OF_CELLS))

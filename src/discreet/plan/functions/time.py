@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
 from typing import Any
 
-from discreet.plan.functions.calendar import as_time
-from discreet.plan.functions.function import Function, Interval, exactly, template
+from discreet.plan.functions.calendar import as_time, microseconds, moment_at
+from discreet.plan.functions.function import Bound, Function, Interval, exactly, template
 from discreet.plan.types import Type
 
 _PARTS: dict[str, tuple[Callable[[Any], int], Interval]] = {
@@ -36,13 +38,23 @@ UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
 """What a time can be truncated to; a function each, since the unit is part of the question."""
 
 
-def _part(name: str, value: Callable[[Any], int], bounds: Interval) -> Function:
+_RISING = frozenset({"year", "isoyear", "yearweek", "decade", "century"})
+"""Parts that never fall as time goes on."""
+
+
+def _part(name: str, value: Callable[[Any], int], widest: Interval) -> Function:
+    def bounds(i: Sequence[Interval]) -> Interval:
+        if name not in _RISING:
+            return widest
+        low, high = moment_at(i[0][0], up=False), moment_at(i[0][1], up=True)
+        return widest[0] if low is None else value(low), widest[1] if high is None else value(high)
+
     return Function(
         name,
         exactly([Type.TIMESTAMP], Type.INT),
         template(f"TRY(CAST(date_part('{name}', {{0}}) AS BIGINT))"),
         value,
-        lambda _: bounds,
+        bounds,
     )
 
 
@@ -52,7 +64,16 @@ def _truncate(unit: str) -> Function:
         exactly([Type.TIMESTAMP], Type.TIMESTAMP),
         template(f"TRY(date_trunc('{unit}', {{0}}))"),
         lambda d: _start(unit, as_time(d)),
+        lambda i: (_cut(unit, i[0][0], up=False), _cut(unit, i[0][1], up=True)),
     )
+
+
+def _cut(unit: str, end: Bound, *, up: bool) -> Bound:
+    """Where the least or the greatest time of an interval is cut to."""
+    time = moment_at(end, up=up)
+    if time is None:
+        return math.inf if up else -math.inf
+    return Fraction(microseconds(_start(unit, time)))
 
 
 def _within_minute(d: dt.date) -> int:

@@ -48,7 +48,7 @@ class Rows:
     def shown(self) -> tuple[Item, ...]:
         """The columns that `*` stands for: those that USING made one come first, and once."""
         names = {m.name.lower() for m in self.merged}
-        rest = [i for e in self.entries for i in e.items if i.name.lower() not in names]
+        rest = [i for e in self.entries if not e.hidden for i in e.items if i.name.lower() not in names]
         return (*self.merged, *rest)
 
 

@@ -37,7 +37,7 @@ def describe(node: Node) -> list[Any]:
             return ["reach", table.name, way, _pairs(columns), describe(owners)]
         case Project(source, outputs, where):
             return ["project", [[c.name, identity(e)] for c, e in outputs], _maybe(where), describe(source)]
-        case Join(kind, left, right, on, columns):
+        case Join(kind, left, right, on, columns, _):
             return ["join", kind.name, _pairs(columns), _maybe(on), describe(left), describe(right)]
         case Group(source, keys, folds, _):
             told = [[c.name, _fold(f)] for c, f in folds]
@@ -77,4 +77,5 @@ def _over(over: Over) -> list[Any]:
         [c.name for c in over.partition],
         order,
         over.total,
+        *([list(over.frame)] if over.frame is not None else []),
     ]

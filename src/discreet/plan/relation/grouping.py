@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
 from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.plan.aggregate_nodes import has_aggregate, is_aggregate
-from discreet.plan.bind import as_condition, bind_row, call, coerce
+from discreet.plan.bind import as_condition, bind, bind_row, call, coerce
 from discreet.plan.expr import Call, Column, Expr, Literal, columns_of
 from discreet.plan.relation.context import Context, Rows
-from discreet.plan.relation.names import Item, fact_of
+from discreet.plan.relation.names import CONSTANT, HIDDEN, Item, Names, fact_of
 from discreet.plan.relation.node import Fold, Group, is_owned
 from discreet.plan.relation.stage import Stage, counted, of_rows, still
 from discreet.plan.schema import Fact, Range, Values
@@ -28,7 +28,9 @@ def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], con
     below = of_rows(rows.node, names)
     known: dict[Expr, Item] = {}
     bound: list[tuple[Column, Expr]] = []
-    for key in keys:
+    # a value that all rows share may stand beside aggregates
+    shared = [c for e in asked for c in e.find_all(exp.Column) if c.table.startswith(CONSTANT)]
+    for key in (*keys, *shared):
         expr = bind_row(key, names)
         if not columns_of(expr):
             raise UnsupportedQuery(
@@ -41,29 +43,14 @@ def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], con
         bound.append((column, still(expr)))
     if is_owned(rows.node) and not any(i.holds_unit for i in known.values()):
         _refuse_over_people(rows)
-    if not known:
-        raise UnsupportedQuery(
-            "An aggregate over all rows of a public table is not answered inside.",
-            hint="write its value, which is public",
-        )
-    folds: dict[Fold, tuple[Column, Fact | None]] = {}
-    for aggregate in _folds(asked):
-        fold, kind = _read(aggregate, below)
-        if fold not in folds:
-            folds[fold] = (context.fresh(kind), _fact(fold, below))
+    folds = folds_of(asked, below, context)
+    if not folds and not known:  # one row of a public table, whatever it holds
+        folds[Fold("count", None)] = (context.fresh(Type.INT), None)
 
     def leaf(e: exp.Expr, _depth: int) -> Expr | None:
         if is_aggregate(e):
             fold, _ = _read(e, below)
-            column, _ = folds[fold]
-            if fold.name.startswith("count"):
-                return counted(column)
-            # a sum of whole numbers is 128 bits wide; what leaves 64 is NULL
-            return (
-                Call("as bigint", (column,), Type.INT)
-                if fold.name == "sum" and column.type is Type.INT
-                else column
-            )
+            return value_of(fold, folds[fold][0])
         if isinstance(e, exp.Literal | exp.Boolean | exp.Null) or has_aggregate(e) or e.find(exp.Window):
             return None
         try:
@@ -75,16 +62,64 @@ def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], con
         if row in known:
             return known[row].read
         if isinstance(e, exp.Column):
+            what = "A subquery" if e.table.startswith(HIDDEN) else f"The column {e.name!r}"
             raise UnsupportedQuery(
-                f"The column {e.name!r} must be in GROUP BY or inside an aggregate.",
-                hint="add it to GROUP BY",
+                f"{what} must be in GROUP BY or inside an aggregate.", hint="add it to GROUP BY"
             )
         return None
 
-    once = is_owned(rows.node) and all(i.is_unit for i in known.values())
+    constant = {i.read for e in rows.entries if e.alias.startswith(CONSTANT) for i in e.items}
+    once = is_owned(rows.node) and all(i.is_unit or e in constant for e, i in known.items())
     node = Group(rows.node, tuple(bound), tuple((c, f) for f, (c, _) in folds.items()), once)
     items = (*known.values(), *(Item(f.name, c, fact) for f, (c, fact) in folds.items()))
     return Stage(node, items, leaf)
+
+
+def folds_of(
+    asked: Sequence[exp.Expr], below: Stage, context: Context
+) -> dict[Fold, tuple[Column, Fact | None]]:
+    """The aggregates that the expressions need, a column for each, and what is known of it.
+
+    Raises:
+        UnsupportedQuery: an aggregate that is not answered inside.
+    """
+    found: dict[Fold, tuple[Column, Fact | None]] = {}
+    for aggregate in _folds(asked):
+        fold, kind = _read(aggregate, below)
+        if fold not in found:
+            found[fold] = (context.fresh(kind), _fact(fold, below))
+    return found
+
+
+def bind_over(
+    node: exp.Expr, below: Stage, around: Names, folds: Mapping[Fold, tuple[Column, Fact | None]]
+) -> Expr:
+    """An expression over the aggregates of rows of which there may be none, and over the columns around them.
+
+    Raises:
+        UnknownColumn, UnsupportedQuery: see `discreet.errors`.
+    """
+
+    def leaf(e: exp.Expr, _depth: int) -> Expr | None:
+        if is_aggregate(e):
+            fold, _ = _read(e, below)
+            value = value_of(fold, folds[fold][0])
+            return call("coalesce", [value, Literal(0, Type.INT)]) if fold.name.startswith("count") else value
+        if isinstance(e, exp.Column):
+            return around.column(e)
+        return None
+
+    found = bind(node, leaf, 0)
+    return coerce(found, Type.TEXT) if found.type is None else found
+
+
+def value_of(fold: Fold, column: Column) -> Expr:
+    """What a column of an aggregate is read as."""
+    if fold.name.startswith("count"):
+        return counted(column)
+    # a sum of whole numbers is 128 bits wide; what leaves 64 is NULL
+    whole = fold.name == "sum" and column.type is Type.INT
+    return Call("as bigint", (column,), Type.INT) if whole else column
 
 
 def _folds(asked: Sequence[exp.Expr]) -> list[exp.Expr]:

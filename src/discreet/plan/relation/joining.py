@@ -36,11 +36,11 @@ def join(
             _refuse_public_left(kind)
         left, right = right, left
     if left.owned and right.owned:
-        _check_units(left, right, [*conditions, *proofs], context)
+        check_units(left, right, [*conditions, *proofs])
     elif left.owned and kind is Kind.FULL:
         _refuse_public_left(kind)
     on = conjunction(
-        [c for c in conditions if not (left.owned and right.owned and _is_unit_pair(c, left, right))]
+        [c for c in conditions if not (left.owned and right.owned and is_unit_pair(c, left, right))]
     )
     columns = fields(left.node) if kind.one_sided else (*fields(left.node), *fields(right.node))
     node = Join(kind, left.node, right.node, on, tuple((c, c) for c in columns))
@@ -70,7 +70,12 @@ def conjunction(conditions: Sequence[Expr]) -> Expr | None:
     return None if not kept else kept[0] if len(kept) == 1 else call("and", kept)
 
 
-def _check_units(left: Rows, right: Rows, conditions: Sequence[Expr], context: Context) -> None:
+def check_units(left: Rows, right: Rows, conditions: Sequence[Expr]) -> None:
+    """Refuses two relations of people's rows that no condition holds to one unit.
+
+    Raises:
+        UnsupportedQuery: then, and where their units are of different types.
+    """
     a, b = unit_type(left.node), unit_type(right.node)
     if a is not b:
         assert a is not None
@@ -83,11 +88,11 @@ def _check_units(left: Rows, right: Rows, conditions: Sequence[Expr], context: C
         raise UnsupportedQuery(
             "Two private tables are joined on something that does not hold their units equal, "
             "which would pair people with each other.",
-            hint=f"join on {_way(left, right)}; further conditions may stand beside it",
+            hint=f"join on {way(left, right)}; further conditions may stand beside it",
         )
 
 
-def _way(left: Rows, right: Rows) -> str:
+def way(left: Rows, right: Rows) -> str:
     """The join that would be answered, in the question's words."""
     pairs = [
         f"{_shown(e, i)} = {_shown(f, j)}"
@@ -104,7 +109,7 @@ def _shown(entry: Entry, item: Item) -> str:
     return f"{entry.alias}.{item.name}" if entry.alias else item.name
 
 
-def _is_unit_pair(condition: Expr, left: Rows, right: Rows) -> bool:
+def is_unit_pair(condition: Expr, left: Rows, right: Rows) -> bool:
     """Whether the equation says no more than that the units are equal, which is written anyway."""
     if not isinstance(condition, Call) or not all(isinstance(a, Column) for a in condition.args):
         return False

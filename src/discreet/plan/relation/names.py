@@ -15,9 +15,14 @@ from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.plan.bind import declared
 from discreet.plan.expr import Call, Column, Expr, columns_of
 from discreet.plan.keys import domain
-from discreet.plan.lattice_value import range_of
+from discreet.plan.measures.lattice_value import range_of
 from discreet.plan.schema import Fact, Range, Values
 from discreet.privacy.unit import PrivacyUnit
+
+HIDDEN = "\0"
+"""How the alias begins of columns that stand for subqueries; no question can write it."""
+CONSTANT = "\0="
+"""How it begins where the subquery's value is the same for all rows."""
 
 Key: TypeAlias = tuple[str, str]
 """The table and column that a declared foreign key leads to."""
@@ -65,6 +70,11 @@ class Entry:
 
     alias: str
     items: tuple[Item, ...]
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the columns stand for a subquery, and have no names that could be written."""
+        return self.alias.startswith(HIDDEN)
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,19 +158,21 @@ class Names:
                 e for e in self.entries if e.alias.lower() == node.table.lower()
             ]
             return _named(node.name, (i for e in places for i in e.items))
-        return _named(node.name, self.merged) or _named(node.name, (i for e in self.entries for i in e.items))
+        written = (i for e in self.entries if not e.hidden for i in e.items)
+        return _named(node.name, self.merged) or _named(node.name, written)
 
     def _with(self, name: str) -> list[Entry]:
-        return [e for e in self.entries if _named(name, e.items)]
+        return [e for e in self.entries if not e.hidden and _named(name, e.items)]
 
     def _refuse(self, node: exp.Column) -> None:
-        aliases = [e.alias for e in self.entries if e.alias]
+        entries = [e for e in self.entries if not e.hidden]
+        aliases = [e.alias for e in entries if e.alias]
         if node.args.get("db") or (node.table and node.table.lower() not in [a.lower() for a in aliases]):
             raise UnknownColumn(
                 f"There is no table {node.table!r} in this question.",
                 hint=f"the tables here: {', '.join(aliases)}",
             )
-        names = list(dict.fromkeys(i.name for i in self.items()))
+        names = list(dict.fromkeys(i.name for i in (*self.merged, *(i for e in entries for i in e.items))))
         near = difflib.get_close_matches(node.name, names, n=3, cutoff=0.5)
         where = f"in {node.table}" if node.table else f"in {', '.join(aliases)}" if aliases else "here"
         raise UnknownColumn(

@@ -55,13 +55,17 @@ class Project:
 
 @dataclass(frozen=True, slots=True)
 class Join:
-    """Pairs of rows; where both are owned, of one unit's. `columns`: (column here, column of either side)."""
+    """Pairs of rows; where both are owned, of one unit's. `columns`: (column here, column of either side).
+
+    `single` where a row on the left meets one on the right at most.
+    """
 
     kind: Kind
     left: Node
     right: Node
     on: Expr | None
     columns: tuple[tuple[Column, Column], ...]
+    single: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +78,16 @@ class Fold:
 
 @dataclass(frozen=True, slots=True)
 class Group:
-    """One row for each unit and key; `once` where the unit is the only key."""
+    """One row for each unit and key, one altogether where public rows have no key; `once` where the unit is all."""
 
     source: Node
     keys: tuple[tuple[Column, Expr], ...]
     folds: tuple[tuple[Column, Fold], ...]
     once: bool = False
+
+
+Frame: TypeAlias = tuple[int | None, int | None]
+"""ROWS from and to, counted from the current one, those before it below 0; None for no end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +100,7 @@ class Over:
         partition: columns beside the unit.
         order: (column, descending, NULLs first).
         total: whether the order of ties shows, so that every column of the rows ends it.
+        frame: the rows that are looked at, where it is not SQL's default.
     """
 
     name: str
@@ -99,6 +108,7 @@ class Over:
     partition: tuple[Column, ...]
     order: tuple[tuple[Column, bool, bool], ...]
     total: bool
+    frame: Frame | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -137,8 +147,8 @@ def is_owned(node: Node) -> bool:
             return not table.public
         case Reach():
             return True
-        case Join(_, left, _, _, _) | Both(left, _, _):
-            return is_owned(left)
+        case Join() | Both():
+            return is_owned(node.left)
         case _:
             return is_owned(node.source)
 
@@ -150,8 +160,9 @@ def is_once(node: Node) -> bool:
             return node.once
         case Project(source, _, _) | Windows(source, _, _) | Distinct(source, _):
             return is_once(source)
-        case Join(kind, left, right, _, _):
-            return is_once(left) and (kind.one_sided or (is_owned(right) and is_once(right)))
+        case Join(kind, left, right):
+            alone = kind.one_sided or node.single or (is_owned(right) and is_once(right))
+            return alone and is_once(left)
         case _:
             return False
 
@@ -181,8 +192,8 @@ def unit_type(node: Node) -> Type | None:
             return None if table.public else table.columns[table.unit.column or ""]
         case Reach():
             return unit_type(node.owners)
-        case Join(_, left, _, _, _) | Both(left, _, _):
-            return unit_type(left)
+        case Join() | Both():
+            return unit_type(node.left)
         case _:
             return unit_type(node.source)
 
@@ -194,8 +205,21 @@ def tables_of(node: Node) -> tuple[TableSchema, ...]:
             found: tuple[TableSchema, ...] = (table,)
         case Reach(table, _, owners, _):
             found = (table, *tables_of(owners))
-        case Join(_, left, right, _, _) | Both(left, right, _):
-            found = (*tables_of(left), *tables_of(right))
+        case Join() | Both():
+            found = (*tables_of(node.left), *tables_of(node.right))
         case _:
             found = tables_of(node.source)
     return tuple({t.name: t for t in found}.values())
+
+
+def places_of(node: Node) -> list[str]:
+    """The tables that are read, a table again for each place that reads it."""
+    match node:
+        case Scan(table, _):
+            return [table.name]
+        case Reach(table, _, owners, _):
+            return [table.name, *places_of(owners)]
+        case Join() | Both():
+            return [*places_of(node.left), *places_of(node.right)]
+        case _:
+            return places_of(node.source)

@@ -1,28 +1,25 @@
-"""An inner query as a relation: one SELECT, or two that UNION puts together."""
+"""An inner query as a relation: one SELECT, or two that a set operation puts together."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import TypeAlias
 
 from sqlglot import exp
 
 from discreet.errors import UnknownColumn, UnsupportedQuery
-from discreet.plan.bind import as_condition, coerce
+from discreet.plan.bind import as_condition
 from discreet.plan.expr import Column, Expr
-from discreet.plan.functions.function import common
 from discreet.plan.parse import default_name, group_nodes, inner_parts
 from discreet.plan.relation.context import Context, Named, Rows
 from discreet.plan.relation.grouping import grouped
+from discreet.plan.relation.lifting import lift, subqueries
 from discreet.plan.relation.names import Entry, Item, Names
-from discreet.plan.relation.nested import filtered_by, read_where, refuse_nested
-from discreet.plan.relation.node import Both, Distinct, Project, fields, unit_type
-from discreet.plan.relation.settle import renamed
-from discreet.plan.relation.sources import is_nested
-from discreet.plan.relation.stage import Stage, counted, folds_in, is_counted, of_rows, still
+from discreet.plan.relation.nested import filtered_by, read_where
+from discreet.plan.relation.node import Project
+from discreet.plan.relation.sets import distinct_rows, put_together
+from discreet.plan.relation.stage import Stage, folds_in, of_rows, still
 from discreet.plan.relation.windows import with_windows
-from discreet.plan.schema import Fact, Range, Values
 from discreet.plan.types import Type
 
 
@@ -34,13 +31,8 @@ def read_query(query: exp.Expr, context: Context) -> Rows:
     """
     query = query.unnest()
     context = with_named(query, context)
-    if isinstance(query, exp.Union):
-        return _union(query, context)
     if isinstance(query, exp.SetOperation):
-        raise UnsupportedQuery(
-            f"{query.key.upper()} is not answered here.",
-            hint="use [NOT] EXISTS or [NOT] IN, which a join with the same unit's rows can answer",
-        )
+        return put_together(query, context)
     if not isinstance(query, exp.Select):
         raise UnsupportedQuery(
             "A subquery has to be a SELECT.", hint="connect a list of values as a public table"
@@ -78,19 +70,23 @@ def _select(query: exp.Select, context: Context) -> Rows:
     rows, left = read_where(query, context)
     rows = filtered_by(rows, left, context)
     outputs = [o for e in query.expressions for o in _outputs(e, rows)]
+    clauses = [e for e in (inner.having, inner.qualify, *(inner.group or ())) if e is not None]
+    rows, put = lift(rows, [*(e for _, e in outputs if isinstance(e, exp.Expr)), *clauses], context)
+    outputs = [
+        (n or default_name(e, i), put(e)) if isinstance(e, exp.Expr) and subqueries(e) else (n, e)
+        for i, (n, e) in enumerate(outputs)
+    ]
     names = context.names(rows)
     written = {
         (n or default_name(e, i)).lower(): e for i, (n, e) in enumerate(outputs) if isinstance(e, exp.Expr)
     }
-    having = None if inner.having is None else _spelled(inner.having, written, names)
-    qualify = None if inner.qualify is None else _spelled(inner.qualify, written, names)
+    having = None if inner.having is None else _spelled(put(inner.having), written, names)
+    qualify = None if inner.qualify is None else _spelled(put(inner.qualify), written, names)
     asked = [e for _, e in outputs if isinstance(e, exp.Expr)] + [
         e for e in (having, qualify) if e is not None
     ]
-    for e in asked:
-        if is_nested(e):
-            refuse_nested(e)
-    keys = group_nodes([(n, e) for n, e in outputs if isinstance(e, exp.Expr)], inner.group)
+    group = None if inner.group is None else [put(e) for e in inner.group]
+    keys = group_nodes([(n, e) for n, e in outputs if isinstance(e, exp.Expr)], group)
     stage = of_rows(rows.node, names)
     if keys or having is not None or folds_in(asked):
         stage = grouped(rows, keys, asked, context)
@@ -122,7 +118,7 @@ def _shown(
         items.append(stage.named(shown, column, expr))
         columns.append((column, still(expr) if distinct else expr))
     rows = Rows(Project(stage.node, tuple(columns), where), (Entry("", tuple(items)),))
-    return _distinct(rows, context) if distinct else rows
+    return distinct_rows(rows, context) if distinct else rows
 
 
 def _outputs(e: exp.Expr, rows: Rows) -> list[Output]:
@@ -157,83 +153,3 @@ def _spelled(e: exp.Expr, written: Mapping[str, exp.Expr], names: Names) -> exp.
         return node
 
     return e.copy().transform(replaced)
-
-
-def _distinct(rows: Rows, context: Context) -> Rows:
-    items = rows.entries[0].items
-    if rows.owned and not any(i.holds_unit for i in items):
-        raise UnsupportedQuery(
-            "DISTINCT over several people's rows would show one row for all of them.",
-            hint="keep the unit's column in the SELECT, so that each row belongs to one person",
-        )
-    moved = {c: context.fresh(c.type) for c in fields(rows.node)}
-    found = tuple(replace(i, expr=renamed(i.expr, moved)) for i in items if i.expr is not None)
-    node = Distinct(rows.node, tuple((new, old) for old, new in moved.items()))
-    return Rows(node, (Entry(rows.entries[0].alias, found),))
-
-
-def _union(query: exp.Union, context: Context) -> Rows:
-    for name, part in query.args.items():
-        if part and name not in ("this", "expression", "distinct", "with_"):
-            raise UnsupportedQuery(
-                f"UNION with {name.strip('_').upper()} is not answered here.",
-                hint="write UNION or UNION ALL, nothing else",
-            )
-    left, right = context.query(query.this, context), context.query(query.expression, context)
-    if left.owned != right.owned:
-        raise UnsupportedQuery(
-            "UNION of private and public rows: the public ones would belong to nobody.",
-            hint="join the public table to the private one",
-        )
-    if unit_type(left.node) is not unit_type(right.node):
-        raise UnsupportedQuery(
-            "UNION of tables whose unit's columns are of different types.", hint="store them as the same type"
-        )
-    first, second = left.shown(), right.shown()
-    if len(first) != len(second):
-        raise UnsupportedQuery(
-            f"The two sides of UNION have {len(first)} and {len(second)} columns.",
-            hint="give both the same columns",
-        )
-    kinds = [_common(a, b) for a, b in zip(first, second, strict=True)]
-    a, b = (_cast(r, i, kinds, context) for r, i in ((left, first), (right, second)))
-    items, triples = [], []
-    pairs = zip(fields(a.node), fields(b.node), a.entries[0].items, b.entries[0].items, strict=True)
-    for first_column, second_column, x, y in pairs:
-        column = context.fresh(first_column.type)
-        triples.append((column, first_column, second_column))
-        shown = counted(column) if is_counted(x.read) and is_counted(y.read) else column
-        items.append(Item(x.name, shown, _either(x.fact, y.fact), x.is_unit and y.is_unit, x.keys & y.keys))
-    rows = Rows(Both(a.node, b.node, tuple(triples)), (Entry("", tuple(items)),))
-    return _distinct(rows, context) if query.args.get("distinct") else rows
-
-
-def _common(a: Item, b: Item) -> Type:
-    kinds = [e.type for e in (a.read, b.read) if e is not None]
-    found = common(kinds)
-    if found is None:
-        words = " and ".join(k.word for k in kinds if k)
-        raise UnsupportedQuery(f"A column of UNION is {words}.", hint="CAST both sides to one type")
-    return found
-
-
-def _cast(rows: Rows, items: Sequence[Item], kinds: Sequence[Type], context: Context) -> Rows:
-    """The rows with just these columns, of these types."""
-    stage = of_rows(rows.node, context.names(rows))
-    columns: list[tuple[Column, Expr]] = []
-    found: list[Item] = []
-    for item, kind in zip(items, kinds, strict=True):
-        assert item.read is not None
-        expr, column = coerce(item.read, kind), context.fresh(kind)
-        columns.append((column, still(expr)))
-        found.append(stage.named(item.name, column, expr))
-    return Rows(Project(rows.node, tuple(columns)), (Entry("", tuple(found)),))
-
-
-def _either(a: Fact | None, b: Fact | None) -> Fact | None:
-    """What is known of a value that comes from one of two places."""
-    if isinstance(a, Values) and isinstance(b, Values) and a.type is b.type:
-        return Values(*dict.fromkeys((*a.values, *b.values)))
-    if isinstance(a, Range) and isinstance(b, Range):
-        return Range(min(a.low, b.low), max(a.high, b.high), integer=a.integer and b.integer)
-    return None

@@ -10,15 +10,17 @@ from typing import Any
 from sqlglot import exp
 
 from discreet.errors import MissingBounds, UnsupportedQuery
+from discreet.plan.aggregate_nodes import is_aggregate
 from discreet.plan.expr import Column
+from discreet.plan.parse import Select, default_name, group_nodes
 from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.describe import describe
+from discreet.plan.relation.lifting import SUBQUERY, lift, subqueries
 from discreet.plan.relation.names import Entry, Item, Names
-from discreet.plan.relation.nested import read_where, refuse_nested
+from discreet.plan.relation.nested import read_where
 from discreet.plan.relation.node import Node, is_once, tables_of, unit_type
 from discreet.plan.relation.query import read_query, with_named
 from discreet.plan.relation.settle import Renaming, columns_in, renamed, settle
-from discreet.plan.relation.sources import is_nested
 from discreet.plan.relation.write import write
 from discreet.plan.schema import TableSchema
 from discreet.privacy.unit import PrivacyUnit
@@ -68,13 +70,13 @@ class Draft:
     Attributes:
         rows: all that FROM and WHERE's subqueries give.
         names: the scope of the question's expressions.
-        where: what is left of WHERE.
+        select: the question with what is left of WHERE, and with columns in place of its subqueries.
         table: the virtual table so far.
     """
 
     rows: Rows
     names: Names
-    where: exp.Expr | None
+    select: Select
     table: TableSchema
 
     def settled(self) -> tuple[Relation, Names]:
@@ -94,37 +96,73 @@ class Draft:
         def spelled(text: str) -> str:
             return re.sub(r"#\d+", lambda found: shown.get(found[0], found[0]), text)
 
-        return MissingBounds(
-            spelled(error.message),
-            hint=f"{spelled(error.hint or '')}; or clamp in the question: least(high, greatest(low, x))",
-        )
+        hint = f"{spelled(error.hint or '')}; or clamp in the question: least(high, greatest(low, x))"
+        if SUBQUERY in hint:  # of which nothing can be declared
+            hint = f"clamp it in the question: least(high, greatest(low, {SUBQUERY}))"
+        return MissingBounds(spelled(error.message), hint=hint)
 
 
-def draft(tree: exp.Select, tables: Sequence[TableSchema]) -> Draft:
+def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
     """The rows of a question's FROM and WHERE.
 
     Raises:
         UnknownColumn, UnsupportedQuery, MissingBounds: see `discreet.errors`.
     """
     unit = _unit(tables)
-    for clause in ("expressions", "group", "having", "order"):
-        part = tree.args.get(clause)
-        for e in part if isinstance(part, list) else [part]:
-            if e is not None and is_nested(e):
-                refuse_nested(e)
-    context = with_named(tree, Context(tables, unit, read_query))
-    rows, left = read_where(tree, context)
+    _check_places(select)
+    context = with_named(select.tree, Context(tables, unit, read_query))
+    rows, left = read_where(select.tree, context)
     if not rows.owned:
         raise UnsupportedQuery(
             "The question reads public tables only, which need no privacy.",
             hint="ask the database itself, or join them to a private table",
         )
+    rows, select = _lifted(rows, replace(select, where=exp.and_(*left) if left else None), context)
     names = context.names(rows)
     first = next(t for t in tables_of(rows.node) if not t.public)
     named = ", ".join(t.name for t in tables_of(rows.node))
     table = TableSchema(named, {}, {}, replace_unit(unit), first.relation)
     table = _virtual(table, names, set(), rows.node)
-    return Draft(rows, names, exp.and_(*left) if left else None, table)
+    return Draft(rows, names, select, table)
+
+
+def _check_places(select: Select) -> None:
+    """Refuses a subquery that the answer would be computed with, rather than the rows."""
+    keys = group_nodes(select.items, select.group)
+
+    def walk(e: exp.Expr) -> None:
+        if e in keys or is_aggregate(e):
+            return
+        if isinstance(e, exp.Query | exp.Exists) or (isinstance(e, exp.In) and e.args.get("query")):
+            raise UnsupportedQuery(
+                "A subquery beside aggregates, in HAVING or in ORDER BY is not answered: these read the noisy answer.",
+                hint="put it inside an aggregate or into GROUP BY; ask for a public value itself, and write it here",
+            )
+        for child in e.iter_expressions():
+            walk(child)
+
+    shown = [e for _, e in select.items]
+    for e in (*shown, *([select.having] if select.having is not None else []), *(o.by for o in select.order)):
+        walk(e)
+
+
+def _lifted(rows: Rows, select: Select, context: Context) -> tuple[Rows, Select]:
+    """The rows with a column for each subquery outside WHERE, and the question over these."""
+    clauses = [*(select.group or ()), *([select.having] if select.having is not None else [])]
+    clauses += [o.by for o in select.order]
+    rows, put = lift(rows, [*(e for _, e in select.items), *clauses], context)
+    items = [
+        (n or default_name(e, i), put(e)) if subqueries(e) else (n, e)
+        for i, (n, e) in enumerate(select.items)
+    ]
+    return rows, replace(
+        select,
+        items=tuple(items),
+        group=None if select.group is None else tuple(put(e) for e in select.group),
+        having=None if select.having is None else put(select.having),
+        order=tuple(replace(o, by=put(o.by)) for o in select.order),
+        sets=None if select.sets is None else tuple(tuple(put(e) for e in s) for s in select.sets),
+    )
 
 
 def replace_unit(unit: PrivacyUnit) -> PrivacyUnit:
@@ -152,7 +190,9 @@ def _unit(tables: Sequence[TableSchema]) -> PrivacyUnit:
 
 
 def _shown(names: Names) -> dict[str, str]:
-    return {c.name: i.name for i in names.items() for c in columns_in([i.expr])}
+    hidden = [i for e in names.entries if e.hidden for i in e.items]
+    written = [i for i in names.items() if i not in hidden]
+    return {c.name: i.name for i in (*hidden, *written) for c in columns_in([i.expr])}
 
 
 def _virtual(table: TableSchema, names: Names, used: set[Column], node: Node) -> TableSchema:

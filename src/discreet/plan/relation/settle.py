@@ -72,6 +72,7 @@ def _settle(node: Node, needed: set[Column], fresh: Callable[[Column], Column]) 
             return _join(node, needed, fresh)
         case Group(source, keys, folds, _):
             wanted = [f for f in folds if f[0] in needed]
+            wanted = wanted if keys or is_owned(node) else _some(wanted, folds, owned=False)
             reads = columns_in([*(e for _, e in keys), *(f.argument for _, f in wanted)])
             below, inner = _settle(source, reads, fresh)
             names = {c: fresh(c) for c, _ in (*keys, *wanted)}
@@ -101,7 +102,8 @@ def _join(node: Join, needed: set[Column], fresh: Callable[[Column], Column]) ->
     inner = a | b
     names = {c: fresh(c) for c, _ in shown}
     on = None if node.on is None else renamed(node.on, inner)
-    return Join(node.kind, left, right, on, tuple((names[c], inner[there]) for c, there in shown)), names
+    columns = tuple((names[c], inner[there]) for c, there in shown)
+    return replace(node, left=left, right=right, on=on, columns=columns), names
 
 
 def _windows(node: Windows, needed: set[Column], fresh: Callable[[Column], Column]) -> tuple[Node, Renaming]:
@@ -128,6 +130,7 @@ def _over(over: Over, names: Renaming) -> Over:
         tuple(names[c] for c in over.partition),
         tuple((names[c], descending, nulls_first) for c, descending, nulls_first in over.order),
         over.total,
+        over.frame,
     )
 
 

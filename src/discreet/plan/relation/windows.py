@@ -9,11 +9,12 @@ from typing import Never
 from sqlglot import exp
 
 from discreet.errors import UnsupportedQuery
-from discreet.plan.bind import coerce
+from discreet.plan.bind import call, coerce
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.relation.context import Context
+from discreet.plan.relation.frames import read_frame
 from discreet.plan.relation.names import Item, fact_of
-from discreet.plan.relation.node import Node, Over, Project, Windows, fields, is_owned
+from discreet.plan.relation.node import Frame, Node, Over, Project, Windows, fields, is_owned
 from discreet.plan.relation.stage import Stage, counted, still
 from discreet.plan.schema import Fact
 from discreet.plan.types import Type
@@ -25,7 +26,8 @@ def with_windows(stage: Stage, asked: Sequence[exp.Expr], where: Expr | None, co
     Raises:
         UnsupportedQuery: a window that looks beyond one unit, or that is not answered.
     """
-    found: dict[exp.Expr, _Window] = {w: _read(w, stage) for e in asked for w in e.find_all(exp.Window)}
+    windows = [p for e in asked for w in e.find_all(exp.Window) for p in _halves(w)]
+    found: dict[exp.Expr, _Window] = {w: _read(w, stage) for w in windows}
     known: dict[exp.Expr, Expr] = {}
     items: list[Item] = []
     node: Node = stage.node
@@ -36,7 +38,10 @@ def with_windows(stage: Stage, asked: Sequence[exp.Expr], where: Expr | None, co
         where = None
 
     def leaf(e: exp.Expr, depth: int) -> Expr | None:
-        return known[e] if isinstance(e, exp.Window) else stage.leaf(e, depth)
+        if not isinstance(e, exp.Window):
+            return stage.leaf(e, depth)
+        values = [known[p] for p in _halves(e)]
+        return values[0] if len(values) == 1 else call("/", values)
 
     return Stage(node, (*stage.items, *items), leaf)
 
@@ -50,18 +55,32 @@ class _Window:
     partition: tuple[Expr, ...]
     order: tuple[tuple[Expr, bool, bool], ...]
     kind: Type
+    frame: Frame | None = None
+
+    @property
+    def tied(self) -> bool:
+        """Whether the order of ties shows in it."""
+        return self.name in _TIES or self.frame is not None
+
+
+def _halves(window: exp.Window) -> list[exp.Window]:
+    """A mean as a sum and a count, each exact; anything else as it is."""
+    mean = window.this
+    if not isinstance(mean, exp.Avg) or mean.args.keys() - {"this"}:
+        return [window]
+    halves = [window.copy(), window.copy()]
+    for half, kind in zip(halves, (exp.Sum, exp.Count), strict=True):
+        half.set("this", kind(this=mean.this.copy()))
+    return halves
 
 
 def _batches(found: Mapping[exp.Expr, _Window]) -> list[list[exp.Expr]]:
     """Windows that may stand beside each other: two orders in one SELECT would pair the numbers of equal rows as
     the database happens to, where the order of ties shows.
     """
-    free = [w for w, window in found.items() if window.name not in _TIES]
-    orders = dict.fromkeys((v.partition, v.order) for v in found.values() if v.name in _TIES)
-    tied = [
-        [w for w, v in found.items() if v.name in _TIES and (v.partition, v.order) == order]
-        for order in orders
-    ]
+    free = [w for w, window in found.items() if not window.tied]
+    orders = dict.fromkeys((v.partition, v.order) for v in found.values() if v.tied)
+    tied = [[w for w, v in found.items() if v.tied and (v.partition, v.order) == order] for order in orders]
     return [free + tied[0], *tied[1:]] if tied else [free]
 
 
@@ -83,7 +102,8 @@ def _beside(
         looked_at = 0 if w.name == "ntile" else 1
         arguments = (*(column(a) for a in w.arguments[:looked_at]), *w.arguments[looked_at:])
         terms = tuple((column(e), descending, nulls_first) for e, descending, nulls_first in w.order)
-        over = Over(w.name, arguments, tuple(column(e) for e in w.partition), terms, w.name in _TIES)
+        partition = tuple(column(e) for e in w.partition)
+        over = Over(w.name, arguments, partition, terms, w.tied, w.frame)
         columns.append((context.fresh(w.kind), over))
     outputs = (*((c, still(c)) for c in kept), *((c, still(e)) for e, c in below.items()))
     source = Project(node, outputs, where)
@@ -92,7 +112,7 @@ def _beside(
 
 def _fact(window: _Window, stage: Stage) -> Fact | None:
     """What is known of a value that stands in another row of the unit, or in none."""
-    if window.name not in ("min", "max", "first_value", "lag", "lead"):
+    if window.name not in ("min", "max", "first_value", "last_value", "lag", "lead"):
         return None
     found = Item("", None, fact_of(window.arguments[0], stage.facts)).nullable().fact
     shifted = window.name in ("lag", "lead")
@@ -114,13 +134,8 @@ def _read(node: exp.Window, stage: Stage) -> _Window:
         raise UnsupportedQuery(
             "Named windows are not answered here.", hint="write the window out: OVER (PARTITION BY …)"
         )
-    if node.args.get("spec"):
-        raise UnsupportedQuery(
-            "Frames of windows (ROWS, RANGE, GROUPS) are not answered here.",
-            hint="without one, ORDER BY sums up to the current row",
-        )
     for name, part in node.args.items():
-        if part and name not in ("this", "partition_by", "order", "over"):
+        if part and name not in ("this", "partition_by", "order", "over", "spec"):
             raise UnsupportedQuery(
                 "This form of a window is not answered here.", hint="write OVER (PARTITION BY …)"
             )
@@ -138,15 +153,18 @@ def _read(node: exp.Window, stage: Stage) -> _Window:
         for o in (order.expressions if order is not None else [])
     ]
     name, arguments, kind = _function(node.this, stage, ordered=bool(terms))
-    return _Window(name, tuple(arguments), tuple(partition), tuple(terms), kind)
+    frame = read_frame(node.args.get("spec"), name, ordered=bool(terms))
+    if frame == (None, None) and name in _SUMS.values():
+        frame, terms = None, []  # all rows, in whatever order
+    return _Window(name, tuple(arguments), tuple(partition), tuple(terms), kind, frame)
 
 
 _COUNTED = {"row_number", "rank", "dense_rank", "ntile", "count"}
-_TIES = {"row_number", "ntile", "lag", "lead", "first_value"}
+_TIES = {"row_number", "ntile", "lag", "lead", "first_value", "last_value"}
 """The functions in which the order of ties shows."""
 _PLACES = {exp.RowNumber: "row_number", exp.Rank: "rank", exp.DenseRank: "dense_rank"}
 _SUMS = {exp.Count: "count", exp.Sum: "sum", exp.Min: "min", exp.Max: "max"}
-_KNOWN = "there are ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE, COUNT, SUM, MIN and MAX"
+_KNOWN = "there are ROW_NUMBER, RANK, DENSE_RANK, NTILE, LAG, LEAD, FIRST_VALUE, LAST_VALUE, COUNT, SUM, AVG, MIN, MAX"
 
 
 def _function(node: exp.Expr, stage: Stage, *, ordered: bool) -> tuple[str, list[Expr], Type]:
@@ -159,9 +177,10 @@ def _function(node: exp.Expr, stage: Stage, *, ordered: bool) -> tuple[str, list
         return "ntile", [_number(node.this, least=1)], Type.INT
     if kind in (exp.Lag, exp.Lead) and parts <= {"this", "offset", "default"}:
         return _shifted(node, stage)
-    if kind is exp.FirstValue and parts == {"this"} and ordered:
+    if kind in (exp.FirstValue, exp.LastValue) and parts == {"this"} and ordered:
         value = stage.bind(node.this)
-        return "first_value", [value], value.type or Type.TEXT
+        name = "first_value" if kind is exp.FirstValue else "last_value"
+        return name, [value], value.type or Type.TEXT
     if kind in _SUMS and parts <= {"this", "big_int"}:
         return _summed(_SUMS[kind], node.args.get("this"), stage)
     return _refuse(node)

@@ -1,4 +1,4 @@
-"""A settled tree as nested SELECTs: the grammar of decision 0005, which `owned.py` reads again."""
+"""A settled tree as nested SELECTs: the grammar of decision 0005, which `rederive/owned.py` reads again."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from discreet.plan.relation.node import (
     Both,
     Distinct,
     Fold,
+    Frame,
     Group,
     Join,
     Kind,
@@ -84,7 +85,8 @@ def _group(node: Group) -> str:
     shown = [f"{text} AS {c.name}" for text, (c, _) in zip(keys, node.keys, strict=True)]
     shown += [f"{_fold(f)} AS {c.name}" for c, f in node.folds]
     by = ", ".join([*(["r.u"] if is_owned(node) else []), *keys])
-    return f"SELECT {_with_u(node, 'r.u', shown)} FROM ({write(node.source)}) r GROUP BY {by}"
+    grouped = f" GROUP BY {by}" if by else ""
+    return f"SELECT {_with_u(node, 'r.u', shown)} FROM ({write(node.source)}) r{grouped}"
 
 
 def _fold(fold: Fold) -> str:
@@ -106,7 +108,7 @@ def _over(over: Over, every: tuple[Column, ...], *, owned: bool) -> str:
     ]
     if over.total:
         terms += [f"r.{c.name}" for c in every]
-    parts = [*([f"PARTITION BY {partition}"] if partition else []), *_order(terms)]
+    parts = [*([f"PARTITION BY {partition}"] if partition else []), *_order(terms), *_frame(over.frame)]
     arguments = ", ".join(_argument(a, place) for place, a in enumerate(over.arguments))
     arguments = arguments or ("*" if over.name == "count" else "")
     return f"{over.name}({arguments}) OVER ({' '.join(parts)})"
@@ -114,6 +116,20 @@ def _over(over: Over, every: tuple[Column, ...], *, owned: bool) -> str:
 
 def _order(terms: list[str]) -> list[str]:
     return [f"ORDER BY {', '.join(terms)}"] if terms else []
+
+
+def _frame(frame: Frame | None) -> list[str]:
+    return (
+        []
+        if frame is None
+        else [f"ROWS BETWEEN {_end(frame[0], 'PRECEDING')} AND {_end(frame[1], 'FOLLOWING')}"]
+    )
+
+
+def _end(rows: int | None, unbounded: str) -> str:
+    if rows is None:
+        return f"UNBOUNDED {unbounded}"
+    return "CURRENT ROW" if rows == 0 else f"{abs(rows)} {'PRECEDING' if rows < 0 else 'FOLLOWING'}"
 
 
 def _argument(e: Expr, place: int) -> str:

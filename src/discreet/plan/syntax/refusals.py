@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Never
 
 from sqlglot import exp
+from sqlglot.errors import ErrorLevel
 
 from discreet.errors import UnsupportedQuery
 
@@ -20,7 +21,7 @@ def nothing_but(node: exp.Expr, places: set[str]) -> None:
 
 def refuse(node: exp.Expr) -> Never:
     """Refuses a node by name."""
-    text = " ".join(node.sql(dialect="duckdb", comments=False).split())
+    text = " ".join(node.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE).split())
     shown = text if len(text) <= 60 else f"{text[:57]}..."
     reason, hint = _REASONS.get(
         type(node), (f"This part of the question is not answered: {shown}", REFERENCE)

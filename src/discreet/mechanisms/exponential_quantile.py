@@ -1,0 +1,248 @@
+"""A quantile and an interval for it, by the exponential mechanism over the cells of a public grid."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.mechanism import Mechanism, numbered
+from discreet.mechanisms.parameters import read_confidence, read_size, read_whole
+from discreet.noise import selection
+from discreet.noise.entropy import Entropy, SystemEntropy
+from discreet.noise.uniform import below
+from discreet.privacy.discrete_events import BoundedRangeEvent
+from discreet.privacy.event import Composed
+from discreet.privacy.exact import Real, count, exact
+from discreet.privacy.guarantee import decimal
+from discreet.privacy.unit import Relation
+
+SELECTIONS = 3
+"""Cells that are named in each group: near the quantile's rank, safely below it, and safely above it."""
+
+CONFIDENCE = Fraction(19, 20)
+"""With which the interval holds the quantile; it is chosen before the draw."""
+
+MOST_CELLS = 1 << 32
+"""Cells of a grid; with more of them, exact proposals of empty ones would be refused too often."""
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class ExponentialQuantile(Mechanism):
+    """Names the cell of a public grid in which a quantile lies, and two cells between which it surely does.
+
+    The weight left of a cell and the weight up to its end are its ranks. Cell c has the loss d(c), the distance from
+    the rank that is aimed at, p times the total weight, to the ranks of c; the first cell reaches down to −∞ and the
+    last one up to ∞. It is named with probability proportional to exp(−rate·d(c)). The interval's ends are two more
+    selections, at ranks that are lower and higher by `shift`.
+
+    Guarantee:
+        ε-DP for all `SELECTIONS` in all groups together, when one unit adds whole weights of at most `sensitivity` in
+        all, none below 0, to the cells of each of at most `max_groups` of `groups` groups (None: any number), under
+        `relation`. One selection's losses lie in an interval as wide as one of `ranges`: the bounded-range event. The
+        draw is exact. For every data set the interval holds the quantile with probability at least `CONFIDENCE`
+        (docs/proofs/exponential-quantile.md).
+
+    References:
+        Smith 2011, *Privacy-preserving statistical estimation with optimal convergence rates*, Algorithm 2 (the
+        exponential mechanism on ranks), https://doi.org/10.1145/1993636.1993743; McSherry, Talwar 2007, Theorem 6,
+        https://doi.org/10.1109/FOCS.2007.41; Dong, Durfee, Rogers 2020 (bounded range),
+        https://arxiv.org/abs/1909.13830
+
+    >>> ExponentialQuantile(epsilon=1000).release([0, 10, 90, 10, 0])
+    (2, 2, 2)
+    """
+
+    epsilon: Fraction
+    p: Fraction
+    sensitivity: Fraction
+    relation: Relation
+    max_groups: int
+    groups: int | None
+    row: int
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real,
+        p: Real = Fraction(1, 2),
+        sensitivity: Real = 1,
+        relation: Relation | str = Relation.ADD_REMOVE,
+        max_groups: int = 1,
+        groups: int | None = 1,
+        row: int = 1,
+    ) -> None:
+        share = exact("p", p)
+        if not 0 < share < 1:
+            raise InvalidParameter(
+                f"p must lie strictly between 0 and 1, not {decimal(share)}.",
+                hint="the least and the largest value have no rank to aim at: take p=0.01 or p=0.99",
+            )
+        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
+        object.__setattr__(self, "p", share)
+        object.__setattr__(self, "sensitivity", read_whole("sensitivity", sensitivity))
+        object.__setattr__(self, "relation", Relation.parse(relation))
+        object.__setattr__(self, "max_groups", count("max_groups", max_groups))
+        object.__setattr__(self, "groups", None if groups is None else count("groups", groups))
+        object.__setattr__(self, "row", count("row", row, least=0))
+
+    @property
+    def ranges(self) -> tuple[tuple[Fraction, int], ...]:
+        """How wide an interval the changes of all losses lie in when one unit changes, and how often.
+
+        Once for each group under add-remove. Under replacement once for each group that both units enter, and once for
+        each pair of groups, one of which the old unit enters and the other the new one.
+        """
+        k = self.max_groups if self.groups is None else min(self.max_groups, self.groups)
+        weight, steeper = self.sensitivity, max(self.p, 1 - self.p)
+        if self.relation is Relation.ADD_REMOVE:
+            return ((2 * steeper * weight, k),)
+        shared = 0 if self.groups is None else max(2 * k - self.groups, 0)
+        found = ((2 * weight, shared), (4 * steeper * weight, k - shared))
+        return tuple((width, n) for width, n in found if n)
+
+    @property
+    def rate(self) -> Fraction:
+        """By which losses are weighed: ε over all that one unit can change."""
+        return self.epsilon / (SELECTIONS * sum(width * n for width, n in self.ranges))
+
+    @property
+    def events(self) -> Composed:
+        return Composed([(BoundedRangeEvent(self.rate * width), SELECTIONS * n) for width, n in self.ranges])
+
+    def error(self, confidence: Real = 0.95, *, cells: int) -> float:
+        """How far, in weight, the named cell's ranks may be from the rank that is aimed at.
+
+        A t with P(d ≥ t) ≤ 1 − confidence: (1/rate) ln((cells − 1) confidence/(1 − confidence)), from below 1/(1 + y)
+        of all chance being left where y is at most (cells − 1) exp(−rate·t).
+        """
+        likely = read_confidence(confidence)
+        odds = (count("cells", cells) - 1) * likely / (1 - likely)
+        return _up(_up(math.log(odds)) / float(self.rate)) if odds > 1 else 0.0
+
+    def shift(self, cells: int) -> int:
+        """How much lower and higher the ends aim: each is past the quantile with probability 1/40 or less.
+
+        One `row` more covers the other usual definitions of a quantile, which lie at neighbouring ranks.
+        """
+        return math.ceil(self.error((1 + CONFIDENCE) / 2, cells=cells)) + self.row
+
+    def release(
+        self, counts: Sequence[int] | NDArray[Any], *, rng: Entropy | None = None
+    ) -> tuple[int, int, int]:
+        """The cell that is named, the first and the last cell of the interval, by their places in the grid.
+
+        Args:
+            counts: the weight in each cell, whole numbers of at least 0; how many cells there are is public.
+            rng: where randomness comes from, for tests; the operating system's by default.
+
+        Raises:
+            InvalidParameter: no cells, or a weight that is not such a number. The message does not quote it.
+        """
+        if isinstance(counts, np.ndarray) and (counts.ndim != 1 or counts.dtype.kind not in "iu"):
+            raise InvalidParameter("counts must be whole numbers in one dimension.")
+        weights = counts.tolist() if isinstance(counts, np.ndarray) else list(counts)
+        if not all(isinstance(w, int | np.integer) and not isinstance(w, bool) and w >= 0 for w in weights):
+            raise InvalidParameter("counts must be whole numbers of at least 0.")
+        places = [i for i, w in enumerate(weights) if w]
+        before = [0, *itertools.accumulate(int(weights[i]) for i in places)]
+        return self.choose(places, before, len(weights), SystemEntropy() if rng is None else rng)
+
+    def choose(
+        self, places: Sequence[int], before: Sequence[int], cells: int, rng: Entropy
+    ) -> tuple[int, int, int]:
+        """`release` for weights in few of many cells.
+
+        Args:
+            places: the cells that hold any weight, in their order.
+            before: the weight left of each of them, and the total.
+            cells: how many cells there are.
+            rng: where randomness comes from.
+        """
+        if not 1 <= cells <= MOST_CELLS:
+            raise InvalidParameter(f"there must be 1 to {MOST_CELLS:,} cells.", hint="take a coarser grid")
+        runs = _Runs.of(places, before, cells)
+        shift, rate = self.shift(cells), self.rate / self.p.denominator
+        found = []
+        for moved in (0, -shift, shift):
+            target = self.p.numerator * before[-1] + self.p.denominator * moved
+            losses = runs.losses(target, self.p.denominator)
+            run = selection.exponential(-losses, rate, rng, copies=runs.lengths)
+            found.append(int(runs.starts[run]) + below(int(runs.lengths[run]), rng))
+        named, *ends = found
+        low, high = sorted(ends)
+        return min(max(named, low), high), low, high
+
+    def explain(self) -> str:
+        moves = " and ".join(f"{decimal(width)} ({n} time{'s' if n > 1 else ''})" for width, n in self.ranges)
+        e, r = decimal(self.epsilon), decimal(self.rate)
+        return numbered(
+            repr(self),
+            f"Loss. d(c) is the distance from {decimal(self.p)} times the total weight to the ranks of cell c.",
+            f"Sensitivity. Between neighbours x, y all changes dₓ(c) − d_y(c) lie in an interval as wide as {moves}.",
+            f"Law. P(M(x) = c) = exp(−r·dₓ(c)) / Σ exp(−r·dₓ(j)) with r = {r}.",
+            "Ratio. log P(M(x) = c)/P(M(y) = c) = r(d_y(c) − dₓ(c)) + a number that is the same for all c, and 0 is in "
+            "its range: bounded range, r times that width.",
+            f"Selections. {SELECTIONS} for each group: at the rank aimed at, and at a lower and a higher one.",
+            f"Conclusion. The widths add up, times r, to {e}: all selections together are {e}-DP.",
+        )
+
+    def __repr__(self) -> str:
+        given = [f"epsilon={decimal(self.epsilon)}"]
+        if self.p != Fraction(1, 2):
+            given.append(f"p={str(self.p)!r}")
+        if self.sensitivity != 1:
+            given.append(f"sensitivity={decimal(self.sensitivity)}")
+        if self.relation is not Relation.ADD_REMOVE:
+            given.append(f"relation={self.relation.value!r}")
+        others = (("max_groups", self.max_groups), ("groups", self.groups), ("row", self.row))
+        given += [f"{name}={value}" for name, value in others if value != 1]
+        return f"{type(self).__name__}({', '.join(given)})"
+
+
+@dataclass(frozen=True, slots=True)
+class _Runs:
+    """Neighbouring cells of equal loss, whatever is aimed at: their first cell, how many, and their ranks."""
+
+    starts: NDArray[np.int64]
+    lengths: NDArray[np.int64]
+    low: NDArray[Any]
+    high: NDArray[Any]
+
+    @classmethod
+    def of(cls, places: Sequence[int], before: Sequence[int], cells: int) -> _Runs:
+        """Each cell that holds weight is a run, as are the empty ones between two of them; the first and the last
+        cell stand alone, as their ranks have no end.
+        """
+        held = np.asarray(places, dtype=np.int64)
+        edges = np.sort(np.concatenate((held, held + 1, [0, 1, cells - 1])), kind="stable")
+        starts = edges[np.append(edges[1:] != edges[:-1], True) & (edges < cells)]  # each once
+        lengths = np.diff(np.append(starts, cells))
+        wide = before[-1] >= 1 << 63
+        ranks = np.array(before, dtype=object if wide else np.int64)
+        low = ranks[np.searchsorted(held, starts)]
+        high = ranks[np.searchsorted(held, starts + 1)]  # an empty run's ranks are one number
+        return cls(starts, lengths, low, high)
+
+    def losses(self, target: int, scale: int) -> NDArray[Any]:
+        """How far the target is from `scale` times the ranks of each run: whole numbers, exactly."""
+        low, high = self.low, self.high
+        if (
+            scale * int(high[-1]) + abs(target) >= 1 << 62
+        ):  # in Python's integers, where 64 bits could overflow
+            low, high = low.astype(object), high.astype(object)
+        above, under = low * scale - target, target - high * scale
+        above[0], under[-1] = 0, 0
+        found: NDArray[Any] = np.maximum(np.maximum(above, under), 0)
+        return found
+
+
+def _up(x: float) -> float:
+    return x * (1 + 2.0**-48)

@@ -1,0 +1,101 @@
+"""Quantiles, extremes and modes of dates and times: those of their whole days, or seconds, since 1970, and back.
+
+What is measured is a whole number between public bounds, as for any number: a date is its day, and a time is read to
+the whole second.
+"""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping
+from typing import Never
+
+from discreet.errors import MissingBounds, UnsupportedQuery
+from discreet.plan.aggregates.aggregate import Aggregate, Needs
+from discreet.plan.bind import call
+from discreet.plan.expr import Call, Column, Expr, Literal, walk
+from discreet.plan.measures.lattice_value import range_of
+from discreet.plan.schema import Fact
+from discreet.plan.spreads.counted import EPOCH
+from discreet.plan.spreads.spread import MOST_LEAVES, Spread, counted_spread
+from discreet.plan.types import Type
+
+
+def dated(aggregate: Aggregate, whole: Aggregate) -> Aggregate:
+    """An aggregate that takes dates and times too: of the numbers that stand for them it is `whole`, a whole number."""
+
+    def found(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
+        value, *rest = arguments
+        kind = value.type
+        if kind is None or not kind.is_moment:
+            return aggregate(arguments, needs)
+        return as_moment(whole((as_number(value, needs.facts), *rest), needs), kind)
+
+    return found
+
+
+def as_number(value: Expr, facts: Mapping[str, Fact]) -> Expr:
+    """The whole days of a date since 1970, or the whole seconds of a time; NULL where it is NULL.
+
+    Raises:
+        MissingBounds: no bounds of it are known.
+    """
+    if any(math.isinf(end) for end in range_of(value, facts)):
+        _refuse_unbounded(value, facts)
+    match value:
+        case Call("case", (condition, inner, Literal(None, _)), _):  # FILTER
+            return call("case", [condition, _whole(inner), Literal(None, None)])
+        case _:
+            return _whole(value)
+
+
+def counted_moments(value: Expr, facts: Mapping[str, Fact]) -> Spread:
+    """The spread of a date or time of which each whole day or second is a leaf.
+
+    Raises:
+        MissingBounds, UnsupportedQuery: no bounds of it are known, or they are too far apart.
+    """
+    number = as_number(value, facts)
+    low, high = range_of(number, facts)
+    if high - low >= MOST_LEAVES:
+        raise UnsupportedQuery(
+            f"More than {MOST_LEAVES:,} days or seconds lie between the bounds of a date or time, too many to be "
+            "counted one by one.",
+            hint="count coarser values: the days CAST(x AS DATE) of a time, or date_part('hour', x)",
+        )
+    return counted_spread(number, facts)
+
+
+def as_moment(number: Expr, kind: Type) -> Expr:
+    """The date, or the time, so many whole days or seconds after 1970."""
+    if kind is Type.DATE:
+        return call("date + days", [Literal(EPOCH.date(), Type.DATE), number])
+    microseconds = call("*", [number, Literal(1_000_000, Type.INT)])
+    return call("add_microseconds", [Literal(EPOCH, Type.TIMESTAMP), microseconds])
+
+
+def _whole(value: Expr) -> Expr:
+    unit = "day" if value.type is Type.DATE else "second"
+    return call(f"diff_{unit}", [Literal(EPOCH, Type.TIMESTAMP), value])
+
+
+def _refuse_unbounded(value: Expr, facts: Mapping[str, Fact]) -> Never:
+    first, last = dt.date(2020, 1, 1), dt.date(2026, 1, 1)
+    names = dict.fromkeys(
+        e.name
+        for e in walk(value)
+        if isinstance(e, Column) and any(math.isinf(end) for end in range_of(e, facts))
+    )
+    if not names:
+        raise MissingBounds(
+            "Quantiles, MIN, MAX and MODE of a date or time need its bounds: none follow from those of its columns.",
+            hint=f"clamp it in the query: greatest(DATE '{first}', least(DATE '{last}', …))",
+        )
+    name = next(iter(names))
+    raise MissingBounds(
+        f"Quantiles, MIN, MAX and MODE of a date or time need the bounds of {' and '.join(map(repr, names))}, "
+        "which the data may not be asked for.",
+        hint=f"declare what is publicly known: columns={{{name!r}: dp.Range(date(2020, 1, 1), date(2026, 1, 1))}} "
+        f"(--range {name}={first}:{last})",
+    )

@@ -1,0 +1,71 @@
+"""Aggregates whose answer holds several values: lists of quantiles, the commonest values, histograms."""
+
+from __future__ import annotations
+
+from discreet.errors import MissingBounds, UnsupportedQuery
+from discreet.plan.aggregates.aggregate import Aggregate, Needs
+from discreet.plan.aggregates.dated import counted_moments
+from discreet.plan.expr import Expr, Histogram, Literal, Several, Top
+from discreet.plan.measures.lattice_value import range_of
+from discreet.plan.spreads.binned import binned_spread
+from discreet.plan.spreads.spread import Spread, counted_spread
+from discreet.plan.types import Type
+
+MOST_SHOWN = 1000
+"""Values in one histogram."""
+
+
+def each(aggregate: Aggregate) -> Aggregate:
+    """The list of an aggregate's answers, one for each of the arguments after the first."""
+
+    def found(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
+        value, *others = arguments
+        return Several(tuple(aggregate((value, other), needs) for other in others))
+
+    return found
+
+
+def top(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
+    """The values with the greatest noisy weights, the greatest first: no more than there are."""
+    value, most = arguments
+    assert isinstance(most, Literal) and isinstance(most.value, int) and value.type is not None
+    spread = _counted(value, needs, "APPROX_TOP_K")
+    return Top(spread, min(most.value, spread.leaves), value.type)
+
+
+def histogram(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
+    """The noisy number of rows with each declared value or, with boundaries, between each two of them."""
+    value, *bounds = arguments
+    assert value.type is not None
+    if bounds:
+        return _binned(value, bounds, needs)
+    spread = _counted(value, needs, "HISTOGRAM")
+    if spread.leaves > MOST_SHOWN:
+        raise UnsupportedQuery(
+            f"HISTOGRAM shows at most {MOST_SHOWN:,} values; the declared range has {spread.leaves:,}.",
+            hint=_BINS,
+        )
+    return Histogram(spread, value.type)
+
+
+def _binned(value: Expr, bounds: list[Expr], needs: Needs) -> Expr:
+    assert value.type is not None
+    ends = [e.value for e in bounds if isinstance(e, Literal)]
+    return Histogram(binned_spread(value, ends, range_of(value, needs.facts)[1]), value.type)
+
+
+def _counted(value: Expr, needs: Needs, word: str) -> Spread:
+    """The spread that MODE reads; what is missing is said of this aggregate."""
+    try:
+        return counted_spread(value, needs.facts)
+    except (MissingBounds, UnsupportedQuery) as error:
+        if isinstance(error, MissingBounds) and value.type is not None and value.type.is_moment:
+            return counted_moments(value, needs.facts)
+        said = error.message.replace("Quantiles, MIN, MAX and MODE", f"{word} and the like").replace(
+            "MODE", word
+        )
+        hint = error.hint.replace("MODE", word) if word == "APPROX_TOP_K" else error.hint
+        raise type(error)(said, hint=_BINS if value.type is Type.REAL else hint) from None
+
+
+_BINS = "give the ends of bins: HISTOGRAM(x, [10, 20, 50])"

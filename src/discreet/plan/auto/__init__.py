@@ -1,0 +1,1 @@
+"""Bounds chosen by a first, charged look at the data."""

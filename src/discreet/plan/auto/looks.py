@@ -1,0 +1,217 @@
+"""The first stage's looks at the data: a statement that counts units, its noise, and what is chosen from the counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from itertools import product
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from discreet.errors import InternalError
+from discreet.mechanisms.additive import DiscreteLaplaceNoise
+from discreet.plan.auto.advice import EDGES, SHARES, Caps, choose
+from discreet.plan.auto.extent import LARGEST, PLACES, Stakes, Use, choose_range
+from discreet.plan.bound import census_sql, values_sql
+from discreet.plan.expr import Call, Column, Expr, columns_of, walk
+from discreet.plan.measures.measure import CentredTotal, Total
+from discreet.plan.plan import Plan, bounding
+from discreet.plan.rederive.census import check_price, derive_census, derive_values
+from discreet.plan.rederive.check import source_of
+from discreet.plan.schema import Range
+from discreet.plan.types import Type
+from discreet.privacy.event import Composed
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
+
+if TYPE_CHECKING:
+    from discreet.noise.entropy import Entropy
+
+Run: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
+"""Runs a statement."""
+
+
+@dataclass(frozen=True, slots=True)
+class CapsLook:
+    """The census from which caps are chosen.
+
+    Guarantee:
+        A unit is counted in one place at most, once, and each place has Laplace noise (docs/proofs/census.md, 1).
+
+    Attributes:
+        sql: counts units by place.
+        noise: what is added to each count.
+        events: what it costs.
+        most: the largest caps that may be chosen.
+        groups: how many groups there are, None if that is private.
+        columns: how many numbers of a group share the second stage's budget.
+        epsilon: what the second stage spends.
+    """
+
+    sql: str
+    noise: DiscreteLaplaceNoise
+    events: Composed
+    most: Caps
+    groups: int | None
+    columns: int
+    epsilon: Fraction
+
+    def choose(self, run: Run, rng: Entropy) -> Caps:
+        """The caps with the least error expected: a function of the noisy counts."""
+        places = list(product(range(len(EDGES)), range(len(EDGES)), range(SHARES)))
+        found = {(int(k), int(t), int(m)): int(n) for k, t, m, n in run(self.sql)}
+        noisy = self.noise.add([found.get(place, 0) for place in places], rng)
+        del found
+        advice = choose(
+            dict(zip(places, noisy, strict=True)),
+            self.noise,
+            groups=self.groups,
+            columns=self.columns,
+            epsilon=self.epsilon,
+        )
+        return Caps(min(advice.groups, self.most.groups), min(advice.rows, self.most.rows))
+
+
+@dataclass(frozen=True, slots=True)
+class ValuesLook:
+    """The counts from which ranges are chosen.
+
+    Guarantee:
+        A unit is in one count by the largest value that it has, and in one by the least, for each expression: in
+        `counts` counts, each of which has Laplace noise (docs/proofs/census.md, 4).
+
+    Attributes:
+        sql: counts units by place, for one column of places at a time.
+        noise: what is added to each count.
+        events: what it costs.
+        exprs: whose ranges are chosen.
+        named: what they are called.
+        uses: what is made of each.
+        plan: a plan of the second stage, for all that does not depend on the choice.
+    """
+
+    sql: str
+    noise: DiscreteLaplaceNoise
+    events: Composed
+    exprs: tuple[Expr, ...]
+    named: tuple[str, ...]
+    uses: tuple[frozenset[Use], ...]
+    plan: Plan
+
+    @property
+    def counts(self) -> int:
+        """In how many counts a unit is."""
+        return len(self.exprs) * _counted(self.plan)
+
+    def choose(self, run: Run, rng: Entropy, caps: Caps | None) -> tuple[Range, ...]:
+        """The ranges with the least error expected, under these caps: a function of the noisy counts."""
+        exact = [[0] * len(PLACES) for _ in range(self.counts)]
+        for *places, n in run(self.sql):
+            for i, place in enumerate(places):
+                if (
+                    place is not None and int(place) in PLACES
+                ):  # a row has one place; none, if it is of no value
+                    exact[i][PLACES.index(int(place))] = int(n)
+        noisy = [dict(zip(PLACES, self.noise.add(counts, rng), strict=True)) for counts in exact]
+        del exact
+        each = _counted(self.plan)
+        return tuple(
+            choose_range(
+                noisy[i * each],
+                noisy[i * each + each - 1],
+                self.noise,
+                self._stakes(uses, caps, whole=e.type is Type.INT),
+                whole=e.type is Type.INT,
+            )
+            for i, (e, uses) in enumerate(zip(self.exprs, self.uses, strict=True))
+        )
+
+    def _stakes(self, uses: frozenset[Use], caps: Caps | None, *, whole: bool) -> Stakes:
+        """The noise of all groups together, and the rows of a unit that a bound may cut: the middle of one and all.
+
+        A unit whose largest value is beyond a bound has at least one such row, and at most all that are kept.
+        """
+        unit, groups = self.plan.question.table.unit, self.plan.question.keys.count
+        k, rows = (unit.max_groups or 1, unit.max_rows or 1) if caps is None else (caps.groups, caps.rows)
+        k = k if groups is None else min(k, groups)
+        noise = (groups or k) * math.sqrt(2) * _columns(self.plan) * k * rows / float(self.plan.epsilon)
+        most = Fraction(int(LARGEST) // rows) if whole else LARGEST
+        return Stakes(uses, noise, math.sqrt(k * rows), most)
+
+
+def look_at_caps(plan: Plan, epsilon: Fraction, most: Caps) -> CapsLook:
+    """The census of a question, as its second stage is planned for the largest caps.
+
+    Raises:
+        InternalError: the text does not say what was planned.
+    """
+    text, question = census_sql(bounding(plan.question)), plan.question
+    if derive_census(text, source_of(plan)) != 3:
+        raise InternalError("The census of units has another shape than was planned. Nothing was charged.")
+    noise, events = _noise(plan, 1, epsilon)
+    return CapsLook(text, noise, events, most, question.keys.count, _columns(plan), plan.epsilon)
+
+
+def look_at_values(plan: Plan, epsilon: Fraction, exprs: Sequence[Expr]) -> ValuesLook:
+    """The counts by size of the values of some expressions.
+
+    Raises:
+        InternalError: the text does not say what was planned.
+    """
+    text, counts = values_sql(bounding(plan.question), exprs), len(exprs) * _counted(plan)
+    if derive_values(text, source_of(plan)) != counts:
+        raise InternalError("The counts of values have another shape than was planned. Nothing was charged.")
+    noise, events = _noise(plan, counts, epsilon)
+    named = _distinct_names([_name(e, plan) for e in exprs])
+    return ValuesLook(text, noise, events, tuple(exprs), named, tuple(_uses(e, plan) for e in exprs), plan)
+
+
+def _noise(plan: Plan, counts: int, epsilon: Fraction) -> tuple[DiscreteLaplaceNoise, Composed]:
+    """The noise of so many vectors of counts, in each of which a unit is counted once, and what it costs."""
+    replaced = plan.question.table.relation is not Relation.ADD_REMOVE
+    moved = Sensitivity(2 if replaced else 1, 1)
+    noise = DiscreteLaplaceNoise(moved.l1 * counts / epsilon)
+    check_price(counts, noise.scale, epsilon, replace=replaced)
+    return noise, sum((noise.event(moved) for _ in range(counts)), Composed())
+
+
+def _counted(plan: Plan) -> int:
+    """By how many of its values a unit is counted: where it has one, that is both the largest and the least."""
+    return 1 if plan.question.table.unit.is_row else 2
+
+
+def _columns(plan: Plan) -> int:
+    """How many numbers of a group share the budget."""
+    return max(len(plan.allocation.noises) + sum(s.spread.depth for s in plan.question.spreads), 1)
+
+
+def _uses(expr: Expr, plan: Plan) -> frozenset[Use]:
+    """What the question makes of the values of an expression."""
+    found = set()
+    if any(expr in walk(looked.spread.value.expr) for looked in plan.question.spreads):
+        found.add(Use.SPREAD)
+    for m in plan.question.measures:
+        if isinstance(m, Total) and m.value.expr == expr:
+            found.add(Use.SUM)
+        elif isinstance(m, CentredTotal) and expr in walk(m.value.expr):
+            found.add(Use.CENTRED)
+    return frozenset(found)
+
+
+def _name(expr: Expr, plan: Plan) -> str:
+    """What an expression is called for people: its column, or the columns that it reads."""
+    relation = plan.question.relation
+    shown = {} if relation is None else dict(relation.shown)
+    value = expr
+    while isinstance(value, Call) and value.name in ("as bigint", "as double"):
+        value = value.args[0]
+    names = [shown.get(n, n) for n in columns_of(expr)]
+    if isinstance(value, Column):
+        return repr(names[0])
+    return f"an expression of {' and '.join(map(repr, names))}" if names else "a value of the question"
+
+
+def _distinct_names(names: Sequence[str]) -> tuple[str, ...]:
+    """Names with a number behind those that others have as well."""
+    return tuple(f"{n} ({names[:i].count(n) + 1})" if names.count(n) > 1 else n for i, n in enumerate(names))

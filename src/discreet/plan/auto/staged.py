@@ -1,0 +1,392 @@
+"""Questions in two stages: what they lack is chosen from noisy counts of units, and with it they are asked.
+
+`bounds="auto"` chooses how much a unit may add, and the ranges of values that have none; `bounds="values"` the ranges
+alone. What both stages cost is fixed before the first: the second has its ε and δ whatever is chosen, because its noise
+is calibrated to it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from discreet.accounting.filter import Charge
+from discreet.accounting.loss import PrivacyLoss
+from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
+from discreet.plan.auto.advice import CANDIDATES, Caps
+from discreet.plan.auto.extent import LARGEST
+from discreet.plan.auto.looks import CapsLook, ValuesLook, look_at_caps, look_at_values
+from discreet.plan.explain import explain
+from discreet.plan.expr import Expr
+from discreet.plan.expr import identity as identity_of
+from discreet.plan.measures.capped import CappedCount, CappedTotal
+from discreet.plan.measures.ranges import Chosen, Missing, Ranges
+from discreet.plan.plan import Plan, bounding, statements
+from discreet.plan.question import Question
+from discreet.plan.schema import Range, TableSchema
+from discreet.plan.spreads.chosen import is_alone
+from discreet.plan.spreads.sql import spread_sql
+from discreet.privacy.event import ApproximateEvent, Composed
+from discreet.privacy.guarantee import Approximate, words
+
+if TYPE_CHECKING:
+    from discreet.noise.entropy import Entropy
+
+SHARE = Fraction(1, 10)
+"""The part of ε that the choice of caps costs, and that of ranges as well."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the first stage chose.
+
+    Attributes:
+        caps: how much a unit may add; None where that is declared.
+        ranges: of the values that had none.
+    """
+
+    caps: Caps | None
+    ranges: tuple[Range, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Advised(Plan):
+    """The second stage: a plan with what the first one chose; its price and cost are those of both stages.
+
+    Attributes:
+        whole: the guarantee of both stages together.
+        both: the events of both stages.
+        choice: what was chosen.
+        named: what the ranges are of.
+    """
+
+    whole: Approximate = Approximate(Fraction(0))  # noqa: RUF009  # a frozen value
+    both: Composed = Composed()  # noqa: RUF009  # a frozen value
+    choice: Choice = Choice(None)
+    named: tuple[str, ...] = ()
+
+    @property
+    def cost(self) -> PrivacyLoss:
+        return PrivacyLoss(self.both)
+
+    @property
+    def price(self) -> str:
+        return words(self.whole.epsilon, self.whole.delta)
+
+    @property
+    def caps(self) -> Caps | None:
+        """How much a unit may add, where that was chosen."""
+        return self.choice.caps
+
+    @property
+    def ranges(self) -> dict[str, Range]:
+        """The chosen range of each value that had none."""
+        return dict(zip(self.named, self.choice.ranges, strict=True))
+
+    @property
+    def chosen(self) -> tuple[str, ...]:
+        share = words(self.whole.epsilon * SHARE, Fraction(0))
+        caps, ranges = self.choice.caps, self.ranges
+        said = []
+        if caps is not None:
+            said.append(
+                f"max_groups = {caps.groups} and max_rows = {caps.rows} were chosen privately, for {share}."
+            )
+        if ranges:
+            listed = "; ".join(f"{name}: {r!r}" for name, r in ranges.items())
+            said.append(f"Bounds of values were chosen privately, for {share}: {listed}.")
+        return tuple(said)
+
+    def explain(self) -> str:
+        """The derivation of the second stage, and what the first one did."""
+        share, caps = words(self.whole.epsilon * SHARE, Fraction(0)), self.choice.caps
+        lines = []
+        if caps is not None:
+            lines += [
+                f"First stage ({share}): {_OF_UNITS}, with Laplace noise on each count;",
+                f"  from it were chosen max_groups = {caps.groups} and max_rows = {caps.rows}.",
+            ]
+        if self.ranges:
+            lines.append(f"First stage ({share}): {_OF_VALUES}, with Laplace noise on each count;")
+            lines += [f"  from them was chosen {r!r} for {name}." for name, r in self.ranges.items()]
+        return "\n".join([*lines, "Second stage:", explain(self)])
+
+
+_OF_UNITS = "a census of units by their numbers of groups and rows"
+_OF_VALUES = "counts of units by the sign and the power of two of their largest value, and of their least one"
+
+
+@dataclass(frozen=True, slots=True)
+class StagedPlan:
+    """A question for which something is chosen privately: free to look at, and nothing has been read or charged.
+
+    Guarantee:
+        One unit is in one place of the census of caps, and in one place by its largest and one by its least value of
+        each expression, so that each of both looks is (`SHARE`·ε)-DP; the second stage has the rest of ε, and δ, for
+        every choice (docs/proofs/census.md).
+
+    Attributes:
+        identity: the same for the same question.
+        of_caps: the look from which caps are chosen; None where they are declared.
+        of_values: the look from which ranges are chosen; None where none are missing.
+        second: the second stage's plan for a choice.
+        last: that for the largest caps and ranges, and for all that does not depend on them.
+        rehearsed: plans of the second stage to be tried before the charge: for the least and for the largest choices.
+        events, guarantee: of both stages together.
+    """
+
+    identity: str
+    of_caps: CapsLook | None
+    of_values: ValuesLook | None
+    second: Callable[[Choice], Plan]
+    last: Plan
+    rehearsed: tuple[Plan, ...]
+    events: Composed
+    guarantee: Approximate
+
+    @property
+    def cost(self) -> PrivacyLoss:
+        """What running it will cost."""
+        return PrivacyLoss(self.events)
+
+    @property
+    def charge(self) -> Charge:
+        """What the ledger is asked to pay."""
+        return Charge(self.events, self.guarantee)
+
+    @property
+    def first(self) -> tuple[str, ...]:
+        """What the database will run first; the other statements follow from what is chosen."""
+        return tuple(look.sql for look in (self.of_caps, self.of_values) if look is not None)
+
+    @property
+    def sql(self) -> str:
+        """The statements of the first stage."""
+        return ";\n\n".join(self.first)
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the answer's columns."""
+        return self.last.columns
+
+    def advised(self, choice: Choice) -> Advised:
+        """The second stage with what was chosen."""
+        plan = self.second(choice)
+        promised, left = plan.allocation.guarantee, self.guarantee.epsilon - self._first_epsilon
+        if promised.epsilon > left or promised.delta > self.guarantee.delta:
+            raise InternalError("The second stage costs more than was charged for it.")
+        own = {f.name: getattr(plan, f.name) for f in fields(Plan)}
+        named = () if self.of_values is None else self.of_values.named
+        return Advised(**own, whole=self.guarantee, both=self.events, choice=choice, named=named)
+
+    def choose(self, run: Callable[[str], list[tuple[Any, ...]]], rng: Entropy) -> Choice:
+        """Runs the first stage, adds its noise, and chooses: a function of the noisy counts."""
+        caps = None if self.of_caps is None else self.of_caps.choose(run, rng)
+        ranges = () if self.of_values is None else self.of_values.choose(run, rng, caps)
+        return Choice(caps, ranges)
+
+    def explain(self) -> str:
+        """What both stages do and cost."""
+        share = words(self.guarantee.epsilon * SHARE, Fraction(0))
+        lines = []
+        if self.of_caps is not None:
+            lines.append(
+                f"First stage ({share}): {_OF_UNITS}, from which max_groups and max_rows are chosen."
+            )
+        if self.of_values is not None:
+            listed = ", ".join(self.of_values.named)
+            lines.append(
+                f"First stage ({share}): {_OF_VALUES}, from which the bounds are chosen of {listed}."
+            )
+        left = words(self.guarantee.epsilon - self._first_epsilon, self.guarantee.delta)
+        lines.append(f"Second stage ({left}): the question with what was chosen.")
+        return "\n".join([*lines, f"Together: {words(self.guarantee.epsilon, self.guarantee.delta)}."])
+
+    @property
+    def _first_epsilon(self) -> Fraction:
+        return self.guarantee.epsilon * SHARE * len(self.first)
+
+    def __str__(self) -> str:
+        what = " and ".join(
+            name
+            for name, look in (("the caps", self.of_caps), ("the bounds", self.of_values))
+            if look is not None
+        )
+        price = words(self.guarantee.epsilon, self.guarantee.delta)
+        return f"A plan in two stages that costs {price}; {what}, and so the error, follow from the first"
+
+    __repr__ = __str__
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A question that may be planned with any caps and ranges.
+
+    Attributes:
+        make: the plan with this ε, these caps (None: the declared ones) and these ranges of values without bounds.
+        identify: the identity of a question that spends this ε.
+        epsilon, delta: what both stages may spend.
+        caps: whether caps are chosen; else the declared ones hold.
+        rows: the most rows of a unit in a group that are declared, 1 where nothing is.
+    """
+
+    make: Callable[[Fraction, Caps | None, Ranges], Plan]
+    identify: Callable[[Question, Fraction], str]
+    epsilon: Fraction
+    delta: Fraction
+    caps: bool
+    rows: int
+
+
+def stage(asked: Asked) -> StagedPlan | None:
+    """Decides a question in two stages; None where nothing is to be chosen, since all bounds are declared.
+
+    Raises:
+        PlanError, InvalidParameter: as `asked.make`; or there is nothing to choose for caps that were asked for.
+    """
+    left = asked.epsilon * (1 - SHARE)
+    caps, missing, last = _largest(asked, left)
+    is_row = last.question.table.unit.is_row
+    if is_row and not missing.found and asked.caps:
+        raise UnsupportedQuery(
+            "Each row is a unit of its own, so there are no caps to choose.", hint="leave bounds='auto' out"
+        )
+    if is_row:
+        caps = None
+    if caps is None and not missing.found:
+        return None
+    _refuse_capped(last.question, caps, missing)
+    exprs = tuple(missing.found)
+    if caps is not None and exprs:
+        left = asked.epsilon * (1 - 2 * SHARE)
+        last = asked.make(left, caps, replace(missing, found=[]))
+
+    def second(choice: Choice) -> Plan:
+        return asked.make(left, choice.caps, Chosen(dict(zip(exprs, choice.ranges, strict=True))))
+
+    spent = asked.epsilon * SHARE
+    of_caps = None if caps is None else look_at_caps(last, spent, caps)
+    of_values = look_at_values(last, spent, exprs) if exprs else None
+    events = Composed([(ApproximateEvent(left, asked.delta), 1)])
+    for look in (of_caps, of_values):
+        events = events if look is None else look.events + events
+    if exprs:
+        rehearsed = _ends(asked, left, caps, last)
+        what = "bounds and ranges" if caps is not None else "ranges"
+        named = f"{what} chosen by a census: {rehearsed[-1].identity}"
+    else:
+        least = _narrowed(last)
+        rehearsed = (last, least)
+        named = f"bounds chosen by a census: {asked.identify(least.question, left)}"
+    named += _told_apart(last.question, exprs)
+    identity = hashlib.sha256(named.encode()).hexdigest()
+    guarantee = Approximate(asked.epsilon, asked.delta)
+    return StagedPlan(identity, of_caps, of_values, second, last, rehearsed, events, guarantee)
+
+
+def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:
+    """What the ledger keeps of an answer in two stages."""
+    caps = None if choice.caps is None else [choice.caps.groups, choice.caps.rows]
+    ranges = [[str(r.low), str(r.high), r.integer] for r in choice.ranges]
+    return {"format": 1, "caps": caps, **({"ranges": ranges} if ranges else {}), "table": table}
+
+
+def restored(found: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
+    """What `kept` wrote."""
+    caps = None if found["caps"] is None else Caps(*map(int, found["caps"]))
+    ranges = [Range(Fraction(a), Fraction(b), integer=whole) for a, b, whole in found.get("ranges", [])]
+    return Choice(caps, tuple(ranges)), found["table"]
+
+
+def with_caps(tables: Any, caps: Caps) -> tuple[Any, ...]:
+    """The tables under these caps instead of the declared ones."""
+    return tuple(t if t.public or t.unit.is_row else _under(t, caps) for t in tables)
+
+
+def _under(table: TableSchema, caps: Caps) -> TableSchema:
+    return replace(table, unit=replace(table.unit, max_groups=caps.groups, max_rows=caps.rows))
+
+
+def _largest(asked: Asked, left: Fraction) -> tuple[Caps | None, Missing, Plan]:
+    """The largest caps under which sums still fit their integers, found before anything is charged, and their plan."""
+
+    def planned(rows: int, caps: Caps | None) -> tuple[Missing, Plan]:
+        missing = Missing(int(LARGEST), int(LARGEST) // rows)
+        return missing, asked.make(left, caps, missing)
+
+    if not asked.caps:
+        return (None, *planned(asked.rows, None))
+    most = CANDIDATES[-1]
+    for i, rows in enumerate(reversed(CANDIDATES)):
+        try:
+            missing, plan = planned(rows, Caps(most, rows))
+        except InvalidParameter:
+            if i == 0:
+                planned(1, Caps(1, 1))  # what is refused under any caps is refused now
+            continue
+        return Caps(min(most, plan.question.keys.count or most), rows), missing, plan
+    raise InternalError("No caps can be planned. Nothing was charged.")
+
+
+def _ends(asked: Asked, left: Fraction, caps: Caps | None, last: Plan) -> tuple[Plan, ...]:
+    """Plans for the widest ranges of all and for the narrowest, with the least caps: what lies between can be planned
+    as they can.
+
+    Raises:
+        UnsupportedQuery: a question that says itself between what values lie.
+    """
+    narrow = None if caps is None else Caps(1, 1)
+    try:
+        least = asked.make(left, narrow, Missing())
+        if caps is None:
+            return last, least
+        return last, asked.make(left, narrow, Missing(int(LARGEST), int(LARGEST))), least
+    except InvalidParameter:
+        raise UnsupportedQuery(
+            "The question cannot be asked with every range that could be chosen for its values.",
+            hint="declare the bounds of its columns: dp.Range(low, high)",
+        ) from None
+
+
+def _narrowed(plan: Plan) -> Plan:
+    """The same question under the least caps: its identity and its texts, to be tried before the charge."""
+    question = replace(plan.question, table=_under(plan.question.table, Caps(1, 1)))
+    text, distinct = statements(question)
+    b = bounding(question)
+    spreads = [(m, spread_sql(b, s.spread)) for (m, _), s in zip(plan.spreads, question.spreads, strict=True)]
+    return replace(plan, question=question, sql=text, distinct=distinct, spreads=tuple(spreads))
+
+
+def _told_apart(question: Question, missing: Sequence[Expr]) -> str:
+    """What of a question its least choice may not show, and other choices do: which ranges are chosen, which totals may
+    be measured as well, and which quantiles may be chosen by rank. Empty where there is nothing of it.
+    """
+    alone = [is_alone(question, looked) for looked in question.spreads]
+    shown = {
+        "missing": [identity_of(e) for e in missing],
+        "sets": None if question.outer.sets is None else [list(kept) for kept in question.outer.sets],
+        "alone": alone if any(alone) else None,
+    }
+    found = {name: part for name, part in shown.items() if part}
+    return f" {json.dumps(found, sort_keys=True, ensure_ascii=True)}" if found else ""
+
+
+def _refuse_capped(question: Question, caps: Caps | None, missing: Missing) -> None:
+    """SUM_WITHIN and COUNT_WITHIN tighten what is declared, and cannot tighten what is not known yet."""
+    capped = [m for m in question.measures if isinstance(m, CappedTotal | CappedCount)]
+    if capped and caps is not None:
+        raise UnsupportedQuery(
+            "SUM_WITHIN and COUNT_WITHIN say themselves how much a unit adds to a group, and bounds='auto' would "
+            "choose it.",
+            hint="ask SUM or COUNT; or leave bounds='auto' out and declare caps: "
+            "dp.PrivacyUnit(column, max_groups=…, max_rows=…)",
+        )
+    if any(isinstance(m, CappedTotal) and m.value.expr in missing.found for m in capped):
+        raise UnsupportedQuery(
+            "SUM_WITHIN needs declared bounds of its values.",
+            hint="ask SUM; or declare them: dp.Range(low, high)",
+        )

@@ -1,0 +1,1 @@
+"""Other databases' spelling, read as the one language of the planner."""

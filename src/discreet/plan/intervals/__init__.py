@@ -1,0 +1,1 @@
+"""Intervals of answers that are made of several noisy numbers."""

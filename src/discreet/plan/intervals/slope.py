@@ -1,0 +1,101 @@
+"""Intervals for the slope of a line of least squares, by inverting one test while the means lie in their intervals.
+
+As in `covariance.py`, n times the covariance of x and y is A = p + n(q + x̄ȳ) − x̄·sy − ȳ·sx, and n times the
+variance of x is B, written so too. The slope β solves A − β·B = 0, which is linear in the noisy integers and does not
+feel the means at first order. It is inverted inside the quotient of the two intervals, which says how large β is
+at most; where that reaches to the least variance that is divided by, the quotient is all there is.
+
+Guarantee:
+    The interval contains the bounded answer with probability at least `confidence` over the noise, whatever the data:
+    where both intervals hold, the means lie in theirs and A − βB within its quantile, β is in it.
+
+References:
+    Inversion for ratios: Fieller 1954, https://doi.org/10.1111/j.2517-6161.1954.tb00159.x
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from functools import cache
+
+from discreet.mechanisms.additive import Additive
+from discreet.plan.evaluate import compiled
+from discreet.plan.expr import Measured, Slope
+from discreet.plan.intervals.covariance import covariance_interval, numerators
+from discreet.plan.intervals.interval import RowInterval, Terms, mean_interval, quantile
+from discreet.plan.schema import Scalar
+
+_FOR_EACH = Fraction(1, 10)  # of the risk: the covariance, the variance, and the two means together
+_RATIO = Fraction(
+    7, 6
+)  # sizes of coefficients are rounded up to its powers, so that few quantiles are computed
+_ROUNDED = 2.0**-27  # of n times both reaches: what rounding to the grids can take from A − βB = 0, and more
+
+
+def slope_interval(s: Slope, noises: Sequence[Additive], level: Fraction) -> RowInterval:
+    """The interval of a slope, as a function of the released row."""
+    c, v, risk = s.covariance, s.variance, 1 - level
+    x_first = c.first == v.first
+    x, y = (c.first, c.second) if x_first else (c.second, c.first)
+    of_x, of_y = (mean_interval(m, noises, 1 - risk * _FOR_EACH / 2) for m in (x, y))
+    of_c, of_v = (covariance_interval(m, noises, 1 - risk * _FOR_EACH) for m in (c, v))
+    width, value = _width(s, noises, 1 - risk * (1 - 3 * _FOR_EACH)), compiled(s)
+    rows, flattest, most = c.product.denominator.index, float(s.flattest), float(s.most)
+
+    def row(keys: Sequence[Scalar], cells: Sequence[int]) -> tuple[float, float]:
+        found = (f(keys, cells) for f in (of_c, of_v, of_x, of_y))
+        (cov, var, mx, my) = (f or (-math.inf, math.inf) for f in found)
+        low, high = _quotient(cov, (max(var[0], flattest), max(var[1], flattest)))
+        point = value(keys, cells)
+        if var[0] >= flattest and -most < low and high < most:
+            a = numerators(c, *((mx, my) if x_first else (my, mx)), cells)
+            b = numerators(v, mx, mx, cells)
+            if b[0] > 0:
+                t = width(mx, my, (low, high)) + abs(cells[rows]) * float(c.high) * _ROUNDED
+                inner = _quotient((a[0] - t, a[1] + t), b)
+                low, high = max(low, inner[0]), min(high, inner[1])
+        return min(max(low, -most), point), max(min(high, most), point)
+
+    return row
+
+
+def _quotient(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
+    """All a/b, for b above 0."""
+    ends = [x / y for x in a for y in b]
+    return min(ends), max(ends)
+
+
+def _width(
+    s: Slope, noises: Sequence[Additive], level: Fraction
+) -> Callable[[tuple[float, float], tuple[float, float], tuple[float, float]], float]:
+    """The quantile of A − βB for means and a slope in given intervals."""
+    c, v = s.covariance, s.variance
+    x, y = (c.first, c.second) if c.first == v.first else (c.second, c.first)
+    measured: list[Measured] = [m.numerator for m in (c.product, v.product, x, y)]
+    qc, qv = float(c.product.centre), float(v.product.centre)
+
+    @cache
+    def rounded(powers: tuple[int | None, ...]) -> float:
+        sizes = [Fraction(0) if k is None else _RATIO**k for k in powers]
+        of_noise = [(m.index, a * m.step) for m, a in zip(measured, [Fraction(1), *sizes[:3]], strict=True)]
+        of_noise.append((c.product.denominator.index, sizes[3]))
+        terms: Terms = tuple((a, noises[i]) for i, a in sorted(of_noise))
+        return quantile(terms, level)
+
+    def width(mx: tuple[float, float], my: tuple[float, float], slopes: tuple[float, float]) -> float:
+        beta, size_x = max(map(abs, slopes)), max(map(abs, mx))
+        of_sx = max(
+            abs(b - 2 * k * a) for a in mx for b in my for k in slopes
+        )  # linear in each: worst at a corner
+        squares = (0.0 if mx[0] <= 0 <= mx[1] else min(map(abs, mx)) ** 2, size_x**2)
+        of_n = max(abs(qc + a * b - k * (qv + q)) for a in mx for b in my for k in slopes for q in squares)
+        return rounded(tuple(_power(w) for w in (beta, of_sx, size_x, of_n)))
+
+    return width
+
+
+def _power(size: float) -> int | None:
+    """The least k with `size` at most _RATIO^k."""
+    return math.ceil(math.log(size) / math.log(_RATIO) + 1e-9) if size else None

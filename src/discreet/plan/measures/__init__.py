@@ -1,0 +1,1 @@
+"""The exact columns of integers that a question needs, each with its sensitivity."""

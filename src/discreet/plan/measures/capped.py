@@ -1,0 +1,98 @@
+"""Sums and counts under the question's own bounds on what a unit adds to a group, which lie within the owner's."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Never
+
+from discreet.errors import InvalidParameter
+from discreet.plan.expr import Expr, identity
+from discreet.plan.measures.lattice_value import LatticeValue
+from discreet.plan.measures.measure import Measure, Name, Part, Tally, Total, clamped
+
+
+@dataclass(frozen=True, slots=True)
+class CappedTotal(Measure):
+    """SUM_WITHIN(x, low, high): the sum of the clamped values, clamped to [low, high] grid steps, which hold 0."""
+
+    value: LatticeValue
+    low: int
+    high: int
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ((Tally.TOTAL, self.value),)
+
+    def clipped(self, name: Name, max_rows: int) -> str:
+        return clamped(name(self.parts[0]), self.span(max_rows))
+
+    def summed(self, column: Name) -> str:
+        return f"sum(least(greatest({column(self.parts[0])}, {self.low}), {self.high}))"
+
+    def span(self, max_rows: int) -> tuple[int, int]:
+        """The question's bounds.
+
+        Raises:
+            InvalidParameter: they reach beyond the owner's.
+        """
+        low, high = Total(self.value).span(max_rows)
+        if self.low < low or self.high > high:
+            refuse_wide()
+        return self.low, self.high
+
+    @property
+    def identity(self) -> Any:
+        return ["total within", self.value.identity, self.low, self.high]
+
+    @property
+    def step(self) -> Fraction:
+        return self.value.step
+
+    @property
+    def word(self) -> str:
+        return "the sum of the clamped values, within the question's bounds"
+
+
+@dataclass(frozen=True, slots=True)
+class CappedCount(Measure):
+    """COUNT_WITHIN(x, 0, high): min(rows where x is not NULL, high); all rows without an argument."""
+
+    argument: Expr | None
+    high: int
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ((Tally.ROWS, None),) if self.argument is None else ((Tally.KNOWN, self.argument),)
+
+    def clipped(self, name: Name, max_rows: int) -> str:
+        return f"least({name(self.parts[0])}, {self.span(max_rows)[1]})"
+
+    def summed(self, column: Name) -> str:
+        return "count(*)" if self.argument is None else f"count({column(self.parts[0])})"
+
+    def span(self, max_rows: int) -> tuple[int, int]:
+        """0 and the question's bound.
+
+        Raises:
+            InvalidParameter: it reaches beyond the owner's.
+        """
+        if self.high > max_rows:
+            refuse_wide()
+        return 0, self.high
+
+    @property
+    def identity(self) -> Any:
+        return ["rows within", None if self.argument is None else identity(self.argument), self.high]
+
+    @property
+    def word(self) -> str:
+        return "the number of rows, within the question's bounds"
+
+
+def refuse_wide() -> Never:
+    """Refuses bounds that would let a unit add more than the owner does."""
+    raise InvalidParameter(
+        "the question's bounds on what a unit adds to a group reach beyond the owner's.",
+        hint="a question may tighten the owner's policy (max_rows times the declared bounds), and never weaken it",
+    )

@@ -1,0 +1,226 @@
+"""A row-level number on its way to a sum: clamped to public bounds and rounded to a public grid, inside SQL."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Never
+
+from discreet.errors import InvalidParameter, MissingBounds
+from discreet.plan.expr import Call, Column, Expr, Literal, columns_of, identity, walk
+from discreet.plan.functions import FUNCTIONS, image
+from discreet.plan.functions.calendar import moment_range
+from discreet.plan.functions.function import EVERYTHING, Interval
+from discreet.plan.measures.ranges import chosen_range
+from discreet.plan.schema import Fact, Range, Values
+from discreet.plan.types import Type
+
+WIDEST = 1 << 62
+"""The most that one unit may add to one cell, in grid steps; sums of 2^64 such units fit in 128 bits."""
+
+LARGEST = Fraction(2) ** 1000
+"""The largest bound of a real value, whose inverse grid step is still a float."""
+
+RESOLUTION = 30
+"""A real value is rounded to at most 2^-30 of its bound: below the noise for fewer than 2^30 rows, and 32 bits wide."""
+
+
+@dataclass(frozen=True, slots=True)
+class LatticeValue:
+    """`expr` as an integer number of grid steps in [low, high]; NULL stays NULL.
+
+    Guarantee:
+        Whatever the row holds, the value is NULL or an integer in [low, high]. The grid depends on the declared bounds
+        alone.
+    """
+
+    expr: Expr
+    low: int
+    high: int
+    step: Fraction
+
+    @property
+    def identity(self) -> Any:
+        """What makes two of them the same."""
+        return [identity(self.expr), self.low, self.high, str(self.step)]
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether the values are whole numbers rather than rounded reals."""
+        return self.expr.type is Type.INT
+
+
+def lattice_value(expr: Expr, facts: Mapping[str, Fact]) -> LatticeValue:
+    """The lattice form of a numeric expression whose bounds follow from the declared ones.
+
+    Raises:
+        MissingBounds: a column without declared bounds leaves the expression unbounded; the message names it.
+    """
+    moment = expr.type in (Type.DATE, Type.TIMESTAMP)  # bounded in microseconds, and never a number
+    low, high = EVERYTHING if moment else range_of(expr, facts)
+    if low == -math.inf or high == math.inf:
+        chosen = chosen_range(expr, facts)
+        if chosen is None:
+            _refuse_unbounded(expr, facts)
+        low, high = chosen.low, chosen.high
+    a, b = Fraction(low), Fraction(high)
+    if expr.type is Type.INT:
+        return _whole(expr, math.ceil(a), math.floor(b))
+    return lattice_within(expr, a, b)
+
+
+def lattice_within(expr: Expr, low: Fraction, high: Fraction) -> LatticeValue:
+    """The lattice form of a real expression that is clamped to given public bounds, whatever bounds it has itself."""
+    a, b = low, high
+    if max(abs(a), abs(b)) > LARGEST:
+        _refuse_wide()
+    step = grid_step(max(abs(a), abs(b)))
+    inner_low, inner_high = math.ceil(a / step), math.floor(b / step)
+    if inner_low > inner_high:  # one point, between two grid points
+        inner_low = inner_high = round(a / step)
+    return LatticeValue(expr, inner_low, inner_high, step)
+
+
+def _whole(expr: Expr, low: int, high: int) -> LatticeValue:
+    """Bounds that leave 64 bits are refused: a value clamped to them could not be cast, and would fail on some row."""
+    if low > high:
+        raise InvalidParameter(
+            "No whole number lies between the declared bounds of a whole-number column.",
+            hint="declare bounds with a whole number between them",
+        )
+    if max(abs(low), abs(high)) > WIDEST:
+        _refuse_wide()
+    return LatticeValue(expr, low, high, Fraction(1))
+
+
+def _refuse_wide() -> Never:
+    raise InvalidParameter(
+        "The bounds of the values under SUM, AVG and the like are too wide: beyond 2^62 for whole numbers, "
+        "2^1000 for others.",
+        hint="sum a smaller multiple, or declare narrower bounds (dp.Range)",
+    )
+
+
+def grid_step(bound: Fraction) -> Fraction:
+    """The finest power of two of which `bound` is at most 2^RESOLUTION.
+
+    >>> grid_step(Fraction(200))
+    Fraction(1, 4194304)
+    """
+    if bound == 0:
+        return Fraction(1)
+    exponent = (
+        bound.numerator.bit_length() - bound.denominator.bit_length() - RESOLUTION - 2
+    )  # below the answer
+    exponent = max(exponent, -_FINEST)
+    while bound > Fraction(2) ** (exponent + RESOLUTION):
+        exponent += 1
+    return Fraction(2) ** exponent
+
+
+def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
+    """Bounds of an expression from the declared bounds of its columns; infinite where none follow.
+
+    They need not be true of the data, since every value is clamped to them.
+    """
+    match expr:
+        case Column(name, _):
+            return _fact_range(facts.get(name))
+        case Literal(value, _) if isinstance(value, bool | int | float):
+            return (Fraction(value), Fraction(value))
+        case Literal(dt.date() as moment, _):
+            return moment_range([moment])
+        case Call("as date" | "as timestamp" as name, (Literal(str() as text, _),), _):
+            return _written_moment(name, text)
+        case Call("as date", (Column(name, Type.TEXT),), _) if isinstance(facts.get(name), Range):
+            return _fact_range(facts.get(name))
+        case Call("as bigint" | "as double", (inner,), _) if inner.type is Type.BOOL:
+            return (0, 1)
+        case Call("coalesce", args, _):
+            return _hull(args, facts)
+        case Call("case", args, _):
+            return _hull((*args[1::2], args[-1]), facts)
+        case Call("least" | "greatest" as name, args, _):
+            return _extreme(name, args, facts)
+        case Call(name, args, _):
+            return image(name, [range_of(a, facts) for a in args])
+        case _:
+            return EVERYTHING
+
+
+_FINEST = 1000  # both the step and its inverse stay floats
+
+
+def _hull(args: Sequence[Expr], facts: Mapping[str, Fact]) -> Interval:
+    """What holds whichever of them is taken; NULL is no number, so it widens nothing."""
+    ranges = [range_of(a, facts) for a in args if not _is_null(a)]
+    return (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else (0, 0)
+
+
+def _extreme(name: str, args: Sequence[Expr], facts: Mapping[str, Fact]) -> Interval:
+    """LEAST and GREATEST pass over NULL, so that only what is never NULL bounds them from both sides."""
+    low, high = _hull(args, facts)
+    sure = [range_of(a, facts) for a in args if _never_null(a)]
+    if sure and name == "least":
+        return low, min(r[1] for r in sure)
+    return (max(r[0] for r in sure), high) if sure else (low, high)
+
+
+def _never_null(expr: Expr) -> bool:
+    match expr:
+        case Literal(value, _):
+            return value is not None
+        case Call("as date" | "as timestamp" as name, (Literal(str() as text, _),), _):
+            return _written_moment(name, text) != EVERYTHING
+        case Call("coalesce" | "least" | "greatest", args, _):
+            return any(_never_null(a) for a in args)
+        case _:
+            return False
+
+
+def _is_null(expr: Expr) -> bool:
+    """The constant NULL, read as a number or not."""
+    return isinstance(expr, Literal) and expr.value is None
+
+
+def _fact_range(fact: Fact | None) -> Interval:
+    if isinstance(fact, Range):
+        return fact.low, fact.high
+    if isinstance(fact, Values) and fact.type.is_number:
+        known = [Fraction(v) for v in fact.values if isinstance(v, int | float)]
+        return min(known), max(known)
+    if isinstance(fact, Values) and fact.type in (Type.DATE, Type.TIMESTAMP):
+        return moment_range([v for v in fact.values if isinstance(v, dt.date)])
+    return EVERYTHING
+
+
+def _written_moment(name: str, text: str) -> Interval:
+    """A date or time that is written in the question; NULL when it is none."""
+    try:
+        moment = FUNCTIONS[name].value(text)
+    except (ValueError, ArithmeticError):
+        moment = None
+    return EVERYTHING if moment is None else moment_range([moment])
+
+
+def _refuse_unbounded(expr: Expr, facts: Mapping[str, Fact]) -> Never:
+    moments = {c.name for c in walk(expr) if isinstance(c, Column) and c.type in (Type.DATE, Type.TIMESTAMP)}
+    names = [
+        n
+        for n in columns_of(expr)
+        if n not in moments and any(math.isinf(end) for end in _fact_range(facts.get(n)))
+    ]
+    if not names:
+        raise MissingBounds(
+            "The values under SUM, AVG and the like have no bounds: no bounds follow from those of their columns.",
+            hint="clamp them in the query: greatest(low, least(high, …))",
+        )
+    listed = " and ".join(repr(n) for n in names)
+    raise MissingBounds(
+        f"SUM, AVG and the like need the bounds of {listed}, which the data may not be asked for.",
+        hint=f"declare what is publicly known: columns={{{names[0]!r}: dp.Range(low, high)}} "
+        f"(--range {names[0]}=low:high); or bounds='values', which chooses them privately",
+    )

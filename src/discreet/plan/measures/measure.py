@@ -1,0 +1,270 @@
+"""The integer columns that leave the database: what one unit adds to them, and how far it can move them."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+from fractions import Fraction
+from typing import Any, TypeAlias
+
+from discreet.errors import InvalidParameter
+from discreet.plan.expr import Expr, identity
+from discreet.plan.measures.lattice_value import WIDEST, LatticeValue
+
+
+class Tally(Enum):
+    """What is counted of the rows of one unit in one group, before any cap."""
+
+    ROWS = "rows"
+    KNOWN = "known"
+    TOTAL = "total"
+
+
+Part: TypeAlias = tuple[Tally, Expr | LatticeValue | None]
+"""A tally of all rows (None), of the rows where an expression is not NULL, or of a lattice value."""
+
+Name: TypeAlias = Callable[[Part], str]
+"""The SQL name of a part."""
+
+
+class Measure(ABC):
+    """One noisy integer column of a measurement."""
+
+    __slots__ = ()
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Part, ...]:
+        """The tallies from which a unit's contribution is computed."""
+
+    @abstractmethod
+    def clipped(self, name: Name, max_rows: int) -> str:
+        """SQL for the contribution of one unit to one group: an integer within `span`, never NULL."""
+
+    @abstractmethod
+    def summed(self, column: Name) -> str:
+        """SQL for the sum over rows each of which is a unit; `column` names the row-level column of a part."""
+
+    @abstractmethod
+    def span(self, max_rows: int) -> tuple[int, int]:
+        """The least and the greatest contribution; 0 lies between."""
+
+    @property
+    @abstractmethod
+    def identity(self) -> Any:
+        """What makes two measures the same, as JSON."""
+
+    @property
+    def step(self) -> Fraction:
+        """What one unit of the integer stands for."""
+        return Fraction(1)
+
+    @property
+    @abstractmethod
+    def word(self) -> str:
+        """The measure in words, for explanations."""
+
+
+@dataclass(frozen=True, slots=True)
+class RowCount(Measure):
+    """COUNT(*): min(rows, max_rows)."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ((Tally.ROWS, None),)
+
+    def clipped(self, name: Name, max_rows: int) -> str:
+        return f"least({name((Tally.ROWS, None))}, {max_rows})"
+
+    def summed(self, column: Name) -> str:
+        return "count(*)"
+
+    def span(self, max_rows: int) -> tuple[int, int]:
+        return 0, max_rows
+
+    @property
+    def identity(self) -> Any:
+        return ["rows"]
+
+    @property
+    def word(self) -> str:
+        return "the number of rows"
+
+
+@dataclass(frozen=True, slots=True)
+class UnitCount(Measure):
+    """COUNT(DISTINCT unit): 1 for each group that the unit enters."""
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ()
+
+    def clipped(self, name: Name, max_rows: int) -> str:
+        return "1"
+
+    def summed(self, column: Name) -> str:
+        return "count(*)"
+
+    def span(self, max_rows: int) -> tuple[int, int]:
+        return 0, 1
+
+    @property
+    def identity(self) -> Any:
+        return ["units"]
+
+    @property
+    def word(self) -> str:
+        return "the number of units"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownCount(Measure):
+    """COUNT(x): min(rows where x is not NULL, max_rows)."""
+
+    argument: Expr
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ((Tally.KNOWN, self.argument),)
+
+    def clipped(self, name: Name, max_rows: int) -> str:
+        return f"least({name(self.parts[0])}, {max_rows})"
+
+    def summed(self, column: Name) -> str:
+        return f"count({column(self.parts[0])})"
+
+    def span(self, max_rows: int) -> tuple[int, int]:
+        return 0, max_rows
+
+    @property
+    def identity(self) -> Any:
+        return ["known", identity(self.argument)]
+
+    @property
+    def word(self) -> str:
+        return "the number of rows with a value"
+
+
+@dataclass(frozen=True, slots=True)
+class KnownUnits(Measure):
+    """COUNT(DISTINCT unit) of some rows: 1 for each group in which the unit has a row where x is not NULL."""
+
+    argument: Expr
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ((Tally.KNOWN, self.argument),)
+
+    def clipped(self, name: Name, max_rows: int) -> str:
+        return f"least({name(self.parts[0])}, 1)"
+
+    def summed(self, column: Name) -> str:
+        return f"count({column(self.parts[0])})"
+
+    def span(self, max_rows: int) -> tuple[int, int]:
+        return 0, 1
+
+    @property
+    def identity(self) -> Any:
+        return ["known units", identity(self.argument)]
+
+    @property
+    def word(self) -> str:
+        return "the number of units with a value"
+
+
+@dataclass(frozen=True, slots=True)
+class Total(Measure):
+    """SUM(x): the sum of the clamped values, clamped to max_rows times the bounds (0 included)."""
+
+    value: LatticeValue
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ((Tally.TOTAL, self.value),)
+
+    def clipped(self, name: Name, max_rows: int) -> str:
+        return clamped(name(self.parts[0]), self.span(max_rows))
+
+    def summed(self, column: Name) -> str:
+        return f"sum({column(self.parts[0])})"
+
+    def span(self, max_rows: int) -> tuple[int, int]:
+        return _within(min(self.value.low, 0) * max_rows), _within(max(self.value.high, 0) * max_rows)
+
+    @property
+    def identity(self) -> Any:
+        return ["total", self.value.identity]
+
+    @property
+    def step(self) -> Fraction:
+        return self.value.step
+
+    @property
+    def word(self) -> str:
+        return "the sum of the clamped values"
+
+
+@dataclass(frozen=True, slots=True)
+class CentredTotal(Measure):
+    """The numerator of AVG(x): the sum of x − centre, or max_rows times the unit's own mean of it beyond
+    max_rows rows.
+    """
+
+    value: LatticeValue
+
+    @property
+    def centre(self) -> int:
+        """The middle of the bounds, in grid steps, rounded down."""
+        return (self.value.low + self.value.high) // 2
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ((Tally.TOTAL, self.value), (Tally.KNOWN, self.value.expr))
+
+    def clipped(self, name: Name, max_rows: int) -> str:
+        total, n = name(self.parts[0]), name(self.parts[1])
+        s = f"(CAST({total} AS HUGEINT) - CAST({n} AS HUGEINT) * {self.centre})"
+        # s·max_rows/n toward zero, with the division first, so that no product can leave 128 bits
+        mean = f"(({s} // {n}) * {max_rows} + (({s} % {n}) * {max_rows}) // {n})"
+        exact = f"CASE WHEN {n} <= {max_rows} THEN {s} ELSE {mean} END"
+        return clamped(exact, self.span(max_rows))
+
+    def summed(self, column: Name) -> str:
+        v = column(self.parts[0])
+        return f"(CAST(coalesce(sum({v}), 0) AS HUGEINT) - CAST(count({v}) AS HUGEINT) * {self.centre})"
+
+    def span(self, max_rows: int) -> tuple[int, int]:
+        return _within((self.value.low - self.centre) * max_rows), _within(
+            (self.value.high - self.centre) * max_rows
+        )
+
+    @property
+    def identity(self) -> Any:
+        return ["centred", self.value.identity]
+
+    @property
+    def step(self) -> Fraction:
+        return self.value.step
+
+    @property
+    def word(self) -> str:
+        return "the sum of the values, measured from the middle of their bounds"
+
+
+def clamped(sql: str, span: tuple[int, int]) -> str:
+    """SQL for a number moved into its span; NULL is 0."""
+    low, high = span
+    # coalesce comes first: greatest(NULL, low) would be low
+    return f"CAST(least(greatest(coalesce({sql}, 0), {low}), {high}) AS BIGINT)"
+
+
+def _within(x: int) -> int:
+    if abs(x) > WIDEST:
+        raise InvalidParameter(
+            "max_rows times the declared bounds is beyond 2^62, too wide to be summed exactly.",
+            hint="declare narrower bounds (dp.Range) or a smaller max_rows",
+        )
+    return x

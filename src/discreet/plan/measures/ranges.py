@@ -1,0 +1,70 @@
+"""Where values lie whose bounds nobody declared: chosen privately before the question is asked, one range a value.
+
+A whole expression has a range, not each of its columns: the product of two bounds is wider than the bounds of the
+product.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from discreet.plan.expr import Expr
+from discreet.plan.schema import Fact, Range
+from discreet.plan.types import Type
+
+
+class Ranges(ABC):
+    """The range of an expression whose bounds do not follow from what is declared."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def of(self, expr: Expr) -> Range | None:
+        """The range that its values are clamped to; None when there is none."""
+
+
+@dataclass(slots=True)
+class Missing(Ranges):
+    """Finds out which ranges a question lacks; each is taken to be from −`most` to `most`, or from 0 to 1."""
+
+    most: int | None = None
+    whole: int | None = None
+    """The same for whole numbers."""
+    found: list[Expr] = field(default_factory=list)
+
+    def of(self, expr: Expr) -> Range | None:
+        if expr.type not in (Type.INT, Type.REAL):
+            return None
+        if expr not in self.found:
+            self.found.append(expr)
+        whole = expr.type is Type.INT
+        most = self.whole if whole else self.most
+        return Range(0, 1, integer=whole) if most is None else Range(-most, most, integer=whole)
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen(Ranges):
+    """Ranges that were chosen, each for its expression."""
+
+    given: Mapping[Expr, Range]
+
+    def of(self, expr: Expr) -> Range | None:
+        return self.given.get(expr)
+
+
+class Facts(dict[str, Fact]):
+    """What is declared of columns, and beside it the ranges of expressions."""
+
+    __slots__ = ("ranges",)
+
+    def __init__(self, declared: Mapping[str, Fact], ranges: Ranges | None) -> None:
+        super().__init__(declared)
+        self.ranges = ranges
+
+
+def chosen_range(expr: Expr, facts: Mapping[str, Fact]) -> Range | None:
+    """The range of an expression that was chosen for it; None when none was."""
+    ranges = facts.ranges if isinstance(facts, Facts) else None
+    return None if ranges is None else ranges.of(expr)

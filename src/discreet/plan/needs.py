@@ -1,0 +1,145 @@
+"""What each question of a batch needs of the budget, so that it has no more noise than alone with its even part.
+
+A question of m with c columns (levels of spreads and a selection of groups are columns too) would spend 1/(mc) of the
+budget on each alone. What several questions read needs the most that one of them needs; so all needs together are 1 at
+most, and what is left is given to all of them in proportion.
+
+References:
+    That parts of ε and δ add up, and that with Gaussian noise μ² does: Dwork, Roth, *The Algorithmic Foundations of
+    Differential Privacy*, Theorem 3.16, https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf; Dong, Roth, Su 2019,
+    Corollary 3.3, https://arxiv.org/abs/1905.02383. docs/proofs/totals.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from discreet.accounting.loss import PrivacyLoss
+from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.plan.cost import Allocation, Kind
+from discreet.privacy.event import Composed, GaussianEvent
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Needs:
+    """Parts of the budget: of each column, of each level of each spread (`depths`: how many it has), and of the
+    selection of groups, 0 where they are declared.
+    """
+
+    columns: tuple[Fraction, ...]
+    spreads: tuple[Fraction, ...]
+    depths: tuple[int, ...]
+    selection: Fraction
+
+    @property
+    def total(self) -> Fraction:
+        """All of them."""
+        trees = sum((w * n for w, n in zip(self.spreads, self.depths, strict=True)), Fraction(0))
+        return sum(self.columns, self.selection) + trees
+
+    def divided(self, by: Fraction) -> Needs:
+        """Each of them divided."""
+        columns, spreads = tuple(w / by for w in self.columns), tuple(w / by for w in self.spreads)
+        return Needs(columns, spreads, self.depths, self.selection / by)
+
+
+def needs_of(measured: Plan, asked: Sequence[Plan], questions: int) -> Needs:
+    """The most that a question would spend on each alone."""
+    each = [(p, Fraction(1, questions * _width(p))) for p in asked]
+    read = [looked.spread for looked in measured.question.spreads]
+    return Needs(
+        tuple(max(w for p, w in each if m in p.question.measures) for m in measured.question.measures),
+        tuple(max(w for p, w in each if s in [x.spread for x in p.question.spreads]) for s in read),
+        tuple(s.depth for s in read),
+        max(w for _, w in each) if measured.question.keys.count is None else Fraction(0),
+    )
+
+
+def _width(plan: Plan) -> int:
+    """In how many parts the budget of a question is divided when it is asked alone."""
+    spreads = sum(looked.spread.depth for looked in plan.question.spreads)
+    return len(plan.question.measures) + spreads + (plan.question.keys.count is None)
+
+
+def noise_delta_of(asked: Sequence[Plan], delta: Fraction, kind: Kind) -> Fraction:
+    """What the noise of all questions would have of δ alone; the rest is for selections."""
+    selecting = sum(p.question.keys.count is None for p in asked)
+    kept = Fraction(1, 2) if kind is Kind.GAUSSIAN else Fraction(0)
+    return delta * (len(asked) - selecting + selecting * kept) / len(asked)
+
+
+def is_composed(plan: Plan) -> bool:
+    """Whether a question asked alone has Laplace noise that a δ made smaller than ε alone allows."""
+    a = plan.allocation
+    laplace = any(isinstance(z, DiscreteLaplaceNoise) for z in (*a.noises, *a.spreads))
+    return laplace and a.threshold is None and a.guarantee.delta > 0
+
+
+def least_scales(plans: Sequence[Plan], asked: Sequence[Sequence[Plan]]) -> list[Fraction]:
+    """For each column, and then for each level of each spread, the least scale that a question has for it alone.
+
+    Together they cost what all questions asked alone cost, or less: so no more than (ε, δ).
+    """
+    columns: list[Fraction] = []
+    trees: list[Fraction] = []
+    for p, own in zip(plans, asked, strict=True):
+        for m in p.question.measures:
+            those = [(q, i) for q in own for i, n in enumerate(q.question.measures) if n == m]
+            columns += [min(_scale(q, i) for q, i in those)]
+        for spread in (looked.spread for looked in p.question.spreads):
+            found = [
+                _scale(q, len(q.question.measures) + i)
+                for q in own
+                for i, other in enumerate(q.question.spreads)
+                if other.spread == spread
+            ]
+            trees += [min(found)] * spread.depth
+    return [*columns, *trees]
+
+
+def _scale(plan: Plan, place: int) -> Fraction:
+    """The scale of a column or, after the columns, of a spread, of a question asked alone; before totals get a part."""
+    a = plan.allocation
+    if a.levels:
+        return max(plan.sensitivities[place].l1, 1) * _width(plan) / a.guarantee.epsilon
+    noise = (*a.noises, *a.spreads)[place]
+    assert isinstance(noise, DiscreteLaplaceNoise)
+    return noise.scale
+
+
+def law_of(shares: Sequence[Needs], noise_delta: Fraction, delta: Fraction, kind: Kind) -> tuple[str, ...]:
+    """How the budget is divided; nothing where all parts are alike and δ is halved between noise and selections."""
+    parts = [[*n.columns, *n.spreads, *([n.selection] if n.selection else [])] for n in shares]
+    selects = any(n.selection for n in shares)
+    usual = (delta / 2 if kind is Kind.GAUSSIAN else Fraction(0)) if selects else noise_delta
+    if len({w for own in parts for w in own}) < 2 and noise_delta == usual:
+        return ()
+    return (*(" ".join(map(str, own)) for own in parts), str(noise_delta))
+
+
+def equivalent(plan: Plan, given: Allocation) -> float:
+    """At about which ε the question alone, planned here for its even part, would have the noise that it is given."""
+    alone = plan.allocation
+    part, share = float(alone.guarantee.epsilon), Fraction(1)
+    ratios = []
+    for one, other in zip((*alone.noises, *alone.spreads), (*given.noises, *given.spreads), strict=True):
+        if isinstance(one, DiscreteLaplaceNoise) and isinstance(other, DiscreteLaplaceNoise):
+            ratios.append(one.scale / other.scale)
+        elif isinstance(one, RoundedGaussianNoise) and isinstance(other, RoundedGaussianNoise):
+            ratios.append((one.sigma / other.sigma) ** 2)
+    if alone.threshold is not None and given.threshold is not None:
+        share -= Fraction(1, _width(plan))
+        if not ratios or isinstance(alone.noises[0], DiscreteLaplaceNoise):
+            ratios.append(given.threshold.epsilon / alone.threshold.epsilon)
+    least = min(ratios)
+    mu_squared = sum((n * (e.mu_squared or 0) for e, n in alone.events), Fraction(0))
+    if not mu_squared:
+        return part * float(least)
+    delta = alone.guarantee.delta * (1 if alone.threshold is None else Fraction(1, 2))
+    return PrivacyLoss(Composed([GaussianEvent(mu_squared * least)])).epsilon(delta=delta) / float(share)

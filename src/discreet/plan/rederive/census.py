@@ -1,0 +1,166 @@
+"""What the SQL of reports and censuses says of one unit, read from the text alone: it is in one of the counts, once.
+
+A census counts units by places, which are functions of what is known of a unit. This module shares no code with the
+writer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from fractions import Fraction
+
+from sqlglot import exp
+
+from discreet.plan.rederive.derive import Source, parsed, stage_of, unit_rows, unit_stages
+from discreet.plan.rederive.shapes import (
+    disagree,
+    grouped_by,
+    holds_only,
+    is_column,
+    known_columns,
+    of_one_row,
+    outputs,
+    reads_stage,
+)
+
+
+def derive_reports(sql: str, source: Source) -> int:
+    """How many numbers the truncation report has, each a count of units and so moved by at most 1.
+
+    Raises:
+        InternalError: a shape that is not known to be one.
+    """
+    tree, ctes, source = parsed(sql, source)
+    names = _unit_totals(ctes, source)
+    reads_stage(tree, "unit totals", {"expressions", "from_", "with_"})
+    for e in tree.expressions:
+        counted = e.unalias().this
+        if type(counted) is not exp.Filter or counted.this.sql() != "COUNT(*)":
+            disagree("the report of truncation")
+        of_one_row(counted.expression.this)
+        known_columns(counted.expression, names, None)
+    return len(tree.expressions)
+
+
+def derive_census(sql: str, source: Source) -> int:
+    """How many columns say a unit's place in the census; one unit is counted in one place, and there once.
+
+    `"unit places"` has one row for each unit, and the last SELECT groups these rows by all of their columns and counts.
+
+    Raises:
+        InternalError: a shape that is not known to be one.
+    """
+    tree, ctes, source = parsed(sql, source)
+    places = _places(ctes, "unit totals", _unit_totals(ctes, source))
+    grouped_by(tree, places)
+    _counts(tree, places)
+    return len(places)
+
+
+def derive_values(sql: str, source: Source) -> int:
+    """In how many counts one unit is, by the places of its largest and its least values, or of its one row's.
+
+    `"unit places"` has one row for each unit. The last SELECT groups these rows by one of their columns at a time,
+    so that a unit is in one count of each column.
+
+    Raises:
+        InternalError: a shape that is not known to be one.
+    """
+    tree, ctes, source = parsed(sql, source)
+    _, row, _ = unit_rows(ctes, source)
+    if source.unit is None:
+        places = _places(ctes, "unit rows", frozenset(row))
+    else:
+        totals = stage_of(ctes, "unit totals")
+        reads_stage(totals, "unit rows", {"expressions", "from_", "group"})
+        grouped_by(totals, ["u"])
+        ends = outputs(totals, ["u"])
+        for e in ends.values():
+            if (
+                type(e) not in (exp.Max, exp.Min)
+                or not holds_only(e, {"this"})
+                or type(e.this) is not exp.Column
+            ):
+                disagree("the totals of a unit")
+            known_columns(e, row.keys() - {"u"}, None)
+        places = _places(ctes, "unit totals", frozenset(ends))
+    _one_at_a_time(tree, places)
+    _counts(tree, places)
+    return len(places)
+
+
+def check_price(counts: int, scale: Fraction, epsilon: Fraction, *, replace: bool) -> None:
+    """Refuses Laplace noise of this scale if more than ε is spent by it on a unit that is in so many counts.
+
+    A unit that comes or goes moves each of them by 1; one that is replaced leaves one count and enters another.
+
+    Raises:
+        InternalError: it is not noise enough.
+    """
+    if counts * (2 if replace else 1) > epsilon * scale:
+        disagree("what the first stage costs")
+
+
+def _places(ctes: Mapping[str, exp.Expr], stage: str, names: frozenset[str]) -> list[str]:
+    """The columns of `"unit places"`, each of them a function of one row of the stage that it reads."""
+    select = stage_of(ctes, "unit places")
+    reads_stage(select, stage, {"expressions", "from_"})
+    places = outputs(select)
+    for e in places.values():
+        if any(type(node) not in _OF_NUMBERS for node in e.walk()):
+            disagree("the places of the census")
+        if any(not cast.to.is_type(exp.DataType.Type.DOUBLE) for cast in e.find_all(exp.Cast)):
+            disagree("the places of the census")
+        of_one_row(e)
+        known_columns(e, names - {"u"}, None)
+    if not places or list(places) != [f"p{i}" for i in range(len(places))]:
+        disagree("the places of the census")
+    return list(places)
+
+
+# Equal numbers have equal places, such as 0.0 and −0.0: which of them is a unit's largest is not settled.
+_NODES = (
+    "Column Identifier Literal Cast DataType Case If LT GT Add Sub Mul Neg Paren Abs Least Greatest Floor Log"
+)
+_OF_NUMBERS = frozenset(getattr(exp, name) for name in _NODES.split())
+
+
+def _one_at_a_time(tree: exp.Select, places: list[str]) -> None:
+    """GROUP BY GROUPING SETS ((p0), (p1), …): one set of one column for each place."""
+    group = tree.args.get("group")
+    sets = group.expressions if group is not None and holds_only(group, {"expressions"}) else []
+    if len(sets) != 1 or type(sets[0]) is not exp.GroupingSets or not holds_only(sets[0], {"expressions"}):
+        disagree("the places of the census")
+    found = sets[0].expressions
+    if len(found) != len(places):
+        disagree("the places of the census")
+    for e, name in zip(found, places, strict=True):
+        if type(e) is not exp.Paren or not is_column(e.this, "", name):
+            disagree("the places of the census")
+
+
+def _counts(tree: exp.Select, places: list[str]) -> None:
+    """The last SELECT gives the places as they are, and count(*)."""
+    reads_stage(tree, "unit places", {"expressions", "from_", "group", "with_"})
+    counted = outputs(tree, places)
+    if [(n, e.sql(dialect="duckdb")) for n, e in counted.items()] != [("m0", "CAST(COUNT(*) AS TEXT)")]:
+        disagree("what the census counts")
+
+
+def _unit_totals(ctes: Mapping[str, exp.Expr], source: Source) -> frozenset[str]:
+    """The columns of the stage `"unit totals"`, which has one row for each unit: counts, sums and maxima over it."""
+    keys = [e.alias_or_name for e in stage_of(ctes, "unit groups").expressions if type(e) is exp.Column][1:]
+    stages = unit_stages(ctes, keys, source)
+    totals = stage_of(ctes, "unit totals")
+    reads_stage(totals, "unit groups", {"expressions", "from_", "group"})
+    grouped_by(totals, ["u"])
+    names = set()
+    for e in totals.expressions[1:]:
+        total = e.unalias()
+        if type(total) not in (exp.Count, exp.Sum, exp.Max) or type(total.this) not in (exp.Star, exp.Column):
+            disagree("the totals of a unit")
+        if type(total.this) is exp.Star and type(total) is not exp.Count:
+            disagree("the totals of a unit")
+        known_columns(e, {*keys, *stages.tallies}, None)
+        names.add(e.alias)
+    return frozenset(names)

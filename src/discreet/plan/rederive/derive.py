@@ -1,0 +1,491 @@
+"""What the final SQL says of one unit, read from the text alone.
+
+A grammar of bounded aggregates, written apart from the writer (`bound.py`) and sharing no code with it: a text
+that does not fit it in every part is an InternalError. For every text that fits, a unit enters at most `groups`
+groups and adds to each integer column of each of them a number within its span, whatever the tables hold; the
+argument is in docs/proofs/bounding.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from discreet.plan.rederive.kinds import Kind, kind_of
+from discreet.plan.rederive.lists import combinations, joined, key_lists
+from discreet.plan.rederive.owned import Table, owned
+from discreet.plan.rederive.reach import Spans, never_fails, span_of
+from discreet.plan.rederive.shapes import (
+    alias_of,
+    disagree,
+    filters,
+    grouped_by,
+    holds_only,
+    known_columns,
+    of_one_row,
+    only,
+    outputs,
+    read_from,
+    reads_stage,
+    too_deep,
+    whole_constant,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """The private rows: the only thing that the text may read, apart from lists of constants.
+
+    Attributes:
+        table: the name of the one private table; None when the rows may come from `tables` alone.
+        columns: the names of its columns.
+        unit: the column that says whose a row is; None when each row is a unit.
+        tables: the connected tables, from which the rows may come as an owned relation (`owned`).
+    """
+
+    table: str | None
+    columns: frozenset[str]
+    unit: str | None
+    tables: Mapping[str, Table] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What the SQL says of one unit.
+
+    Attributes:
+        groups: how many groups it can enter; None when the text does not bound it.
+        spans: for each integer column, the least and the greatest it can add to a group.
+        keys: how many key columns come before them.
+        listed: how many groups there can be at all; None when no list of keys limits them.
+    """
+
+    groups: int | None
+    spans: Spans
+    keys: int
+    listed: int | None
+
+
+def derive(sql: str, source: Source) -> Derived:
+    """What the text alone says of one unit's reach.
+
+    Raises:
+        InternalError: a shape that is not known to be bounded.
+    """
+    tree, ctes, source = parsed(sql, source)
+    keys, sums = _split(tree)
+    by = _by_row if source.unit is None else _by_unit
+    return by(tree, ctes, keys, sums, source)
+
+
+@dataclass(frozen=True, slots=True)
+class Weighted:
+    """The stages before the last SELECT of a text that gives each row a weight, for a grammar of its own.
+
+    Attributes:
+        tree: the last SELECT.
+        keys: the names of the keys.
+        row: name → expression of the columns of `"unit rows"`, where each row is of one unit and one group.
+        listed: key → how many values its list has, where it comes from one.
+        stage: what the weights are computed in; the rows themselves where each row is a unit.
+        groups: how many groups of a unit that stage keeps; None when the text does not bound it.
+        tallies: name → the count or sum over a unit's rows in a group.
+    """
+
+    tree: exp.Select
+    keys: list[str]
+    row: dict[str, exp.Expr]
+    listed: dict[str, int]
+    stage: exp.Select
+    groups: int | None
+    tallies: dict[str, exp.Expr]
+
+
+def rows_of_one(sql: str, source: Source) -> Weighted:
+    """Each row is a unit: its stage has no unit, and each row has one group.
+
+    Raises:
+        InternalError: a shape that is not known to be one.
+    """
+    tree, ctes, source = parsed(sql, source)
+    keys = [e.alias for e in tree.expressions if e.alias.startswith("g")]
+    rows, row, lists = unit_rows(ctes, source)
+    if not set(keys) <= row.keys():
+        disagree("the columns of the rows")
+    return Weighted(tree, keys, row, _sizes(keys, row, lists, key_lists(ctes)), rows, 1, {})
+
+
+def rows_and_tallies(sql: str, source: Source, stage: str) -> Weighted:
+    """Units of many rows: the rows, the tallies of each (unit, group), and the stage in which groups are ranked.
+
+    Raises:
+        InternalError: a shape that is not known to be one.
+    """
+    tree, ctes, source = parsed(sql, source)
+    keys = [e.alias for e in tree.expressions if e.alias.startswith("g")]
+    found, ranked = unit_stages(ctes, keys, source), stage_of(ctes, stage)
+    if found.kept is not None:
+        disagree("how groups are ranked")
+    tallies = outputs(stage_of(ctes, "unit groups"), ["u", *keys])
+    row = outputs(stage_of(ctes, "unit rows"))
+    return Weighted(tree, keys, row, found.listed, ranked, _ranked(ranked, keys), tallies)
+
+
+def unit_rows(
+    ctes: Mapping[str, exp.Expr], source: Source
+) -> tuple[exp.Select, dict[str, exp.Expr], Mapping[str, str]]:
+    """The stage `"unit rows"`, its columns, and the lists of keys that it joins: each column follows from one private
+    row, and where a unit has a column, `u` is it.
+
+    Raises:
+        InternalError: a shape that is not known to be one.
+    """
+    rows = stage_of(ctes, "unit rows")
+    _from_source(rows, source, {"expressions", "from_", "joins", "where"})
+    lists, row = joined(rows, ctes, "s"), outputs(rows)
+    for e in [*row.values(), *filters(rows), *(j.args["on"] for j in rows.args.get("joins") or [])]:
+        of_one_row(e)
+        known_columns(e, source.columns, "s", lists)
+    if source.unit is not None:
+        _whose(rows, row, source)
+    return rows, row, lists
+
+
+@dataclass(frozen=True, slots=True)
+class Stages:
+    """The first stages of a text whose units have many rows.
+
+    Attributes:
+        tallies: their names.
+        counts: those of them that are counts.
+        listed: key → how many values its list has, where it comes from one.
+        kept: how many groups of a unit are tallied at all; None when nothing bounds it so far.
+    """
+
+    tallies: frozenset[str]
+    counts: frozenset[str]
+    listed: dict[str, int]
+    kept: int | None
+
+
+_KIND = exp.DataType.Type
+
+_NESTED = "rows of several tables"
+"""What stands, once they have been understood, for the nested SELECTs that give the rows."""
+
+
+def parsed(sql: str, source: Source) -> tuple[exp.Select, dict[str, exp.Expr], Source]:
+    """The last SELECT, the stages before it by name, and what they may read, which is read once.
+
+    Rows that are an owned relation are read as a table of their columns, whose unit is `u`.
+
+    Raises:
+        InternalError: a shape that is not known to be one.
+    """
+    try:
+        tree = sqlglot.parse_one(sql, dialect="duckdb")
+    except RecursionError:
+        too_deep()
+    except SqlglotError:
+        disagree("the shape of the query")
+    listed = tree.args.get("with_")
+    if not isinstance(tree, exp.Select) or listed is None or not holds_only(listed, {"expressions"}):
+        disagree("the shape of the query")
+    if not all(type(c) is exp.CTE and holds_only(c, {"this", "alias"}) for c in listed.expressions):
+        disagree("the stages of the query")
+    ctes = {alias_of(c): c.this for c in listed.expressions}
+    if len(ctes) != len(listed.expressions):
+        disagree("the stages of the query")
+    nodes = list(tree.walk())
+    never_fails(nodes)
+    own = _without_nested(ctes, source)
+    nodes = nodes if own is source else list(tree.walk())
+    nested = sum(isinstance(e, exp.Select) for e in nodes) != len(ctes) + 1
+    if nested or any(isinstance(e, exp.Subquery | exp.SetOperation) for e in nodes):
+        disagree("a query inside a query")
+    _read_once([e for e in nodes if isinstance(e, exp.Table)], ctes.keys())
+    return tree, ctes, own
+
+
+def _without_nested(ctes: dict[str, exp.Expr], source: Source) -> Source:
+    """Takes nested SELECTs that give owned rows out of the tree, with what may be read in their place."""
+    rows = ctes.get("unit rows")
+    if not isinstance(rows, exp.Select) or type(read_from(rows)) is not exp.Subquery:
+        return source
+    nested = read_from(rows)
+    try:
+        found = owned(nested, source.tables)
+    except RecursionError:
+        too_deep()
+    name = exp.to_identifier(_NESTED, quoted=True)
+    nested.replace(exp.Table(this=name, db=exp.to_identifier("main"), alias=nested.args["alias"]))
+    return Source(_NESTED, frozenset(found.columns) | {"u"}, "u")
+
+
+def _read_once(tables: Sequence[exp.Table], stages: Collection[str]) -> None:
+    """The private rows are named once in the whole text, and everything else that is read is a stage of it."""
+    private = [t for t in tables if t.args.get("db")]
+    if len(private) != 1 or any(t.name not in stages for t in tables if not t.args.get("db")):
+        disagree("what is read")
+
+
+def _from_source(select: exp.Select, source: Source, allowed: set[str]) -> None:
+    """FROM is the private table, called s."""
+    only(select, allowed)
+    table = read_from(select)
+    if type(table) is not exp.Table or type(table.this) is not exp.Identifier:
+        disagree("what is read")
+    if not holds_only(table, {"this", "db", "alias"}):
+        disagree("what is read")
+    if (table.db, table.name, alias_of(table)) != ("main", source.table, "s"):
+        disagree("what is read")
+
+
+def _by_unit(
+    tree: exp.Select, ctes: dict[str, exp.Expr], keys: list[str], sums: list[exp.Expr], source: Source
+) -> Derived:
+    """Units of many rows: rows → tallies of each (unit, group) → bounded contributions of the ranked groups → sums."""
+    reads_stage(tree, "unit bounded", {"expressions", "from_", "group", "with_"})
+    grouped_by(tree, keys)
+    stages = unit_stages(ctes, keys, source)
+    bounded = stage_of(ctes, "unit bounded")
+    reads_stage(bounded, "unit groups", {"expressions", "from_", "qualify"})
+    inner = outputs(bounded, keys)
+    for e in inner.values():
+        of_one_row(e)
+        known_columns(e, stages.tallies, None)
+    for s in sums:
+        if type(s) is not exp.Sum or type(s.this) is not exp.Column or s.this.name not in inner:
+            disagree("a column that is not the sum of one bounded number")
+    kinds = dict.fromkeys(stages.tallies, "HUGEINT")
+    for e in inner.values():
+        _whole(e, kinds)
+    spans = tuple(_span(inner[s.this.name], stages.counts) for s in sums)
+    found = [n for n in (stages.kept, _ranked(bounded, keys)) if n is not None]
+    if len(found) > 1:
+        disagree("how groups are ranked")
+    return Derived(found[0] if found else None, spans, len(keys), combinations(stages.listed, keys))
+
+
+def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: Source) -> Stages:
+    """What the stages `"unit rows"` and `"unit groups"` give: tallies of the rows of each unit in each group.
+
+    Raises:
+        InternalError: a shape that is not known to be one.
+    """
+    groups = stage_of(ctes, "unit groups")
+    _, row, lists = unit_rows(ctes, source)
+    kept = None
+    if "unit kept" in ctes:
+        row, kept = _kept(stage_of(ctes, "unit kept"), keys, row)
+    reads_stage(groups, "unit rows" if kept is None else "unit kept", {"expressions", "from_", "group"})
+    grouped_by(groups, ["u", *keys])
+    counts, tallies = set(), set()
+    for name, e in outputs(groups, ["u", *keys]).items():
+        argument = e.this
+        if (
+            type(e) not in (exp.Count, exp.Sum)
+            or type(argument) not in (exp.Column, exp.Star)
+            or e.expressions
+        ):
+            disagree("a tally")
+        if type(argument) is exp.Star and type(e) is not exp.Count:
+            disagree("a tally")
+        known_columns(e, row.keys() - {"u", *keys}, None)
+        if type(e) is exp.Sum:
+            _whole(row[argument.name], {})
+        tallies.add(name)
+        if type(e) is exp.Count:
+            counts.add(name)
+    if not {"u", *keys} <= row.keys():
+        disagree("the columns of the rows")
+    return Stages(frozenset(tallies), frozenset(counts), _sizes(keys, row, lists, key_lists(ctes)), kept)
+
+
+def _kept(kept: exp.Select, keys: list[str], row: dict[str, exp.Expr]) -> tuple[dict[str, exp.Expr], int]:
+    """The columns of the rows in a unit's first k groups, which are passed on as they are, and k.
+
+    The test is dense_rank() OVER (PARTITION BY u ORDER BY hash(u, keys, $secret), every key) <= k: rows that differ in
+    a key differ in rank, and the ranks of a unit are 1, 2, … without gaps, so at most k of its groups have one <= k.
+    """
+    reads_stage(kept, "unit rows", {"expressions", "from_", "qualify"})
+    passed = ["u", *keys, *(e.name for e in kept.expressions[len(keys) + 1 :])]
+    if outputs(kept, passed) or len(set(passed)) != len(passed) or not set(passed) <= row.keys():
+        disagree("the columns that a stage passes on")
+    most = _ranked(kept, keys, exp.DenseRank)
+    if most is None:
+        disagree("how groups are ranked")
+    return {name: row[name] for name in passed}, most
+
+
+def _sizes(
+    keys: list[str], row: dict[str, exp.Expr], lists: Mapping[str, str], listed: Mapping[str, int]
+) -> dict[str, int]:
+    """Key → how many values its list has, for keys that are places in lists."""
+    places = {k: e for k in keys if isinstance(e := row[k], exp.Column) and e.name == "g"}
+    return {k: listed[lists[e.table]] for k, e in places.items() if e.table in lists}
+
+
+def _whose(rows: exp.Select, row: dict[str, exp.Expr], source: Source) -> None:
+    """`u` is the declared unit's column as it stands, or NULL; and rows without one are dropped."""
+    unit = row.get("u")
+    if unit is None:
+        disagree("whose the rows are")
+    value = unit
+    if (
+        type(unit) is exp.Case
+        and unit.this is None
+        and not unit.args.get("default")
+        and len(unit.args["ifs"]) == 1
+    ):
+        value = unit.args["ifs"][0].args["true"]
+    if type(value) is not exp.Column or (value.table, value.name) != ("s", source.unit):
+        disagree("whose the rows are")
+    dropped = [
+        c.this.this
+        for c in filters(rows)
+        if type(c) is exp.Not and type(c.this) is exp.Is and type(c.this.expression) is exp.Null
+    ]
+    if unit not in dropped:
+        disagree("rows without a unit are not dropped")
+
+
+def _by_row(
+    tree: exp.Select, ctes: dict[str, exp.Expr], keys: list[str], sums: list[exp.Expr], source: Source
+) -> Derived:
+    """Each row is a unit: it is in one group, and a group is found again by at most one combination of keys."""
+    bounded, groups = stage_of(ctes, "unit bounded"), stage_of(ctes, "row groups")
+    listed = key_lists(ctes)
+    _from_source(bounded, source, {"expressions", "from_", "where"})
+    row = outputs(bounded)
+    for e in [*row.values(), *filters(bounded)]:
+        of_one_row(e)
+        known_columns(e, source.columns, "s")
+    reads_stage(groups, "unit bounded", {"expressions", "from_", "group"})
+    reads_stage(tree, "row groups", {"expressions", "from_", "joins", "with_"})
+    by = [e.name for e in groups.expressions if type(e) is exp.Column]
+    grouped_by(groups, by)
+    totals = outputs(groups, by)
+    lists = joined(tree, ctes, "r")
+    for join in tree.args.get("joins") or []:
+        known_columns(join.args["on"], by, "r", lists)
+    sizes: dict[str, int] = {}
+    for e in tree.expressions[: len(keys)]:
+        column = e.unalias()
+        if column.table in lists and column.name == "g":
+            sizes[e.alias_or_name] = listed[lists[column.table]]
+        elif (column.table, column.name) != ("r", e.alias_or_name) or column.name not in by:
+            disagree("what the groups are")
+    for s in sums:
+        if type(s) is not exp.Column or s.table != "r" or s.name not in totals:
+            disagree("a column that is not a sum over rows")
+    spans = tuple(_row_span(totals[s.name], row) for s in sums)
+    return Derived(1, spans, len(keys), combinations(sizes, keys))
+
+
+def _row_span(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
+    """What one row adds to a sum over rows."""
+    if type(total) is exp.Count and type(total.this) in (exp.Star, exp.Column) and not total.expressions:
+        known_columns(total, row.keys(), None)
+        return 0, 1
+    if type(total) is exp.Sum:
+        return _summed(total, row)
+    # sum(v) − count(v)·c: each row with a value adds v − c
+    difference = total.this if type(total) is exp.Paren else None
+    if type(difference) is exp.Sub and type(difference.expression) is exp.Mul:
+        summed, counted = _bare(difference.this), _bare(difference.expression.this)
+        if type(summed) is exp.Sum and type(counted) is exp.Count and summed.this == counted.this:
+            low, high = _summed(summed, row)
+            c = whole_constant(difference.expression.expression)
+            return min(low - c, 0), max(high - c, 0)
+    return disagree("a column that is not a sum over rows")
+
+
+def _summed(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
+    if type(total.this) is not exp.Column or total.this.name not in row:
+        disagree("a column that is not a sum over rows")
+    _whole(row[total.this.name], {})
+    return _span(row[total.this.name], frozenset())
+
+
+def _bare(e: exp.Expr) -> exp.Expr:
+    """An aggregate without its cast to a wide integer and without the 0 for an empty group."""
+    if type(e) is exp.Cast and e.to.is_type(_KIND.INT128):
+        e = e.this
+    if type(e) is exp.Coalesce and [str(x) for x in e.expressions] == ["0"]:
+        e = e.this
+    return e
+
+
+def _split(tree: exp.Select) -> tuple[list[str], list[exp.Expr]]:
+    """The group keys and, after them, the sums of the outermost SELECT; a sum is CAST(coalesce(…, 0) AS text)."""
+    keys: list[str] = []
+    sums: list[exp.Expr] = []
+    for e in tree.expressions:
+        text = e.unalias()
+        if type(text) is exp.Column and not sums:
+            if e.alias_or_name != f"g{len(keys)}":
+                disagree("the order of the keys")
+            keys.append(e.alias_or_name)
+            continue
+        inner = text.this if type(text) is exp.Cast and text.to.is_type(_KIND.TEXT) else None
+        if type(inner) is not exp.Coalesce or [str(x) for x in inner.expressions] != ["0"]:
+            disagree("a column that is not a sum")
+        if e.alias != f"m{len(sums)}":
+            disagree("the order of the columns")
+        sums.append(inner.this)
+    return keys, sums
+
+
+def _ranked(bounded: exp.Select, keys: list[str], function: type[exp.Expr] = exp.RowNumber) -> int | None:
+    """The k of QUALIFY row_number() OVER (PARTITION BY u ORDER BY …, every key) <= k; None when nothing ranks."""
+    qualify = bounded.args.get("qualify")
+    if qualify is None:
+        return None
+    test = qualify.this
+    window = test.this
+    if type(test) is not exp.LTE or type(window) is not exp.Window or type(window.this) is not function:
+        disagree("how groups are ranked")
+    if not holds_only(window.this, ()):
+        disagree("how groups are ranked")
+    by = window.args.get("partition_by") or []
+    if any(v and k not in ("this", "partition_by", "order", "over") for k, v in window.args.items()):
+        disagree("over what groups are ranked")
+    if [(type(p), p.name) for p in by] != [(exp.Column, "u")] or not window.args.get("order"):
+        disagree("over what groups are ranked")
+    terms = [o.this for o in window.args["order"].expressions]
+    if len(terms) != len(keys) + 1 or type(terms[0]) is not exp.Anonymous or terms[0].name.lower() != "hash":
+        disagree("the order of a unit's groups")
+    if [type(t) for t in terms[0].expressions] != [exp.Column] * (len(keys) + 1) + [exp.Placeholder]:
+        disagree("the order of a unit's groups")
+    if [t.name for t in terms[0].expressions[:-1]] != ["u", *keys]:
+        disagree("the order of a unit's groups")
+    if [(type(t), t.name) for t in terms[1:]] != [(exp.Column, k) for k in keys]:
+        disagree("the order of a unit's groups is not total")
+    return whole_constant(test.expression)
+
+
+def stage_of(ctes: Mapping[str, exp.Expr], name: str) -> exp.Select:
+    """A stage by its name."""
+    stage = ctes.get(name)
+    if not isinstance(stage, exp.Select):
+        disagree("the stages of the query")
+    return stage
+
+
+def _whole(e: exp.Expr, columns: Mapping[str, Kind]) -> None:
+    """Whole numbers are added exactly; a sum of others would follow the order of the rows in its last bit."""
+    if kind_of(e, lambda c: columns.get(c.name)) not in ("BIGINT", "HUGEINT"):
+        disagree("a sum of numbers that are not whole")
+
+
+def _span(e: exp.Expr, counts: frozenset[str]) -> tuple[int, int]:
+    low, high = span_of(e, counts)
+    if math.isinf(low) or math.isinf(high):
+        disagree("a contribution without bounds")
+    return math.floor(low), math.ceil(high)

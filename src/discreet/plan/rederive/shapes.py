@@ -1,0 +1,152 @@
+"""Reading a parse tree clause by clause: what is not just the expected shape is an InternalError."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Never
+
+from sqlglot import exp
+
+from discreet.errors import InternalError, UnsupportedQuery
+
+
+def disagree(what: str) -> Never:
+    """Stops the question, before anything is charged."""
+    raise InternalError(
+        f"The second derivation of this question's cost disagrees with the first about {what}. Nothing was charged.",
+        hint="please report the question",
+    )
+
+
+def too_deep() -> Never:
+    """Refuses a text that nests too far to be read a second time."""
+    raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
+
+
+def holds_only(node: exp.Expr, allowed: Collection[str]) -> bool:
+    """Whether the node has nothing but these parts."""
+    return all(name in allowed for name, part in node.args.items() if part)
+
+
+def only(select: exp.Expr, allowed: Collection[str]) -> None:
+    """Only these clauses."""
+    if not holds_only(select, allowed):
+        disagree("a clause in a place where none belongs")
+
+
+def is_column(e: exp.Expr, table: str, name: str) -> bool:
+    """Whether it is just this column, written with this table's alias ("" for none)."""
+    return (
+        type(e) is exp.Column
+        and type(e.this) is exp.Identifier
+        and holds_only(e, {"this", "table"})
+        and (e.table, e.name) == (table, name)
+    )
+
+
+def alias_of(node: exp.Expr) -> str:
+    """The alias of a table or of a query in FROM; one that renames columns is refused."""
+    alias = node.args.get("alias")
+    if type(alias) is not exp.TableAlias or not holds_only(alias, {"this"}):
+        disagree("what is read")
+    return str(alias.name)
+
+
+def read_from(select: exp.Expr) -> exp.Expr:
+    """The one table or query that FROM names; joins stand apart."""
+    from_ = select.args.get("from_")
+    if type(from_) is not exp.From or not holds_only(from_, {"this"}):
+        disagree("what is read")
+    found: exp.Expr = from_.this
+    return found
+
+
+def reads_stage(select: exp.Select, stage: str, allowed: Collection[str]) -> None:
+    """Only these clauses, over that stage."""
+    only(select, allowed)
+    table = read_from(select)
+    if type(table) is not exp.Table or not holds_only(table, {"this", "alias"}) or table.name != stage:
+        disagree("what a stage reads")
+    if table.args.get("alias"):
+        alias_of(table)
+
+
+def outputs(select: exp.Select, plain: Sequence[str] = ()) -> dict[str, exp.Expr]:
+    """Name → expression of what a stage gives beside the columns that it passes on, which come first."""
+    passed = select.expressions[: len(plain)]
+    if [(type(e), e.name) for e in passed] != [(exp.Column, p) for p in plain]:
+        disagree("the columns that a stage passes on")
+    rest = select.expressions[len(plain) :]
+    named = {e.alias: e.this for e in rest if type(e) is exp.Alias}
+    if len(named) != len(rest) or not named.keys().isdisjoint(plain):
+        disagree("the names of a stage's columns")
+    return named
+
+
+def grouped_by(select: exp.Select, keys: Sequence[str]) -> None:
+    """GROUP BY is exactly these columns."""
+    group = select.args.get("group")
+    if group is not None:
+        only_expressions(group)
+    found = [(type(e), e.name) for e in group.expressions] if group is not None else []
+    if found != [(exp.Column, k) for k in keys]:
+        disagree("what is grouped by")
+
+
+def only_expressions(group: exp.Expr) -> None:
+    """A plain GROUP BY: no ALL, no grouping sets."""
+    if not holds_only(group, {"expressions"}):
+        disagree("what is grouped by")
+
+
+def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
+    """The terms of a condition that all have to hold."""
+    if condition is None:
+        return []
+    return list(condition.flatten()) if type(condition) is exp.And else [condition]
+
+
+def filters(select: exp.Select) -> list[exp.Expr]:
+    """The terms of WHERE that all have to hold."""
+    where = select.args.get("where")
+    return [] if where is None else conjuncts(where.this)
+
+
+def known_columns(e: exp.Expr, names: Iterable[str], table: str | None, joined: Iterable[str] = ()) -> None:
+    """Every column in the expression is one of these, of that stage, or of a list of keys."""
+    known, lists = set(names), set(joined)
+    for column in e.find_all(exp.Column):
+        if not holds_only(column, {"this", "table"}):
+            disagree("a column that is not there")
+        own = column.table == (table or "") and column.name in known
+        if not own and not (column.table in lists and column.name in ("g", "v")):
+            disagree("a column that is not there")
+
+
+_PLAIN = (
+    "Column Identifier Literal Boolean Null DataType Var Paren Neg Not And Or EQ NEQ GT GTE LT LTE NullSafeEQ Is In "
+    "Between Like ILike Add Sub Mul Div IntDiv Mod Pow Abs Sign Sqrt Ln Log Exp Floor Ceil Round Least Greatest "
+    "Coalesce Nullif Case If Cast TryCast Try DPipe Contains StartsWith EndsWith Substring Trim Length Lower Upper "
+    "TimestampTrunc Trunc Radians Degrees Cbrt Sin Cos Tan Asin Acos Atan Atan2 ConcatWs Left Right SplitPart Replace "
+    "Pad StrPosition Ascii Unicode Escape RegexpLike RegexpFullMatch RegexpExtract RegexpReplace TimeToStr ToDays "
+    "DateDiff DateFromParts LastDay"
+)
+_OF_ONE_ROW = frozenset(getattr(exp, name) for name in _PLAIN.split())
+_NAMED = frozenset({"isfinite", "date_part", "date_sub", "to_months", "to_microseconds"})
+
+
+def of_one_row(e: exp.Expr) -> None:
+    """Every node is one of the functions whose value depends on one row alone, the same whenever it is asked."""
+    for node in e.walk():
+        if type(node) not in _OF_ONE_ROW and not (
+            type(node) is exp.Anonymous and node.name.lower() in _NAMED
+        ):
+            disagree("a function that may look beyond one row")
+
+
+def whole_constant(e: exp.Expr) -> int:
+    """A whole number, as it stands in the text."""
+    inner = e.this if type(e) is exp.Neg else e
+    if type(inner) is not exp.Literal or inner.is_string or not inner.name.isdigit():
+        disagree("a bound that is not a whole constant")
+    return -int(inner.name) if type(e) is exp.Neg else int(inner.name)

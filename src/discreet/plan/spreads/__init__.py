@@ -1,0 +1,1 @@
+"""Values spread over a tree of counts: quantiles, least, largest and most frequent values."""

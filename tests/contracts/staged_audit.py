@@ -1,0 +1,76 @@
+"""The audit of questions in two stages: what was chosen, and the noisy answer under it, on two neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from typing import Any, TypeAlias
+
+import numpy as np
+import pandas as pd
+
+import discreet as dp
+from discreet.audit import Audit, distinguish
+from discreet.noise.entropy import SystemEntropy
+from discreet.plan.auto.staged import Choice, StagedPlan
+from discreet.privacy.guarantee import Budget
+from discreet.run import measure
+
+Staging: TypeAlias = Callable[[StagedPlan], StagedPlan]
+
+PEOPLE = [(u, float(u)) for u in range(2, 9)]
+MORE = [*PEOPLE, *[(1, 1000.0)] * 600]
+"""One person more, with many rows and large values."""
+
+
+def sound(plan: StagedPlan) -> StagedPlan:
+    """The plan as it is."""
+    return plan
+
+
+def counted_for_each_row(plan: StagedPlan) -> StagedPlan:
+    """The census counts rows where it should count people."""
+    look = plan.of_caps
+    assert look is not None and "count(*) AS VARCHAR" in look.sql
+    counted = look.sql.replace("count(*) AS VARCHAR", "sum(pow(2, p1)) AS BIGINT")
+    return replace(plan, of_caps=replace(look, sql=counted))
+
+
+def placed_by_each_row(plan: StagedPlan) -> StagedPlan:
+    """The places of all values of a person are counted, where those of the largest and the least should be."""
+    look = plan.of_values
+    assert look is not None and "max(v0) AS h0, min(v0) AS l0" in look.sql
+    counted = look.sql.replace("max(v0) AS h0, min(v0) AS l0", "v0 AS h0, v0 AS l0").replace(
+        " GROUP BY u\n", "\n"
+    )
+    return replace(plan, of_values=replace(look, sql=counted))
+
+
+def asked(sql: str, slip: Staging, *, error: float, **options: Any) -> Callable[[int], Audit]:
+    """An audit of all that two stages at ε = 1 give, with so many samples of each neighbour."""
+
+    @cache
+    def opened(side: int) -> tuple[StagedPlan, Callable[[str], list[Any]], Callable[[Choice], Any]]:
+        frame = pd.DataFrame((PEOPLE, MORE)[side], columns=["uid", "v"])
+        session = dp.connect(
+            {"t": frame}, budget=Budget(epsilon=10**6), population="p", ledger=":memory:", **options
+        )
+        plan = session.plan(sql, epsilon=1, bounds=options["bounds"])
+        assert isinstance(plan, StagedPlan)
+        return slip(plan), cache(lambda text: session._backend.rows(text, {})), cache(plan.advised)
+
+    def draws(side: int, n: int) -> object:
+        plan, run, advised = opened(side)
+        rng, found = SystemEntropy(), []
+        for _ in range(n):
+            choice = plan.choose(run, rng)
+            caps = [] if choice.caps is None else [choice.caps.groups, choice.caps.rows]
+            ends = [float(end) for r in choice.ranges for end in (r.low, r.high)]
+            cells = measure(advised(choice), run, rng).cells[0]
+            found.append([*caps, *ends, *map(float, cells)])
+        return np.array(found)
+
+    return lambda samples: distinguish(
+        draws, 0, 1, Budget(epsilon=1), samples=samples, error=error, probes=False
+    )

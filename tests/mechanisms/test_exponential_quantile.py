@@ -1,0 +1,303 @@
+"""The exponential quantile: how far losses move by going through small tables, its law, its interval, its doors."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from fractions import Fraction
+from itertools import product
+
+import numpy as np
+import pytest
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms import ExponentialQuantile
+from discreet.mechanisms.exponential_quantile import CONFIDENCE, MOST_CELLS, SELECTIONS, _Runs
+from discreet.noise.entropy import SystemEntropy
+from discreet.noise.selection import MOST, exponential
+from discreet.privacy.unit import Relation
+from tests.noise.chi_square import accepts, refuses
+
+HALF = Fraction(1, 2)
+SHARES = [HALF, Fraction(1, 5), Fraction(3, 4)]
+Counts = tuple[int, ...]
+
+
+def losses(counts: Counts, p: Fraction, shift: Fraction | int = 0) -> list[Fraction]:
+    """From the definition, cell by cell."""
+    target, before, found = p * sum(counts) + shift, 0, []
+    for i, w in enumerate(counts):
+        above = Fraction(0) if i == 0 else before - target
+        under = Fraction(0) if i == len(counts) - 1 else target - before - w
+        found.append(max(above, under, Fraction(0)))
+        before += w
+    return found
+
+
+def law(counts: Counts, q: ExponentialQuantile, shift: int = 0, *, stretch: float = 1.0) -> list[float]:
+    d = np.array([float(x) for x in losses(counts, q.p, shift)])
+    weight = np.exp(-float(q.rate) * stretch * d)
+    return [float(w) for w in weight / weight.sum()]
+
+
+def tables(cells: int, most: int) -> Iterator[Counts]:
+    return product(range(most + 1), repeat=cells)
+
+
+def added(cells: int, weight: int) -> list[Counts]:
+    """All that one unit may add."""
+    return [c for c in tables(cells, weight) if sum(c) <= weight]
+
+
+def width(one: list[Fraction], two: list[Fraction]) -> Fraction:
+    moves = [b - a for a, b in zip(one, two, strict=True)]
+    return max(moves) - min(moves)
+
+
+@pytest.mark.parametrize("weight", [1, 2])
+@pytest.mark.parametrize("p", SHARES)
+def test_losses_move_within_the_stated_width_and_no_smaller_one_would_do(p: Fraction, weight: int) -> None:
+    cells, most = 4, 2 if weight == 1 else 3
+    worst = dict.fromkeys(Relation, Fraction(0))
+    for base in tables(cells, most):
+        given = [
+            losses(tuple(b + a for b, a in zip(base, own, strict=True)), p) for own in added(cells, weight)
+        ]
+        alone = losses(base, p)
+        worst[Relation.ADD_REMOVE] = max(worst[Relation.ADD_REMOVE], *(width(alone, d) for d in given))
+        pairs = ((d, e) for i, d in enumerate(given) for e in given[:i])
+        worst[Relation.REPLACE] = max(worst[Relation.REPLACE], *(width(d, e) for d, e in pairs))
+    for relation, found in worst.items():
+        q = ExponentialQuantile(epsilon=1, p=p, sensitivity=weight, relation=relation)
+        assert q.ranges == ((found, 1),)
+    assert worst[Relation.ADD_REMOVE] == 2 * max(p, 1 - p) * weight and worst[Relation.REPLACE] == 2 * weight
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 4, None])
+@pytest.mark.parametrize("k", [1, 2])
+@pytest.mark.parametrize("p", SHARES)
+def test_over_several_groups_no_pair_of_units_can_change_more(
+    p: Fraction, k: int, groups: int | None
+) -> None:
+    """Every choice of groups of the old and of the new unit; the widths of one group are those found above."""
+    shared, alone = Fraction(2), 2 * max(p, 1 - p)
+    n = 2 * k if groups is None else groups
+    sets = [{i for i in range(n) if mask >> i & 1} for mask in range(1 << n)]
+    units = [s for s in sets if len(s) <= k]
+    worst = max(
+        len(old & new) * shared + (len(old | new) - len(old & new)) * alone for old in units for new in units
+    )
+    q = ExponentialQuantile(epsilon=1, p=p, relation="replace", max_groups=k, groups=groups)
+    assert sum(found * times for found, times in q.ranges) == worst
+    assert q.rate * worst * SELECTIONS == 1
+    most = max(len(s) for s in units)
+    add = ExponentialQuantile(epsilon=1, p=p, max_groups=k, groups=groups)
+    assert sum(found * times for found, times in add.ranges) == most * alone
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("p", SHARES)
+def test_the_exact_law_keeps_epsilon_on_every_small_table_and_comes_close(
+    p: Fraction, relation: Relation
+) -> None:
+    """By the law itself: log-probabilities of neighbours differ by numbers in an interval of one selection's width, and
+    a mechanism with a tenth more than its rate would not.
+    """
+    q = ExponentialQuantile(epsilon=3, p=p, relation=relation)
+    share, worst = 3 / SELECTIONS, 0.0
+    for base in tables(4, 2):
+        for shift in (-1, 0, 2):
+            near = [tuple(b + a for b, a in zip(base, own, strict=True)) for own in added(4, 1)]
+            logs = [
+                np.log(law(c, q, shift)) for c in (near if relation is Relation.REPLACE else [base, *near])
+            ]
+            ahead = logs[:1] if relation is Relation.ADD_REMOVE else logs
+            worst = max(worst, *(float(np.ptp(x - y)) for x in ahead for y in logs))
+    assert worst <= share + 1e-9
+    assert worst * 1.1 > share
+
+
+COUNTS = (0, 0, 3, 0, 0, 1, 4, 0)
+
+
+def test_cells_are_named_by_the_law_and_not_by_a_slightly_wrong_one() -> None:
+    q, rng = ExponentialQuantile(epsilon=6), SystemEntropy()
+    drawn = [q.release(np.array(COUNTS), rng=rng) for _ in range(6_000)]
+    shift = q.shift(len(COUNTS))
+    # the named cell is moved to the nearer end, so its law is that of three independent draws
+    named, low, high = (np.array(law(COUNTS, q, s)) for s in (0, -shift, shift))
+    truth, wrong = np.zeros(8), np.zeros(8)
+    for i, j, k in product(range(8), repeat=3):
+        place = min(max(i, min(j, k)), max(j, k))
+        truth[place] += named[i] * low[j] * high[k]
+        wrong[place] += law(COUNTS, q, stretch=1.4)[i] * low[j] * high[k]
+    found = [cell for cell, _, _ in drawn]
+    assert accepts(found, truth.tolist())
+    assert refuses(found, wrong.tolist(), truth.tolist())
+    least = np.zeros(8)
+    for j, k in product(range(8), repeat=2):
+        least[min(j, k)] += low[j] * high[k]
+    assert accepts([j for _, j, _ in drawn], least.tolist())
+    assert refuses([j for _, j, _ in drawn], named.tolist(), least.tolist())
+
+
+def test_runs_of_copies_are_drawn_as_often_as_single_candidates() -> None:
+    utilities, copies = np.array([0, -1, -3]), np.array([2, 30, 500])
+    weights = np.exp(0.7 * utilities) * copies
+    truth = (weights / weights.sum()).tolist()
+    rng = SystemEntropy()
+    drawn = [exponential(utilities, Fraction(7, 10), rng, copies=copies) for _ in range(8_000)]
+    assert accepts(drawn, truth)
+    alone = np.exp(0.7 * utilities)
+    assert refuses(drawn, (alone / alone.sum()).tolist(), truth)
+    off = np.exp(0.9 * utilities) * copies
+    assert refuses(drawn, (off / off.sum()).tolist(), truth)
+
+
+@pytest.mark.parametrize(
+    "copies",
+    [
+        np.array([1, 2]),
+        np.array([1, 0, 2]),
+        np.array([1.0, 1.0, 1.0]),
+        np.array([1, MOST, 1]),
+        np.array([1, -1, 1]),
+    ],
+    ids=repr,
+)
+def test_impossible_copies_are_refused(copies: np.ndarray) -> None:
+    with pytest.raises(InvalidParameter):
+        exponential([1, 2, 3], Fraction(1), SystemEntropy(), copies=copies)
+
+
+@pytest.mark.parametrize("scale", [1, 1 << 70], ids=["64 bits", "wide"])
+def test_runs_have_the_losses_of_their_cells(scale: int) -> None:
+    """Also where numbers do not fit in 64 bits."""
+    for counts in [*tables(5, 1), COUNTS, (7,), (0,), (2, 0), (0, 3), (0,) * 9]:
+        held = [i for i, w in enumerate(counts) if w]
+        before = [0, *np.cumsum([counts[i] for i in held]).tolist()]
+        runs = _Runs.of(held, [b * scale for b in before], len(counts))
+        for p, shift in product(SHARES, (-2, 0, 5)):
+            a, b = p.numerator, p.denominator
+            target = (a * sum(counts) + b * shift) * scale
+            found = np.repeat(runs.losses(target, b), runs.lengths)
+            assert found.tolist() == [d * b * scale for d in losses(counts, p, shift)]
+            assert runs.starts.tolist() == (np.cumsum(runs.lengths) - runs.lengths).tolist()
+
+
+FAR = [
+    (5, *[0] * 60, 5),
+    (*[0] * 30, 90, *[0] * 30),
+    (*[1] * 64,),
+    (*[0] * 60, 1, 1, 1, 1),
+    (300, *[0] * 40, 1, 300),
+    (0,) * 64,
+    (7,),
+    (*[40, 0] * 30,),
+]
+
+
+@pytest.mark.parametrize("p", [*SHARES, Fraction(99, 100)])
+@pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(8)])
+def test_the_ends_hold_the_quantile_for_every_table_by_the_exact_law(p: Fraction, epsilon: Fraction) -> None:
+    q = ExponentialQuantile(epsilon=epsilon, p=p)
+    worst = 0.0
+    for counts in [*FAR, *((c * 40 for c in t) for t in tables(4, 2))]:
+        weights = tuple(counts)
+        shift, total = q.shift(len(weights)), sum(weights)
+        upto = np.cumsum(weights)
+        beyond = 0.0
+        if not total:
+            continue
+        # the value at a rank near p·total: of the smallest rank that reaches it, and of its two neighbours
+        for rank in {max(math.ceil(p * total) + d, 1) for d in (-1, 0, 1)}:
+            if abs(rank - p * total) > 1 or rank > total:
+                continue
+            true = int(np.searchsorted(upto, rank))
+            low, high = law(weights, q, -shift), law(weights, q, shift)
+            beyond = max(beyond, sum(low[true + 1 :]) + sum(high[:true]))
+        worst = max(worst, beyond)
+    assert worst <= 1 - CONFIDENCE + 1e-12
+    assert worst > 0
+
+
+@pytest.mark.parametrize("confidence", [HALF, Fraction(19, 20), Fraction(999, 1000)])
+def test_the_error_bounds_the_rank_by_the_exact_law_and_a_smaller_one_would_not(confidence: Fraction) -> None:
+    q = ExponentialQuantile(epsilon=1)
+    likely = []
+    for counts in [*FAR, (300, *[0] * 200, 1), *((c * 40 for c in t) for t in tables(4, 2))]:
+        weights = tuple(counts)
+        t = q.error(confidence, cells=len(weights))
+        chance = law(weights, q)
+        d = losses(weights, HALF)
+        assert sum(c for c, x in zip(chance, d, strict=True) if x >= t) <= 1 - confidence + 1e-12 or t == 0
+    # many empty cells at one distance: the bound is nearly reached
+    for cells in (100, 1000):
+        t = q.error(confidence, cells=cells)
+        rows = 2 * math.floor(t * 0.9)
+        weights = (0, rows, *[0] * (cells - 2))
+        named = np.array(law(weights, q))
+        likely.append(float(named[2:].sum() + named[0]))
+    assert min(likely) > 1 - confidence
+
+
+def test_a_released_cell_lies_between_its_ends_and_they_hold_the_true_one() -> None:
+    q, rng = ExponentialQuantile(epsilon=4), SystemEntropy()
+    counts = [3] * 200
+    held = 0
+    for _ in range(300):
+        cell, low, high = q.release(counts, rng=rng)
+        assert 0 <= low <= cell <= high < 200
+        held += low <= 99 and high >= 100
+    assert held >= 280
+
+
+def test_a_million_values_in_a_wide_grid_are_chosen_from_exactly_and_fast() -> None:
+    rng = SystemEntropy()
+    q = ExponentialQuantile(epsilon=1, sensitivity=1 << 20, row=1 << 20)
+    places = np.arange(10**6) * 4000
+    before = np.arange(10**6 + 1) << 20
+    cell, low, high = q.choose(places.tolist(), before.tolist(), MOST_CELLS, rng)
+    assert low <= cell <= high
+    assert abs(cell / 4000 - 500_000) < 400 and 0 < (high - low) / 4000 < 800
+
+
+@pytest.mark.parametrize("p", [0, 1, -1, 2, math.nan, "x", None, True])
+def test_shares_that_have_no_rank_are_refused(p: object) -> None:
+    with pytest.raises(InvalidParameter):
+        ExponentialQuantile(epsilon=1, p=p)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    "counts",
+    [[], [1.5], [-1], ["1"], [True], [None], np.array([1.0]), np.array([[1]]), np.array([True])],
+    ids=repr,
+)
+def test_what_is_no_count_is_refused_without_quoting_it(counts: object) -> None:
+    with pytest.raises(InvalidParameter) as caught:
+        ExponentialQuantile(epsilon=1).release(counts)  # type: ignore[arg-type]
+    assert "1.5" not in str(caught.value)
+
+
+def test_impossible_groups_rows_and_grids_are_refused() -> None:
+    for wrong in (
+        {"max_groups": 0},
+        {"groups": 0},
+        {"row": -1},
+        {"sensitivity": "1/2"},
+        {"relation": "other"},
+    ):
+        with pytest.raises(InvalidParameter):
+            ExponentialQuantile(epsilon=1, **wrong)
+    with pytest.raises(InvalidParameter, match="coarser grid"):
+        ExponentialQuantile(epsilon=1).choose([], [0], MOST_CELLS + 1, SystemEntropy())
+
+
+def test_repr_can_be_read_back() -> None:
+    for q in (
+        ExponentialQuantile(epsilon="0.3"),
+        ExponentialQuantile(
+            epsilon=2, p="0.9", sensitivity=5, relation="replace", max_groups=2, groups=None, row=0
+        ),
+    ):
+        assert eval(repr(q), {"ExponentialQuantile": ExponentialQuantile}) == q
