@@ -1,13 +1,18 @@
 """The auditor against a zoo of broken and sound mechanisms, with the inputs searched, beside published auditors.
 
-    python -m benchmarks.auditor                        twenty repetitions of the whole suite, on two cores
-    python -m benchmarks.auditor --repetitions 1        one
-    python -m benchmarks.auditor --only SparseVector    the cases whose names contain this
-    python -m benchmarks.auditor --record               stores the table in auditor_table.md as well
+    python -m benchmarks.auditor                           until every case has twenty repetitions, on two cores
+    python -m benchmarks.auditor --repetitions 1           one of each
+    python -m benchmarks.auditor --only SparseVector,SVT34 the cases whose names contain one of these
+    python -m benchmarks.auditor --only SVT34 --restart    forgets their repetitions first
+    python -m benchmarks.auditor --record                  stores the table in auditor_table.md as well
 
-Each repetition audits every case: `refute` with an error of 1e-4. Before them, the mechanisms on which auditors are
-compared have one audit that does not stop at the verdict, for the lower bound on ε with 95 % confidence that stands
-beside the published ones (auditor_peers.json); `--repetitions 0` is that alone, `--no-bounds` leaves it out.
+Each repetition audits every case: `refute` with an error of 1e-4 and the repetition's number as the seed of its search.
+Every audit is one line of results/auditor.jsonl as soon as it is done, and is not done again: repetitions may be
+gathered over several runs. Who changes what a case rests on says `--restart`; the table counts what is in the file.
+
+The mechanisms on which auditors are compared have one audit more that does not stop at the verdict, for the lower bound
+on ε with 95 % confidence that stands beside the published ones (auditor_peers.json); `--repetitions 0` is that alone,
+`--no-bounds` leaves it out.
 """
 
 from __future__ import annotations
@@ -20,29 +25,32 @@ import os
 import statistics
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
-from benchmarks.runner import Claim, Sample, Timing, save
+from benchmarks.runner import RESULTS, Claim, Sample, Timing, save
 from benchmarks.zoo import ALL, Case
 from benchmarks.zoo.standard import STANDARD
 
 PEERS = Path(__file__).with_name("auditor_peers.json")
 TABLE = Path(__file__).with_name("auditor_table.md")
+DONE = RESULTS / "auditor.jsonl"
 CORES = 2
 ERROR = 1e-4  # of each verdict
 UNSURE = 0.05  # of each lower bound that is set beside the published ones
 SECONDS = 300  # for one repetition of the whole suite
 SAMPLES = 4_000_000  # of each neighbour, for such a bound
 MORE = {  # where the best event is rare, and the published bound near the truth; that took 200 million
-    "ReportNoisyMax1": 12_000_000,
-    "ReportNoisyMax2": 12_000_000,
+    "ReportNoisyMax1": 40_000_000,
+    "ReportNoisyMax2": 40_000_000,
     "ReportNoisyMax3": 60_000_000,
     "SparseVectorTechnique1": 12_000_000,
     "SparseVectorTechnique2": 12_000_000,
     "SparseVectorTechnique4": 50_000_000,
+    "LaplaceParallel": 30_000_000,
+    "NumericalSVT": 30_000_000,
 }
 NAMES = frozenset(case.name for case in STANDARD)
 
@@ -53,22 +61,32 @@ class Found:
 
     Attributes:
         case: its name.
+        purpose: "verdict" or "bound".
+        repetition: its number, the seed of the search.
         violated: the verdict.
         lower: the lower bound on ε.
         seconds: wall-clock seconds.
         cpu: CPU seconds.
         samples: of both neighbours, with those of the search.
+        load: the machine's load average of the last minute: what the seconds are worth.
     """
 
     case: str
+    purpose: str
+    repetition: int
     violated: bool
     lower: float
     seconds: float
     cpu: float
     samples: int
+    load: float
 
 
-def audit(task: tuple[str, str, int]) -> Found:
+Task: TypeAlias = tuple[str, str, int]
+"""Case, purpose and repetition."""
+
+
+def audit(task: Task) -> Found:
     """One audit of one case: for the verdict, or for the bound."""
     from discreet.audit import refute
 
@@ -80,17 +98,36 @@ def audit(task: tuple[str, str, int]) -> Found:
         args = {"error": UNSURE, "samples": MORE.get(name, SAMPLES), "keep": 1, "until": "end"}
     done = refute(case.mechanism, case.inputs, case.claimed, probes=False, seed=seed, **args)
     spent = time.perf_counter() - began, time.process_time() - cpu
-    return Found(name, done.violated, done.epsilon_lower, *spent, done.samples)
+    return Found(*task, done.violated, done.epsilon_lower, *spent, done.samples, os.getloadavg()[0])
 
 
-def all_at_once(tasks: Sequence[tuple[str, str, int]], pool: Any) -> tuple[dict[str, Found], float]:
-    """All tasks, and the wall-clock seconds that they took together."""
+def recorded() -> dict[Task, Found]:
+    """The audits that were done before, the latest of each."""
+    if not DONE.exists():
+        return {}
+    rows = (Found(**json.loads(line)) for line in DONE.read_text(encoding="utf-8").splitlines())
+    return {(r.case, r.purpose, r.repetition): r for r in rows}
+
+
+def forget(names: Collection[str]) -> None:
+    """Takes the audits of some cases out of the file."""
+    kept = [json.dumps(asdict(r)) + "\n" for task, r in recorded().items() if task[0] not in names]
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    DONE.write_text("".join(kept), encoding="utf-8")
+
+
+def all_at_once(tasks: Sequence[Task], pool: Any) -> tuple[list[Found], float]:
+    """All tasks, each recorded when it is done, and the wall-clock seconds that they took together."""
     began = time.perf_counter()
-    found = {}
-    for i, one in enumerate(pool.imap_unordered(audit, tasks)):
-        found[one.case] = one
-        if sys.stderr.isatty():
-            print(f"\r{i + 1}/{len(tasks)} ", end="", file=sys.stderr, flush=True)
+    found = []
+    RESULTS.mkdir(parents=True, exist_ok=True)
+    with DONE.open("a", encoding="utf-8") as file:
+        for i, one in enumerate(pool.imap_unordered(audit, tasks)):
+            found.append(one)
+            file.write(json.dumps(asdict(one)) + "\n")
+            file.flush()
+            if sys.stderr.isatty():
+                print(f"\r{i + 1}/{len(tasks)} ", end="", file=sys.stderr, flush=True)
     return found, time.perf_counter() - began
 
 
@@ -127,7 +164,7 @@ def table(
             cells = [case.name, _claimed(case), _true(case), *_verdict(case, rows), lower, case.source]
             yield "| " + " | ".join(cells) + " |"
     runs = max((len(rows) for rows in found.values()), default=0)
-    yield f"\nSeconds by the clock, on one core of {CORES} that are busy; medians of {runs} repetitions."
+    yield f"\nSeconds by the clock, on one core of {CORES} that are busy; medians of at most {runs} repetitions."
 
 
 def _claimed(case: Case) -> str:
@@ -199,35 +236,49 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--repetitions", type=int, default=20)
-    parser.add_argument("--only", default="", metavar="NAME", help="cases whose names contain this")
+    parser.add_argument("--repetitions", type=int, default=20, help="how many each case is to have")
+    parser.add_argument("--only", default="", metavar="NAMES", help="cases whose names contain one of these")
+    parser.add_argument("--restart", action="store_true", help="forgets what these cases have")
     parser.add_argument("--no-bounds", action="store_true", help="the verdicts alone")
     parser.add_argument("--record", action="store_true", help="store the table beside this file")
     options = parser.parse_args()
-    cases = [c for c in ALL if options.only.lower() in c.name.lower()]
+    parts = options.only.lower().split(",")
+    cases = [c for c in ALL if any(part in c.name.lower() for part in parts)]
     if not cases:
         parser.error(f"no case has {options.only!r} in its name")
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"  # each process has one core
-    found: dict[str, list[Found]] = {c.name: [] for c in cases}
+    if options.restart:
+        forget({c.name for c in cases})
     seconds: list[float] = []
     # Fresh processes: forked ones would share the parent's random numbers and caches.
     with multiprocessing.get_context("spawn").Pool(CORES) as pool:
+        known = recorded()
         bounded = [] if options.no_bounds else [c for c in cases if c.name in NAMES]
         longest = sorted(bounded, key=lambda c: -MORE.get(c.name, 0))
-        bounds, wall = all_at_once([(c.name, "bound", 0) for c in longest], pool)
-        print(f"bounds: {wall:.0f} s, {sum(r.cpu for r in bounds.values()):.0f} s of CPU", flush=True)
-        for i in range(options.repetitions):
-            tasks = [(c.name, "verdict", i) for c in sorted(cases, key=lambda c: c.broken)]
+        tasks = [t for c in longest if (t := (c.name, "bound", 0)) not in known]
+        if tasks:
             rows, wall = all_at_once(tasks, pool)
-            seconds.append(wall)
-            for name, row in rows.items():
-                found[name].append(row)
-            wrong = [c.name for c in cases if rows[c.name].violated != c.broken]
-            cpu = sum(r.cpu for r in rows.values())
-            print(
-                f"repetition {i + 1}: {wall:.0f} s, {cpu:.0f} s of CPU; wrong: {wrong or 'none'}", flush=True
-            )
+            print(f"bounds: {wall:.0f} s, {sum(r.cpu for r in rows):.0f} s of CPU", flush=True)
+        for i in range(options.repetitions):
+            ordered = sorted(cases, key=lambda c: c.broken)
+            tasks = [t for c in ordered if (t := (c.name, "verdict", i)) not in known]
+            if not tasks:
+                continue
+            rows, wall = all_at_once(tasks, pool)
+            if len(tasks) == len(ALL):
+                seconds.append(wall)
+            broken = {c.name: c.broken for c in cases}
+            wrong = [r.case for r in rows if r.violated != broken[r.case]]
+            spent = f"{wall:.0f} s, {sum(r.cpu for r in rows):.0f} s of CPU, load {os.getloadavg()[0]:.1f}"
+            print(f"repetition {i}, {len(tasks)} cases: {spent}; wrong: {wrong or 'none'}", flush=True)
+    found: dict[str, list[Found]] = {c.name: [] for c in cases}
+    bounds: dict[str, Found] = {}
+    for (name, purpose, number), row in sorted(recorded().items()):
+        if name in found and purpose == "verdict" and number < options.repetitions:
+            found[name].append(row)
+        elif name in found and purpose == "bound" and not options.no_bounds:
+            bounds[name] = row
     lines = list(table(cases, found, bounds))
     print(*lines, sep="\n")
     if options.record:
@@ -237,6 +288,7 @@ def main() -> None:
     timings = {
         name: [Timing("verdict", tuple(Sample(r.seconds, r.cpu) for r in rows))]
         for name, rows in found.items()
+        if rows
     }
     print(save("auditor", timings, claims))
 

@@ -212,7 +212,6 @@ STANDARD: tuple[Case, ...] = (
         None,
         True,
         f"{_LYU}, Algorithm 3 (Roth 2011)",
-        4_000_000,
     ),
     Case(
         "SparseVectorTechnique4",
@@ -262,7 +261,6 @@ STANDARD: tuple[Case, ...] = (
         None,
         True,
         f"{_LYU}, Algorithms 3 and 4 side by side",
-        6_000_000,
     ),
     Case(
         "PrefixSum", prefix_sum, _TEN, 1.0, 1.0, False, "Wang, Ding, Wang, Kifer, Zhang 2019; all counts move"

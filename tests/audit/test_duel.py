@@ -5,9 +5,11 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.stats import binom, chi2_contingency
 
 from discreet.audit.claim import Claim
-from discreet.audit.duel import Duel
+from discreet.audit.duel import Duel, _clearest_apart
+from discreet.audit.evidence.betting import Cuts, Wealth
 
 ERROR = 0.05
 
@@ -59,6 +61,71 @@ def test_what_was_refuted_before_stays_refuted() -> None:
     assert found.epsilon_lower > 1
 
 
+class Bits:
+    """Ones with some chance, and with another one after so many draws of single outputs."""
+
+    def __init__(self, seed: int, chance: float, later: float | None = None, after: int = 0) -> None:
+        self._random = np.random.default_rng(seed)
+        self._chance, self._later, self._after = chance, chance if later is None else later, after
+        self.drawn = 0
+        self.manner = 0
+
+    def draw(self, n: int) -> NDArray[np.int64]:
+        """n bits."""
+        at = np.arange(self.drawn, self.drawn + n)
+        self.drawn += n
+        chance = np.where(at < self._after, self._chance, self._later)
+        return (self._random.random(n) < chance).astype(np.int64)
+
+
+EXCESS = 0.5 * math.exp(-0.17)  # an ε of 0.17 against a fair coin, where 0.1 is claimed
+
+
+def longer(seed: int, second: Bits, *, more: int) -> Duel:
+    found = Duel(Bits(seed, 0.5), second, Claim.of(0.1), error=1e-6, samples=8000, more=more)
+    return found.run()
+
+
+def test_a_test_that_comes_near_to_refuting_a_claim_goes_on_until_it_does() -> None:
+    # In 8,000 samples the excess is worth three standard deviations, and five are needed.
+    for seed in range(5):
+        short = longer(seed, Bits(seed + 100, EXCESS), more=0)
+        assert not short.refuted
+        assert short.spent == 8000
+        long = longer(seed, Bits(seed + 100, EXCESS), more=56_000)
+        assert long.refuted
+        assert 8000 < long.spent <= 64_000
+
+
+def test_a_claim_that_holds_with_nothing_to_spare_costs_few_samples_more() -> None:
+    spent = []
+    for seed in range(12):
+        kept = longer(seed, Bits(seed + 100, 0.5 * math.exp(-0.1)), more=56_000)
+        assert not kept.refuted
+        spent.append(kept.spent)
+    assert np.mean(spent) < 1.5 * 8000
+
+
+def test_what_only_the_first_samples_promise_is_given_up() -> None:
+    for seed in range(3):
+        sound = 0.5 * math.exp(-0.1)
+        found = longer(seed, Bits(seed + 100, EXCESS, later=sound, after=8000), more=56_000)
+        assert not found.refuted
+        assert 8000 < found.spent < 40_000
+
+
+def test_the_scores_that_are_kept_are_those_whose_laws_differ_most() -> None:
+    random = np.random.default_rng(0)
+    past, statistics = [], []
+    for k in range(6):
+        size = 3 + 2 * k
+        p, q = (random.multinomial(5000, random.dirichlet(np.full(size, 300.0))) for _ in range(2))
+        hits = [np.cumsum(x[::-1])[::-1][1:] for x in (p, q)]
+        past.append(Cuts(np.arange(size - 1.0), 5000, *hits))
+        statistics.append((chi2_contingency(np.stack([p, q])).statistic - size) / math.sqrt(size))
+    assert _clearest_apart(past) == np.argsort(statistics)[::-1][:3].tolist()
+
+
 def test_each_manner_has_a_part_of_the_error() -> None:
     found = duel(turned=(), changes=())
     parts = []
@@ -67,3 +134,54 @@ def test_each_manner_has_a_part_of_the_error() -> None:
         parts.append(found._part())
     assert math.fsum(parts) <= 1
     assert min(parts) > 0
+
+
+@pytest.fixture
+def insistent(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests that go on whatever they have seen, as often as they can."""
+    monkeypatch.setattr("discreet.audit.duel._PROMISING", -math.inf)
+    monkeypatch.setattr("discreet.audit.duel._FAILING", -math.inf)
+    monkeypatch.setattr(Wealth, "needed", lambda wealth, past: 0)
+
+
+@pytest.mark.usefixtures("insistent")
+def test_however_often_a_test_goes_on_its_wealths_share_the_error() -> None:
+    errors: list[float] = []
+
+    class Recorded(Duel):
+        def _new_wealth(self) -> Wealth:
+            made = super()._new_wealth()
+            errors.append(math.exp(-made.target))
+            return made
+
+    one = Scripted(1, turned=(), changes=(3, 20, 40), bit=0)
+    two = Scripted(2, turned=(), changes=(12, 20), bit=0)
+    found = Recorded(one, two, Claim.of(0.1), error=ERROR, samples=2000, more=6000, effort=0).run()
+    assert found.spent == 8000
+    assert len(errors) >= 6
+    # Half of the error is for the verdict, half for each bound.
+    assert math.fsum(errors) <= ERROR / 2 * (1 + 1e-9)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("insistent")
+@pytest.mark.parametrize(("epsilon", "wrong"), [(0.5, False), (1.0, True)])
+def test_a_test_that_always_goes_on_accuses_no_more_often_than_stated(epsilon: float, wrong: bool) -> None:
+    error, audits = 0.3, 150
+    truth = 1 / (1 + math.exp(-epsilon))
+    found = [
+        Duel(
+            Bits(2 * k, truth),
+            Bits(2 * k + 1, 1 - truth),
+            Claim.of(0.5),
+            error=error,
+            samples=400,
+            more=800,
+            effort=0,
+        ).run()
+        for k in range(audits)
+    ]
+    accused = sum(one.refuted for one in found)
+    above = sum(one.epsilon_lower > epsilon for one in found)
+    assert binom.sf(above - 1, audits, error) > 1e-9
+    assert bool(binom.sf(accused - 1, audits, error) < 1e-9) is wrong

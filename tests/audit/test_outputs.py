@@ -82,6 +82,19 @@ def test_values_differ_where_outputs_do(outputs: list[Any]) -> None:
     assert len({row.tobytes() for row in rows.values}) == len(outputs)
 
 
+@pytest.mark.parametrize("width", [3, 9])
+def test_columns_that_are_needed_are_those_of_the_whole_rows(width: int) -> None:
+    values = np.random.default_rng(0).normal(size=(200, width))
+    encoder = Encoder.learned(values)
+    whole = encoder.encode(values)
+    for needed in ({0}, {width + 1, len(whole.names) - 1}, {-1, 2}, set[int]()):
+        rows = encoder.encode(values, needed=needed)
+        assert rows.names == whole.names
+        for j in range(len(whole.names)):
+            assert np.array_equal(rows.values[:, j], whole.values[:, j] if j in needed else np.zeros(200))
+        assert np.array_equal(rows.codes, whole.codes if -1 in needed else np.zeros(200))
+
+
 def test_an_array_of_numbers_becomes_its_columns() -> None:
     values = np.random.default_rng(0).normal(size=(500, 3))
     rows = Encoder.learned(values).encode(values)

@@ -218,6 +218,23 @@ def test_scores_are_estimates_of_the_log_ratio() -> None:
     assert trees[0] < 0.12
 
 
+@pytest.mark.parametrize("effort", [0, 1])
+def test_a_score_needs_no_other_columns_than_it_says(effort: int) -> None:
+    case = Case(
+        lambda rng, n: rng.integers(0, 3, (n, 4)),
+        lambda rng, n: np.minimum(rng.integers(0, 3, (n, 4)), rng.integers(1, 4, (n, 1))),
+        train=4000,
+        fresh=500,
+        effort=effort,
+    )
+    kinds = {type(score).__name__ for score in case.scores}
+    assert kinds >= {"Enumeration", "OneColumn", "SumOfColumns", "Common"}
+    assert "Trees" in kinds or effort == 0
+    for score in case.scores:
+        alone = case.encoder.encode(case.raw[0], needed=score.needs)
+        assert np.array_equal(score(alone), score(case.fresh[0]))
+
+
 def test_the_same_samples_give_the_same_scores() -> None:
     cases = [Case(laplace([0.0] * 4, 1.0), laplace([1.0] * 4, 1.0), train=3000, fresh=500) for _ in range(2)]
     for one, other in zip(cases[0].scores, cases[1].scores, strict=True):

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 import time
+from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import numpy as np
 
 from discreet.audit.claim import Claim
-from discreet.audit.evidence.betting import Cuts, Wealth
+from discreet.audit.evidence.betting import Cuts, Wealth, edges
 from discreet.audit.evidence.events import Event, chances, clearest, detectable, epsilon_of, tradeoff
 from discreet.audit.evidence.fresh import Fresh
 from discreet.audit.evidence.promises import Promises
@@ -26,6 +27,9 @@ _FIRST = (100, 2000)  # the first batch: a twentieth of the samples, within thes
 _KEPT = 600_000  # outputs of each neighbour that are kept to learn from
 _CELLS = 5_000_000  # numbers that a batch may hold, once encoded
 _BATCH = 250_000  # outputs of each neighbour in one batch
+_PROMISING = 2.0  # standard deviations beyond the claim from which on more samples than planned are drawn
+_FAILING = 4.0  # the same that those samples alone have to promise by the end of the most that may be drawn
+_AGAIN = 3  # scores that may be bet on, beside those that are, by each of two ways to rank them
 _GAUGE = 16  # outputs that tell how fast the mechanism is, when there is a limit on time
 
 
@@ -43,7 +47,8 @@ class Duel:
         first, second: draw the outputs of the two neighbours.
         claim: what is tested, in both orders.
         error: the chance that a true claim is refuted; also of each bound.
-        samples: the most outputs of each neighbour.
+        samples: the most outputs of each neighbour, unless they come near to refuting the claim.
+        more: the most outputs that are drawn beyond them then.
         seconds: the most time, about.
         until: "refuted" ends when the claim is refuted; "end" uses all samples, for the best bounds.
         effort: handed to the learning of scores.
@@ -62,14 +67,15 @@ class Duel:
         *,
         error: float,
         samples: int,
+        more: int = 0,
         seconds: float | None = None,
         until: Until = "refuted",
         effort: int = 1,
         began: tuple[Batch, Batch] | None = None,
     ) -> None:
         self.first, self.second, self.claim = first, second, claim
-        self.error, self.samples, self.effort = error, samples, effort
-        self.seconds, self.until = seconds, until
+        self.error, self.samples, self.more, self.effort = error, samples, more, effort
+        self.seconds, self.until, self._planned = seconds, until, samples
         self.promises = Promises.of(claim)
         self._era, self._manner = 0, self._manners()
         self.wealth = self._new_wealth()
@@ -78,6 +84,8 @@ class Duel:
         self.spent = 0
         """Outputs drawn of each neighbour."""
         self._past: list[tuple[Batch, Batch]] = [] if began is None else [began]
+        # What was spent, and known of each score, when more samples were asked for the last time.
+        self._first: tuple[int, tuple[Cuts, ...]] | None = None
         self._learned_from = 0
         self._learned: Learned | None = None
         self._event: Event | None = None
@@ -112,6 +120,11 @@ class Duel:
         return max(found, self.claim.delta) if self._point_refuted else found
 
     @property
+    def _timed(self) -> bool:
+        """Whether something else than a number that was known before may end the test."""
+        return self.seconds is not None or self._first is not None
+
+    @property
     def _point_refuted(self) -> bool:
         return self.refuted and len(self.claim.points) == 1
 
@@ -121,8 +134,11 @@ class Duel:
             if isinstance(source, Sampler):
                 source.examine()
         self._manner = self._manners()
-        while (most := self._most()) > self.spent:
-            training = self.spent < TRAINING * most or (self.spent > 0 and self._learned is None)
+        while (most := self._most()) > self.spent or self._goes_on():
+            most = self._most()
+            training = self._first is None and (
+                self.spent < _lesson(most) or (self.spent > 0 and self._learned is None)
+            )
             if self._past:
                 self._learn_if_due(training)
             n = self._next(most, training)
@@ -138,7 +154,7 @@ class Duel:
                 self.wealth.settle(bets, bins, left=None if training else max(most - self.spent, 0))
                 count(self._learned.cuts, bins)
                 self._fresh.add(bins)
-            if self.refuted and self.until == "refuted":
+            if (self.refuted and self.until == "refuted") or self._fails():
                 break
         return self
 
@@ -188,7 +204,7 @@ class Duel:
             n = _GAUGE
         elif training:
             first = int(np.clip(most // 20, small, large))
-            rest = math.ceil(TRAINING * most) - self.spent
+            rest = math.ceil(_lesson(most)) - self.spent
             n = min(max(self.spent, first), rest if rest > 0 else self.spent)
         else:
             n = max(most // 12, small)
@@ -214,8 +230,8 @@ class Duel:
         return False
 
     def _part(self) -> float:
-        """The part of the error for what is drawn in one manner: all parts together are 1."""
-        return 7 / 8 if self._era == 0 else 2.0**-self._era / 8
+        """The part of the error for one wealth and what is shown of it: all parts together are 1."""
+        return 3 / 4 if self._era == 0 else 2.0**-self._era / 4
 
     def _new_wealth(self) -> Wealth:
         # Half of the error is for the verdict, half for each bound's own run.
@@ -228,7 +244,45 @@ class Duel:
         self.wealth = self._new_wealth()
         if self._learned is not None:
             ahead = self._most() - self.spent
-            self._fresh = Fresh(self._learned.cuts, ahead, timed=self.seconds is not None)
+            self._fresh = Fresh(self._learned.cuts, ahead, timed=self._timed)
+
+    def _goes_on(self) -> bool:
+        """Whether all samples are spent, and came so near to refuting the claim that more may do so; asks for them.
+
+        What follows is a test of its own, with a new wealth and its own part of the error; it may be followed in turn.
+        """
+        learned, left = self._learned, self._planned + self.more - self.spent if self.more else 0
+        if left < 2 or learned is None or self.refuted or self.until == "end" or self._most() < self.samples:
+            return False
+        points = self.claim.points
+        if edges(points, self._fresh.counts) < _PROMISING:
+            return False
+        best = _farthest(points, self._fresh.counts)
+        event = self._event.score if self._event else best[0]
+        self._learned = learned.keep(sorted({*best, event}))
+        self._first = self.spent, tuple(Cuts(c.at, c.n, c.p, c.q) for c in self._learned.cuts)
+        self._era += 1
+        self._rows |= self.wealth.refuted
+        self.wealth = self._new_wealth()
+        self.samples += min(max(self.wealth.needed(self._learned.cuts), self._planned // 2), left)
+        ahead = self.samples - self.spent
+        self._event = self._clearest(self._learned, ahead)
+        self._fresh = Fresh(self._learned.cuts, ahead, timed=True)
+        return True
+
+    def _fails(self) -> bool:
+        """Whether the samples that were asked for do not bear out what the first ones promised."""
+        if self._first is None or self._learned is None:
+            return False
+        start, before = self._first
+        most = self._planned + self.more - start
+        if self.spent < start + self._planned:
+            return False
+        since = [
+            Cuts(c.at, c.n - b.n, c.p - b.p, c.q - b.q)
+            for c, b in zip(self._learned.cuts, before, strict=True)
+        ]
+        return edges(self.claim.points, since) < _FAILING * math.sqrt((self.spent - start) / most)
 
     def _learn_if_due(self, training: bool) -> None:
         """Learns when the past has doubled, and a last time when training ends."""
@@ -246,12 +300,18 @@ class Duel:
     def _adopt(self, learned: Learned, *, last: bool) -> None:
         ahead = self._most() - self.spent
         event = self._clearest(learned, ahead)
-        if last:  # scores that nothing bets on are not computed any more
-            used = {event.score, *self.wealth.plan(learned.cuts).score.tolist()}
+        if last:  # other scores than those that are bet on, or that may be, are not computed any more
+            bets = self.wealth.plan(learned.cuts).score.tolist()
+            used = {
+                event.score,
+                *(bets if self.until == "end" else bets[-1:]),
+                *_clearest_apart(learned.cuts),
+                *_farthest(self.claim.points, learned.cuts),
+            }
             learned = learned.keep(sorted(used))
             event = self._clearest(learned, ahead)
         self._learned, self._event = learned, event
-        self._fresh = Fresh(learned.cuts, ahead, timed=self.seconds is not None)
+        self._fresh = Fresh(learned.cuts, ahead, timed=self._timed)
 
     def _clearest(self, learned: Learned, ahead: int) -> Event:
         """The event to show: the plainest of those that are nearly as good as the best."""
@@ -295,3 +355,28 @@ class Duel:
         pair = (x_neighbour, x) if event.other else (x, x_neighbour)
         witness = Witness(*pair, learned.words(event), one, two, epsilon_of(one, two, self.claim.delta))
         return witness, tradeoff(event, counts, self.claim, error), power
+
+
+def _lesson(most: int) -> float:
+    """The samples after which events are no longer learned anew: more of them would not be kept."""
+    return min(TRAINING * most, 2 * _KEPT)
+
+
+def _farthest(points: Sequence[tuple[float, float]], past: Sequence[Cuts]) -> list[int]:
+    """The scores whose best events are farthest beyond what the claim allows."""
+    found = [edges(points, [cuts]) for cuts in past]
+    return sorted(range(len(found)), key=lambda i: -found[i])[:_AGAIN]
+
+
+def _clearest_apart(past: Sequence[Cuts]) -> list[int]:
+    """The scores whose bins differ most between the two neighbours, by χ².
+
+    The best event of a score is chosen by noise where samples are few; what it tells on the whole is not.
+    """
+    found = []
+    for cuts in past:
+        p, q = (-np.diff(np.concatenate([[cuts.n], hits, [0]])) for hits in (cuts.p, cuts.q))
+        seen = p + q > 0
+        terms = (p - q)[seen] ** 2 / (p + q)[seen]
+        found.append(float((terms.sum() - len(terms)) / math.sqrt(max(len(terms), 1))))
+    return sorted(range(len(found)), key=lambda i: -found[i])[:_AGAIN]

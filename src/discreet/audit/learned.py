@@ -78,7 +78,8 @@ class Learned:
 
     def bins(self, p: Batch, q: Batch) -> list[Bins]:
         """For each score, the bins of outputs."""
-        rows = self.encoder.encode(p), self.encoder.encode(q)
+        needed = frozenset[int]().union(*(score.needs for score in self.scores))
+        rows = self.encoder.encode(p, needed=needed), self.encoder.encode(q, needed=needed)
         return [
             (cut.bins(score(rows[0])), cut.bins(score(rows[1])))
             for score, cut in zip(self.scores, self.cuts, strict=True)

@@ -21,6 +21,7 @@ from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.sampling import Batch, Sampler, check
 from discreet.audit.scores import learn
 from discreet.audit.sequential import (
+    FURTHER,
     SAMPLES_AT_ONCE,
     SAMPLES_SINGLY,
     check_limits,
@@ -44,7 +45,7 @@ _LEARNED = 60_000  # samples of each neighbour from which scores are learned
 _SEEDS = 4  # candidates from which others are made
 _DOUBT = 0.5  # standard deviations by which counts are doubted when candidates are compared
 _SHRUNK = 6.0  # hits that are added to the rarer side
-_HOPE = 1.0  # standard deviations by which a candidate may be better than it looks
+_HOPE = 2.0  # standard deviations by which a candidate may be better than it looks
 _SURE = 6.0  # standard deviations after which a candidate is tested at once
 _LIKELY = 4.0  # standard deviations from which on the largest excess goes first
 _SEARCHING = 0.35  # share of a limit on time
@@ -96,15 +97,16 @@ def refute(
 
     Guarantee:
         A mechanism that keeps its claim for all neighbours in `inputs` is called "violated" with probability at most
-        `error`, and each lower bound is above the truth with probability at most `error`: each of the `keep` pairs
-        that are tested, with fresh samples, has error/keep.
+        `error`, and each lower bound is above the truth with probability at most `error`: of the `keep` pairs that are
+        tested, with fresh samples, the best one has half of the error, and the others share the other half.
 
     Args:
         mechanism: as for `distinguish`.
         inputs: `Vectors`, `Datasets`, `Numbers`, or pairs of neighbours.
         claimed: a `Budget`, a `PrivacyLoss` or an ε.
         samples: the most outputs of each neighbour of the best pair; the others that are tested share half as many. By
-            default 1,000,000 for a mechanism with a keyword `n`, 100,000 for others.
+            default 1,000,000 for a mechanism with a keyword `n`, 100,000 for others, and up to seven times as many more
+            for a pair that comes near to refuting the claim with these.
         seconds: the most time, about.
         error: the chance of a false verdict.
         name: what the report calls it.
@@ -131,12 +133,13 @@ def refute(
     duels: list[tuple[_Candidate, Duel]] = []
     best = search.best(keep)
     for i, candidate in enumerate(best):
-        share = 1.0 if i == 0 else 0.5 / (len(best) - 1)
+        share, part = (1.0, 0.5) if i == 0 else (0.5 / (len(best) - 1), 0.5 / (len(best) - 1))
         duel = Duel(
             *search.samplers(candidate),
             claim,
-            error=error / keep,
+            error=error if len(best) == 1 else part * error,
             samples=max(1, int(share * search.samples)),
+            more=FURTHER * search.samples if samples is None else 0,
             seconds=None if seconds is None else search.left(seconds) / (len(best) - i),
             until=until,
             effort=1 if i == 0 else 0,
@@ -215,7 +218,8 @@ class _Search:
             ]
             best = self._round([*best[: max(kept, keep)], *made], size)
         else:
-            best.sort(key=lambda c: -c.excess)  # the last round had samples enough
+            if self.until == "end":
+                best.sort(key=lambda c: -c.excess)  # the last round had samples enough
         return best[:keep]
 
     def _found(self, best: list[_Candidate]) -> bool:
@@ -232,15 +236,16 @@ class _Search:
         return self._ranked(fresh)
 
     def _ranked(self, candidates: list[_Candidate]) -> list[_Candidate]:
-        """The most promising first; among those that noise alone may have put in order, the earlier patterns."""
-        best = max(candidates, key=lambda c: c.excess)
+        """The most promising first; where noise alone may have put them in order, the earlier patterns take turns."""
+        found = sorted(candidates, key=lambda c: -c.excess)
+        best = found[0]
         if self.until == "refuted" and best.sure > _LIKELY:
-            return sorted(candidates, key=lambda c: -c.excess)
+            return found
         place = {id(c): i for i, c in enumerate(self.candidates)}
-        return sorted(
-            candidates,
-            key=lambda c: (0, place.get(id(c), len(place))) if c.high >= best.excess else (1, -c.excess),
-        )
+        alike = [c for c in found if c.high >= best.excess]
+        alike.sort(key=lambda c: place.get(id(c), len(place)))
+        turns = itertools.chain.from_iterable(itertools.zip_longest(alike, found))
+        return list({id(c): c for c in turns if c is not None}.values())
 
     def _look(self, c: _Candidate, size: int) -> None:
         """Learns from some fresh samples, and counts on others."""

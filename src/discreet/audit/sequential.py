@@ -22,6 +22,8 @@ SAMPLES_AT_ONCE = 1_000_000
 """The most samples of each neighbour by default, of a mechanism that draws many at once (keyword `n`)."""
 SAMPLES_SINGLY = 100_000
 """The same, of one that is called for each output."""
+FURTHER = 7
+"""How many times as many may follow where these come near to refuting the claim."""
 
 
 def distinguish(
@@ -47,7 +49,8 @@ def distinguish(
         x: one neighbour.
         x_neighbour: the other one.
         claimed: a `Budget`, a `PrivacyLoss` or an ε.
-        samples: the most outputs of each neighbour; by default a million with a keyword `n`, else 100,000.
+        samples: the most outputs of each neighbour; by default a million with a keyword `n`, else 100,000, and up to
+            seven times as many more where these come near to refuting the claim.
         seconds: the most time, about; a call that takes longer (5 at least, 60 at most) counts as hanging.
         error: the chance of accusing a mechanism that keeps its claim.
         name: what the report calls it; its own name by default.
@@ -70,9 +73,13 @@ def distinguish(
     if until not in get_args(Until):
         raise InvalidParameter(f"until must be 'refuted' or 'end', not {until!r}.", hint="until='end'")
     first, second = (Sampler(mechanism, at, seconds_each=longest_call(seconds)) for at in (x, x_neighbour))
+    more = 0
     if samples is None:
         samples = SAMPLES_AT_ONCE if first.takes_n else SAMPLES_SINGLY
-    duel = Duel(first, second, claim, error=error, samples=samples, seconds=seconds, until=until).run()
+        more = FURTHER * samples
+    duel = Duel(
+        first, second, claim, error=error, samples=samples, more=more, seconds=seconds, until=until
+    ).run()
     found = float_probes(mechanism, (x, x_neighbour), claim, duel, first) if probes else ()
     name = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
     notes = [*(f"x: {note}" for note in first.notes), *(f"x_neighbour: {note}" for note in second.notes)]

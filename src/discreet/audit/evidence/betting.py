@@ -29,6 +29,7 @@ _SURE = 3.1  # standard deviations of certainty that growth alone reaches the ta
 _SIGNIFICANT = 4.0  # standard deviations from which on the past itself refutes a promise
 _BETTER = 3.0  # standard deviations by which an event is better than another one beyond doubt
 _HOPELESS = 2.0  # standard deviations by which a promise has to look true for no money to be bet against it
+_SPARE = 3.0  # standard deviations by which more samples are planned than half of all tests need
 _LOST = -20.0  # the log wealth at which one stops betting
 _SLICES = 128  # steps in which stakes are adjusted on the way to the horizon
 _OVERSHOOT = 0.02  # what the aim lies above the target, in log wealth
@@ -209,6 +210,19 @@ class Wealth:
         keen = np.maximum(_growth_optimal(p, q, grown, delta), _MOST_STAKE / (grown + delta) / 2)
         return Bets(score[every], cut[every], other[every], grown, delta, p, q, n, steady, keen, edge[every])
 
+    def needed(self, past: Sequence[Cuts]) -> int:
+        """About how many pairs will refute the claim, if its best event is as good as it looks.
+
+        As many as a normal test of the mean of Z needs, and as the largest growth of wealth needs where hits are rare.
+        """
+        from scipy.special import ndtri
+
+        bets = self.plan(past).of(np.asarray([len(self.promises)]))
+        sure = float(-ndtri(math.exp(-self.target))) + _SPARE
+        edge = max(float(bets.edge[0]) - _DOUBT / 2 / math.sqrt(bets.n + 1), 1e-9)
+        rate = float(_growth(_growth_optimal(bets.p, bets.q, bets.grown, bets.delta), bets)[0])
+        return math.ceil(min(max((sure / edge) ** 2, 2 * self.target / max(rate, 1e-300)), 1e15))
+
     def settle(self, bets: Bets, bins: Sequence[tuple[Ints, Ints]], *, left: int | None = None) -> None:
         """Settles bets on fresh pairs.
 
@@ -298,8 +312,7 @@ def _events(rows: Promises, past: Sequence[Cuts]) -> tuple[Ints, Ints, NDArray[n
 
 def _growth_optimal(p: Floats, q: Floats, grown: Floats, delta: Floats) -> Floats:
     """The λ that maximises the mean of log(1 + λ(Z − δ)), by bisection of its derivative, which falls."""
-    chances = (p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q))
-    values = (1 - grown - delta, 1 - delta, -grown - delta, -delta)
+    chances, values = _outcomes(p, q, grown, delta)
     low, high = np.zeros_like(p), _MOST_STAKE / (grown + delta)
     for _ in range(28):
         middle = (low + high) / 2
@@ -307,6 +320,20 @@ def _growth_optimal(p: Floats, q: Floats, grown: Floats, delta: Floats) -> Float
         low, high = np.where(slope > 0, middle, low), np.where(slope > 0, high, middle)
     hopeful = p - grown * q - delta > 0
     return np.where(hopeful, low, 0.0)
+
+
+def _growth(stake: Floats, bets: Bets) -> Floats:
+    """The mean of log(1 + λ(Z − δ))."""
+    chances, values = _outcomes(bets.p, bets.q, bets.grown, bets.delta)
+    return np.asarray(sum(c * np.log1p(stake * v) for c, v in zip(chances, values, strict=True)))
+
+
+def _outcomes(
+    p: Floats, q: Floats, grown: Floats, delta: Floats
+) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
+    """The chances of the four outcomes of a pair, and Z − δ."""
+    chances = p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)
+    return chances, (1 - grown - delta, 1 - delta, -grown - delta, -delta)
 
 
 def _counts(

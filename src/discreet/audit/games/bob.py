@@ -129,6 +129,10 @@ class _Nothing:
     def name(self) -> str:
         return "nothing"
 
+    @property
+    def needs(self) -> frozenset[int]:
+        return frozenset()
+
     def __call__(self, outputs: Encoded) -> Floats:
         return np.zeros(len(outputs))
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeAlias
 
 import numpy as np
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 from discreet.audit.outputs.tree import Column
 
 Floats: TypeAlias = NDArray[np.float64]
+Computed: TypeAlias = "tuple[Column, Callable[[], Floats]]"
+"""A column, and what computes its values."""
 
 _FEW = 6
 """Numeric columns up to which each one's lowest bits are a column; beyond, the lowest of all of them."""
@@ -38,26 +41,24 @@ class Derived:
         numbers = tuple(i for i, c in enumerate(columns) if c.kind == "number" and not c.labels)
         return cls(tuple(numeric), numbers, tuple(named[0]) if named else ())
 
-    def compute(
-        self, raw: Floats, columns: tuple[Column, ...], *, bits: bool
-    ) -> Iterator[tuple[Column, Floats]]:
-        """The computed columns with their values."""
+    def compute(self, raw: Floats, columns: tuple[Column, ...], *, bits: bool) -> Iterator[Computed]:
+        """The computed columns; their values are computed when they are asked for."""
         for group in self.groups:
-            yield from _of_vector(raw[:, list(group)], [columns[i] for i in group])
+            yield from _of_vector(_Once(partial(_some, raw, group)), [columns[i] for i in group])
         if self.labels:
-            some = raw[:, list(self.labels)]
+            labels = _Once(partial(_some, raw, self.labels))
             path = columns[self.labels[0]].name.rpartition("[")[0]
-            yield _derived(f"first change in {path}", np.argmax(some != some[:, :1], axis=1))
+            yield _derived(f"first change in {path}", lambda: np.argmax(labels() != labels()[:, :1], axis=1))
         if not bits:
             return
         if 0 < len(self.numbers) <= _FEW:
             for i in self.numbers:
-                yield _derived(f"lowest bit of {columns[i].name}", lowest_bit(raw[:, i]))
-                yield _derived(f"whether {columns[i].name} is whole", np.floor(raw[:, i]) == raw[:, i])
+                yield _derived(f"lowest bit of {columns[i].name}", partial(lowest_bit, raw[:, i]))
+                yield _derived(f"whether {columns[i].name} is whole", partial(_is_whole, raw[:, i]))
         elif self.numbers:
-            lowest = lowest_bit(raw[:, list(self.numbers)])
-            yield _derived("lowest bit of any number", np.fmin.reduce(lowest, axis=1))
-            yield _derived("highest lowest bit of all numbers", np.fmax.reduce(lowest, axis=1))
+            bit = _Once(lambda: lowest_bit(raw[:, list(self.numbers)]))
+            yield _derived("lowest bit of any number", lambda: np.fmin.reduce(bit(), axis=1))
+            yield _derived("highest lowest bit of all numbers", lambda: np.fmax.reduce(bit(), axis=1))
 
 
 def lowest_bit(x: Floats) -> Floats:
@@ -69,29 +70,66 @@ def lowest_bit(x: Floats) -> Floats:
     return np.where(finite, np.where(x == 0, np.inf, exponent - 53 + lowest), np.nan)
 
 
-def _of_vector(some: Floats, columns: list[Column]) -> list[tuple[Column, Floats]]:
+class _Once:
+    """A value that several columns need, computed when the first of them is."""
+
+    def __init__(self, of: Callable[[], Floats]) -> None:
+        self._of = of
+        self._value: Floats | None = None
+
+    def __call__(self) -> Floats:
+        if self._value is None:
+            self._value = self._of()
+        return self._value
+
+
+def _some(raw: Floats, columns: tuple[int, ...]) -> Floats:
+    return raw[:, list(columns)]
+
+
+def _is_whole(x: Floats) -> NDArray[np.bool_]:
+    return np.asarray(np.floor(x) == x)
+
+
+def _step(some: _Once, j: int) -> Floats:
+    return np.asarray(some()[:, j] - some()[:, j - 1])
+
+
+def _of_vector(some: _Once, columns: list[Column]) -> Iterator[Computed]:
     path = columns[0].name.rpartition("[")[0]
-    with np.errstate(invalid="ignore", over="ignore"):
-        return list(_described(some, columns, path))
-
-
-def _described(some: Floats, columns: list[Column], path: str) -> Iterator[tuple[Column, Floats]]:
-    absent = np.isnan(some)
-    holes = bool(absent.any())
-    yield _derived(f"sum of {path}", (np.where(absent, 0.0, some) if holes else some).sum(axis=1))
-    yield _derived(f"largest of {path}", np.fmax.reduce(some, axis=1))
-    yield _derived(f"smallest of {path}", np.fmin.reduce(some, axis=1))
-    high = np.where(absent, -np.inf, some) if holes else some
-    yield _derived(f"index of the largest of {path}", np.argmax(high, axis=1))
-    yield _derived(f"index of the first number in {path}", np.argmax(~absent, axis=1))
-    yield _derived(f"index of the first that is no number in {path}", np.argmax(absent, axis=1))
-    yield _derived(f"how many numbers in {path}", (~absent).sum(axis=1))
+    yield from _described(some, path)
     if all(c.labels for c in columns):
         return
     for j in range(1, min(len(columns), _MOST_DIFFERENCES + 1)):
         name = f"{columns[j].name} − {columns[j - 1].name}"
-        yield Column(name, "difference"), some[:, j] - some[:, j - 1]
+        yield Column(name, "difference"), _quiet(partial(_step, some, j))
 
 
-def _derived(name: str, values: NDArray[np.generic]) -> tuple[Column, Floats]:
-    return Column(name, "derived"), values.astype(np.float64)
+def _described(some: _Once, path: str) -> Iterator[Computed]:
+    def high() -> Floats:
+        return np.where(np.isnan(some()), -np.inf, some())
+
+    yield _derived(f"sum of {path}", lambda: np.where(np.isnan(some()), 0.0, some()).sum(axis=1))
+    yield _derived(f"largest of {path}", lambda: np.fmax.reduce(some(), axis=1))
+    yield _derived(f"smallest of {path}", lambda: np.fmin.reduce(some(), axis=1))
+    yield _derived(f"index of the largest of {path}", lambda: np.argmax(high(), axis=1))
+    yield _derived(f"index of the first number in {path}", lambda: _first(~np.isnan(some())))
+    yield _derived(f"index of the first that is no number in {path}", lambda: _first(np.isnan(some())))
+    yield _derived(f"how many numbers in {path}", lambda: (~np.isnan(some())).sum(axis=1))
+
+
+def _first(here: NDArray[np.bool_]) -> NDArray[np.intp]:
+    """The first place in each row; its length where there is none."""
+    return np.asarray(np.where(here.any(axis=1), np.argmax(here, axis=1), here.shape[1]))
+
+
+def _derived(name: str, values: Callable[[], NDArray[np.generic]]) -> Computed:
+    return Column(name, "derived"), _quiet(lambda: values().astype(np.float64))
+
+
+def _quiet(values: Callable[[], Floats]) -> Callable[[], Floats]:
+    def computed() -> Floats:
+        with np.errstate(invalid="ignore", over="ignore"):
+            return values()
+
+    return computed

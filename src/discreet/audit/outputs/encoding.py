@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeAlias
 
@@ -80,7 +80,7 @@ class Encoder:
         self._plain = plain
         self._node = node
         self._derived = Derived.of(raw)
-        self._kept: tuple[str, ...] | None = None
+        self._kept: frozenset[str] = frozenset()
 
     @classmethod
     def learned(cls, *batches: Batch, bits: bool = True) -> Encoder:
@@ -101,19 +101,23 @@ class Encoder:
         encoder._forget_constants(some)
         return encoder
 
-    def encode(self, batch: Batch) -> Encoded:
-        """The outputs as rows."""
+    def encode(self, batch: Batch, *, needed: Collection[int] | None = None) -> Encoded:
+        """The outputs as rows.
+
+        Args:
+            batch: the outputs.
+            needed: the columns whose values are needed, and −1 for codes: others are zero. None: all.
+        """
         raw = self._matrix(batch)
-        columns = list(self._raw)
-        found = []
-        for column, values in self._derived.compute(raw, self._raw, bits=self._bits):
-            if self._kept is None or column.name in self._kept:
-                columns.append(column)
-                found.append(values)
+        found = [c for c in self._derived.compute(raw, self._raw, bits=self._bits) if c[0].name in self._kept]
+        columns = (*self._raw, *(column for column, _ in found))
         # Fortran order: everything that follows goes through the columns one by one.
-        values = np.asfortranarray(raw) if not found else _beside(raw, found)
-        codes = codes_of(batch)
-        return Encoded(values, tuple(columns), codes, _examples(batch, codes))
+        values = np.zeros((len(raw), len(columns)), order="F")
+        for j in range(len(columns)):
+            if needed is None or j in needed:
+                values[:, j] = raw[:, j] if j < raw.shape[1] else found[j - raw.shape[1]][1]()
+        codes = codes_of(batch) if needed is None or -1 in needed else np.zeros(len(batch), dtype=np.int64)
+        return Encoded(values, columns, codes, _examples(batch, codes))
 
     def _matrix(self, batch: Batch) -> Floats:
         if self._plain is not None:
@@ -127,14 +131,12 @@ class Encoder:
     def _forget_constants(self, batches: list[Batch]) -> None:
         """Drops computed columns that are the same for all outputs, or that repeat another column."""
         raw = np.concatenate([self._matrix(batch) for batch in batches])
-        found = [*zip(self._raw, raw.T, strict=True), *self._derived.compute(raw, self._raw, bits=self._bits)]
-        kept: dict[bytes, str] = {}
-        for column, values in found:
-            computed = column.kind in ("derived", "difference")
-            if computed and (values[:1] == values).all() | np.isnan(values).all():
-                continue
-            kept.setdefault(values.tobytes(), column.name)
-        self._kept = tuple(kept.values())
+        kept = {values.tobytes(): column.name for column, values in zip(self._raw, raw.T, strict=True)}
+        for column, compute in self._derived.compute(raw, self._raw, bits=self._bits):
+            values = compute()
+            if not ((values[:1] == values).all() or np.isnan(values).all()):
+                kept.setdefault(values.tobytes(), column.name)
+        self._kept = frozenset(kept.values())
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,14 +230,6 @@ def _listed(batch: Batch) -> list[Any]:
     # What holds for all entries of an array says nothing about one of them: see `codes_of`.
     plain = batch.astype(np.float64) if batch.dtype.kind in "fiub" else batch
     return list(plain.tolist())
-
-
-def _beside(raw: Floats, found: list[Floats]) -> Floats:
-    values = np.empty((len(raw), raw.shape[1] + len(found)), order="F")
-    values[:, : raw.shape[1]] = raw
-    for j, column in enumerate(found, start=raw.shape[1]):
-        values[:, j] = column
-    return values
 
 
 def _examples(batch: Batch, codes: NDArray[np.int64]) -> Callable[[int], str]:

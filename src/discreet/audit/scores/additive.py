@@ -66,6 +66,11 @@ class Common:
         """How it was learned."""
         return f"{self.what} of {len(self.columns)} columns"
 
+    @property
+    def needs(self) -> frozenset[int]:
+        """The columns that it looks at."""
+        return frozenset(self.columns.tolist())
+
     def __call__(self, outputs: Encoded) -> Floats:
         """The score of each output."""
         total = np.full(len(outputs), self.intercept)

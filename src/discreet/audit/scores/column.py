@@ -34,6 +34,11 @@ class OneColumn:
         """Whether its events are unions of intervals."""
         return self.bins.orders[self.column] is None
 
+    @property
+    def needs(self) -> frozenset[int]:
+        """The columns that it looks at."""
+        return frozenset([self.column])
+
     def __call__(self, outputs: Encoded) -> Floats:
         """The score of each output."""
         return np.asarray(self.scores[self.bins.of(outputs, np.array([self.column]))[0]])
@@ -65,6 +70,11 @@ class SumOfColumns:
     def name(self) -> str:
         """How it was learned."""
         return f"{self.what} over {len(self.columns)} columns"
+
+    @property
+    def needs(self) -> frozenset[int]:
+        """The columns that it looks at."""
+        return frozenset(self.columns.tolist())
 
     def __call__(self, outputs: Encoded) -> Floats:
         """The score of each output."""

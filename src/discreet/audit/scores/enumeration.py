@@ -30,6 +30,11 @@ class Enumeration:
         """How it was learned."""
         return "enumeration"
 
+    @property
+    def needs(self) -> frozenset[int]:
+        """The codes of whole outputs."""
+        return frozenset([-1])
+
     def __call__(self, outputs: Encoded) -> Floats:
         """The score of each output."""
         at = np.minimum(np.searchsorted(self.known, outputs.codes), len(self.known) - 1)

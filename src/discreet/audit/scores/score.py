@@ -23,6 +23,10 @@ class Score(Protocol):
     def name(self) -> str:
         """How it was learned."""
 
+    @property
+    def needs(self) -> frozenset[int]:
+        """The columns that it looks at, and −1 for the codes of whole outputs."""
+
     def __call__(self, outputs: Encoded) -> Floats:
         """The score of each output."""
 

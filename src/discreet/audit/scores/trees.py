@@ -63,6 +63,11 @@ class Trees:
         """How it was learned."""
         return f"{len(self.trees)} trees over {len(self.columns)} columns"
 
+    @property
+    def needs(self) -> frozenset[int]:
+        """The columns that it looks at."""
+        return frozenset(self.columns.tolist())
+
     def __call__(self, outputs: Encoded) -> Floats:
         """The score of each output."""
         index = np.stack(self.bins.of(outputs, self.columns)).T
