@@ -197,6 +197,21 @@ FAR = [
 ]
 
 
+@pytest.mark.parametrize("digits", [18, 19, 20, 25])
+@pytest.mark.parametrize("counts", [(0, 0, 0, 0), (0, 1, 0, 0), (0,), (1,), (0, 3, 0, 4)])
+def test_a_share_of_many_digits_is_taken_exactly_of_no_rows_as_of_some(counts: Counts, digits: int) -> None:
+    """A failure where there are no rows would tell that there are none."""
+    p = Fraction(3 * 10 ** (digits - 1) + 1, 10**digits)
+    places = [i for i, w in enumerate(counts) if w]
+    runs = _Runs.of(places, [0, *np.cumsum([counts[i] for i in places]).tolist()], len(counts))
+    for shift in (0, -3, 3):
+        found = runs.losses(p.numerator * sum(counts) + p.denominator * shift, p.denominator)
+        cells = [Fraction(int(x), p.denominator) for x in np.repeat(found, runs.lengths)]
+        assert cells == losses(counts, p, shift)
+    named, low, high = ExponentialQuantile(epsilon=1, p=p).release(counts)
+    assert 0 <= low <= named <= high < len(counts)
+
+
 @pytest.mark.parametrize("p", [*SHARES, Fraction(99, 100)])
 @pytest.mark.parametrize("epsilon", [Fraction(1, 10), Fraction(1), Fraction(8)])
 def test_the_ends_hold_the_quantile_for_every_table_by_the_exact_law(p: Fraction, epsilon: Fraction) -> None:

@@ -319,3 +319,21 @@ def test_a_unit_with_one_row_has_caps_of_one(sql: str, once: bool) -> None:
         )
         assert rows
         assert all(n == 1 for u, n in rows if u is not None)
+
+
+@pytest.mark.parametrize(
+    "window",
+    [
+        "lag(total) OVER (PARTITION BY customer ORDER BY day)",
+        "lead(total, 2) OVER (PARTITION BY customer ORDER BY day)",
+        "sum(CAST(total AS BIGINT)) OVER (PARTITION BY customer ORDER BY day ROWS 1 PRECEDING)",
+    ],
+)
+def test_a_row_finds_the_value_of_its_subquery_again_whatever_else_is_read_of_it(window: str) -> None:
+    """What a window says of ties is the same where the rows are read to ask the subquery and where they are read on."""
+    rows = data(1) | {"orders": [(i, 1, 1, float(i * 7 % 24)) for i in range(24)]}
+    nested = f"(SELECT customer, id, total, {window} AS l FROM orders) w"
+    always = "EXISTS (SELECT 1 FROM products p WHERE p.id < w.l OR w.l >= 0 OR w.l IS NULL)"
+    sql = f"SELECT COUNT(*) AS n FROM {nested} WHERE w.id < -1 OR {always}"
+    planned(sql)
+    assert answered(read(sql), database(rows)) == {(): [24.0]}

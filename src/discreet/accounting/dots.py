@@ -147,7 +147,7 @@ def _walk(place: list[int], y: list[float], bend: Curve, step: float) -> list[in
         if gone[i] or a < 0 or b >= len(y):
             continue
         left, right = step * (place[i] - place[a]), step * (place[b] - place[i])
-        if (y[a] - y[i]) / -math.expm1(-left) >= (y[i] - y[b]) / math.expm1(right):
+        if (y[a] - y[i]) / -math.expm1(-left) >= (y[i] - y[b]) * math.exp(-right) / -math.expm1(-right):
             continue
         gone[i] = 1
         after[a], before[b] = b, a
@@ -158,13 +158,15 @@ def _walk(place: list[int], y: list[float], bend: Curve, step: float) -> list[in
 def _bend(y: Curve, keep: NDArray[np.intp], step: float) -> Curve:
     gap, drop = step * np.diff(keep), -np.diff(y[keep])
     return np.asarray(
-        np.append(_BIG - y[keep[0]], drop / -np.expm1(-gap)) - np.append(drop / np.expm1(gap), 0.0)
+        np.append(_BIG - y[keep[0]], drop / -np.expm1(-gap))
+        - np.append(drop * np.exp(-gap) / -np.expm1(-gap), 0.0)
     )
 
 
 def _implied(mass: Curve, x: Curve, step: float) -> Curve:
-    above = np.append(np.cumsum((mass * np.exp(-x))[:0:-1])[::-1], 0.0)
-    return np.asarray(math.expm1(step) * np.cumsum((np.exp(x) * above)[::-1])[::-1])
+    shift = 50.0  # e^(600 − 50)·2^200, and 2^21 of these, are floats
+    above = np.append(np.cumsum((mass * np.exp(-x - shift))[:0:-1])[::-1], 0.0)
+    return np.asarray(math.expm1(step) * np.cumsum((np.exp(x + shift) * above)[::-1])[::-1])
 
 
 def _on_the_grid(pair: Pair, x: Curve, dots: Curve, step: float, nudge: float) -> float:

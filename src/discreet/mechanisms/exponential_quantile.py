@@ -234,9 +234,8 @@ class _Runs:
     def losses(self, target: int, scale: int) -> NDArray[Any]:
         """How far the target is from `scale` times the ranks of each run: whole numbers, exactly."""
         low, high = self.low, self.high
-        if (
-            scale * int(high[-1]) + abs(target) >= 1 << 62
-        ):  # in Python's integers, where 64 bits could overflow
+        # in Python's integers where 64 bits could overflow: by `scale` alone where there is no weight
+        if scale * max(int(high[-1]), 1) + abs(target) >= 1 << 62:
             low, high = low.astype(object), high.astype(object)
         above, under = low * scale - target, target - high * scale
         above[0], under[-1] = 0, 0

@@ -1,9 +1,10 @@
 """Several questions planned together: the same measurement is made once, and all share one budget as the columns
 of one question do.
 
-Questions over the same rows, groups and unit are one statement, hence one pass of the database. Each of m questions has
-at most the noise that it would have alone with an m-th of ε and of δ: less where columns are shared, and with Gaussian
-noise, where μ² adds up and not ε. A question with one column does not pay for one with five (`plan/needs.py`).
+Questions over the same rows, groups and unit are one statement, hence one pass of the database. The groups of each of m
+questions have at most the noise that they would have alone with an m-th of ε and of δ: less where columns are shared,
+and with Gaussian noise, where μ² adds up and not ε. A question with one column does not pay for one with five
+(`plan/needs.py`).
 """
 
 from __future__ import annotations
@@ -278,6 +279,8 @@ def _allocated(
     of_columns = sum((n.total - n.selection for n in shares), Fraction(0))
     parts = [w / of_columns for w in weights]
     noise_delta = noise_delta_of([p for own in asked for p in own], delta, kind)
+    if kind is Kind.LAPLACE and not composes and any(p.allocation.levels for own in asked for p in own):
+        noise_delta = Fraction(0)  # columns that a δ lets compose have no measured totals, which weigh more
     noises: tuple[Additive, ...] = ()
     of_spreads: tuple[Additive | ExponentialQuantile, ...] = ()
     needed = Fraction(0)

@@ -1,4 +1,4 @@
-"""What each question of a batch needs of the budget, so that it has no more noise than alone with its even part.
+"""What each question of a batch needs of the budget, so that its groups have no more noise than with its even part.
 
 A question of m with c columns (levels of spreads and a selection of groups are columns too) would spend 1/(mc) of the
 budget on each alone. What several questions read needs the most that one of them needs; so all needs together are 1 at

@@ -116,12 +116,12 @@ class TwoPointLaw(Law):
 
     def log_mgf(self, z: Complex) -> tuple[Complex, Floats]:
         # |M| may come near 0 where the two terms cancel: the error is relative to what is left of it.
-        rest = 1 / (1 + np.exp(self.epsilon))
+        rest = np.exp(-self.epsilon) / (1 + np.exp(-self.epsilon))
         return _fallen(z, self.epsilon, self.count, 0.0, rest, np.ones_like(z))
 
     def rough(self, c: Floats) -> Floats:
         epsilon, count = _few(self.epsilon, self.count)
-        share = np.expm1(np.multiply.outer(-2 * c, epsilon)) / (1 + np.exp(epsilon))
+        share = np.expm1(np.multiply.outer(-2 * c, epsilon)) * (np.exp(-epsilon) / (1 + np.exp(-epsilon)))
         return np.asarray((np.log1p(share) + np.multiply.outer(c, epsilon)) @ count)
 
     def width(self) -> int:

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.mechanisms.exponential_quantile import SELECTIONS, ExponentialQuantile
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.rederive.census import derive_reports
 from discreet.plan.rederive.derive import Derived, Source, derive
 from discreet.plan.rederive.distinct import derive_distinct
@@ -29,6 +29,9 @@ from discreet.plan.rederive.spread import derive_spread
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
+
+
+_CHOICES = 3  # by rank in each group: the value, and both ends of its interval
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,16 +80,18 @@ def check(sql: str, plan: Plan) -> None:
         if isinstance(noise, ExponentialQuantile):
             if at != (noise.p,):
                 _disagree("which quantile is chosen")
-            by_rank += SELECTIONS * noise.rate * tree.loss_range(noise.p, groups, replace=other)
+            by_rank += _CHOICES * noise.rate * tree.loss_range(noise.p, groups, replace=other)
             continue
         moves += [Moves(*tree.moves(groups, replace=other))] * depth
         noises += (noise,) * depth
+    sure = list(zip(moves, noises, strict=True))
     levelled = Fraction(0), Fraction(0)
     if plan.allocation.levels:
         columns = len(derived.spans)
         levelled = _levelled(plan, derived.spans, groups, replace=other)
         moves, noises = moves[columns:], noises[columns:]
     _check_total(plan, moves, noises, groups, by_rank, levelled, replace=other)
+    _check_divergence(plan, sure, by_rank, 2 * groups if other else groups)
 
 
 def _levelled(
@@ -222,6 +227,37 @@ def _check_events(plan: Plan, pure: Fraction, mu_squared: Fraction, delta: Fract
         told_delta += n * event.failure
     if told < pure or told_mu < mu_squared or told_delta < delta:
         _disagree("what the ledger is told")
+
+
+def _check_divergence(plan: Plan, sure: list[tuple[Moves, Additive]], by_rank: Fraction, groups: int) -> None:
+    """The ledger is told of a ρ that is not below what the noise surely has.
+
+    ρ is at least the Kullback–Leibler divergence (Bun, Steinke 2016, Definition 1.1 at α → 1,
+    https://arxiv.org/abs/1605.02065). That of discrete Laplace noise for the move that a unit surely can make is known;
+    a choice by rank of range w has ρ = w²/8 by its theorem, and choices whose ranges add up have the least when these
+    are equal.
+    """
+    needed = float(by_rank**2) / (8 * _CHOICES * groups)
+    for move, noise in sure:
+        if isinstance(noise, DiscreteLaplaceNoise):
+            needed += move.many * _divergence(move.far, float(noise.scale))
+        elif isinstance(noise, RoundedGaussianNoise):
+            needed += float(move.many * move.far**2 / noise.sigma**2) / 2
+    told = sum(float(n * (event.rho or 0)) for event, n in plan.allocation.events)
+    if told * (1 + 1e-6) < needed:
+        _disagree("what the ledger is told")
+
+
+def _divergence(far: int, scale: float) -> float:
+    """E ln(P(K)/P(K − far)) for P(k) ∝ exp(−|k|/scale): far/scale, less what lies between.
+
+    E(|K − d| − |K|) is the sum over j < d of 1 − 2·P(K > j), and P(K > j) = q^(j + 1)/(1 + q) with q = exp(−1/scale).
+    """
+    ratio = far / scale
+    if ratio < 1e-3:  # where the difference below has no digits: at least this
+        return ratio * ratio / 2 * (1 - ratio / 3)
+    between = 2 * math.exp(-1 / scale) * math.expm1(-ratio) / math.expm1(-2 / scale)
+    return max(far - between, 0.0) / scale
 
 
 def _gaussian_fits(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:

@@ -21,7 +21,7 @@ from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.grouping import bind_over, folds_of
 from discreet.plan.relation.joining import check_units, conjunction, holds_units_equal, is_unit_pair, way
 from discreet.plan.relation.names import CONSTANT, HIDDEN, Entry, Item
-from discreet.plan.relation.node import Distinct, Fold, Group, Join, Kind, Project, fields, places_of
+from discreet.plan.relation.node import Distinct, Fold, Group, Join, Kind, Project, fields, places_of, whole
 from discreet.plan.relation.settle import columns_in, renamed
 from discreet.plan.relation.stage import of_rows, still
 from discreet.plan.schema import Fact
@@ -219,6 +219,8 @@ def _beside(rows: Rows, around: Rows, inner: Inner, measured: Sequence[Measured]
         on = [call("=", [outer, keys[inside]]) for outer, inside in found]
         group = Group(inner.rows.node, bound, folds, once=inner.rows.owned and not bound)
     else:
+        # the rows around are read twice, and each has to find its own values again
+        rows, around = (replace(r, node=whole(r.node)) for r in (rows, around))
         group, on = _met(around, inner, conditions, folds, context)
     columns = (*fields(rows.node), *(c for c, _ in folds))
     node = Join(Kind.LEFT, rows.node, group, conjunction(on), tuple((c, c) for c in columns), single=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
@@ -113,11 +113,15 @@ class Over:
 
 @dataclass(frozen=True, slots=True)
 class Windows:
-    """The rows with window functions beside them: kept columns as (here, there)."""
+    """The rows with window functions beside them: kept columns as (here, there).
+
+    `whole` where every column of the source puts ties in order, also those that nobody reads above.
+    """
 
     source: Node
     kept: tuple[tuple[Column, Column], ...]
     columns: tuple[tuple[Column, Over], ...]
+    whole: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -165,6 +169,21 @@ def is_once(node: Node) -> bool:
             return alone and is_once(left)
         case _:
             return False
+
+
+def whole(node: Node) -> Node:
+    """The same rows wherever they are read, whatever is read of them: ties of their windows come out alike."""
+    match node:
+        case Scan():
+            return node
+        case Reach():
+            return replace(node, owners=whole(node.owners))
+        case Join() | Both():
+            return replace(node, left=whole(node.left), right=whole(node.right))
+        case Windows():
+            return replace(node, source=whole(node.source), whole=True)
+        case _:
+            return replace(node, source=whole(node.source))
 
 
 def fields(node: Node) -> tuple[Column, ...]:

@@ -20,6 +20,7 @@ from discreet.plan.relation.node import (
     Reach,
     Scan,
     Windows,
+    fields,
     is_owned,
 )
 
@@ -110,7 +111,7 @@ def _windows(node: Windows, needed: set[Column], fresh: Callable[[Column], Colum
     wanted = [w for w in node.columns if w[0] in needed]
     kept = [k for k in node.kept if k[0] in needed]
     kept = kept if wanted else _some(kept, node.kept, owned=is_owned(node))
-    reads = {there for _, there in kept}
+    reads = {*fields(node.source)} if node.whole else {there for _, there in kept}
     for _, over in wanted:
         reads |= columns_in(over.arguments) | {*over.partition, *(c for c, _, _ in over.order)}
     below, inner = _settle(node.source, reads, fresh)
