@@ -98,5 +98,4 @@ def test_the_second_derivation_of_a_cost_shares_no_code_with_the_first() -> None
         (check, "discreet.mechanisms.additive.DiscreteLaplaceNoise"),
         (check, "discreet.mechanisms.additive.RoundedGaussianNoise"),
         (check, "discreet.mechanisms.exponential_quantile.ExponentialQuantile"),
-        (check, "discreet.mechanisms.exponential_quantile.SELECTIONS"),
     }
