@@ -50,4 +50,11 @@ def test_the_divergence_of_laplace_noise_is_that_of_its_masses_or_just_below(far
     masses = [math.exp(-abs(k) / scale) for k in range(-reach, reach + 1)]
     moved = [abs(k - far) - abs(k) for k in range(-reach, reach + 1)]
     true = sum(m * d for m, d in zip(masses, moved, strict=True)) / sum(masses) / scale
-    assert true * (1 - 1e-3) <= _divergence(far, scale) <= true * (1 + 1e-9)
+    assert true * (1 - 1e-3) <= _divergence(far, Fraction(scale)) <= true * (1 + 1e-9)
+
+
+def test_the_divergence_has_no_end() -> None:
+    assert _divergence(1, Fraction(1, 10**400)) == math.inf
+    assert _divergence(1, Fraction(1, 10**20)) == 1e20
+    assert _divergence(1, Fraction(10**400)) == 0.0
+    assert _divergence(2**62, Fraction(2**62, 3)) == pytest.approx(2 + math.exp(-3))

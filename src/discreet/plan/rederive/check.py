@@ -237,27 +237,37 @@ def _check_divergence(plan: Plan, sure: list[tuple[Moves, Additive]], by_rank: F
     a choice by rank of range w has ρ = w²/8 by its theorem, and choices whose ranges add up have the least when these
     are equal.
     """
-    needed = float(by_rank**2) / (8 * _CHOICES * groups)
+    needed = _float(by_rank**2 / (8 * _CHOICES * groups))
     for move, noise in sure:
         if isinstance(noise, DiscreteLaplaceNoise):
-            needed += move.many * _divergence(move.far, float(noise.scale))
+            needed += move.many * _divergence(move.far, noise.scale)
         elif isinstance(noise, RoundedGaussianNoise):
-            needed += float(move.many * move.far**2 / noise.sigma**2) / 2
-    told = sum(float(n * (event.rho or 0)) for event, n in plan.allocation.events)
+            needed += _float(move.many * move.far**2 / noise.sigma**2 / 2)
+    told = sum(_float(n * (event.rho or Fraction(0))) for event, n in plan.allocation.events)
     if told * (1 + 1e-6) < needed:
         _disagree("what the ledger is told")
 
 
-def _divergence(far: int, scale: float) -> float:
+def _float(x: Fraction) -> float:
+    """The nearest float; infinite beyond them."""
+    try:
+        return float(x)
+    except OverflowError:
+        return math.inf
+
+
+def _divergence(far: int, scale: Fraction) -> float:
     """E ln(P(K)/P(K − far)) for P(k) ∝ exp(−|k|/scale): far/scale, less what lies between.
 
     E(|K − d| − |K|) is the sum over j < d of 1 − 2·P(K > j), and P(K > j) = q^(j + 1)/(1 + q) with q = exp(−1/scale).
     """
-    ratio = far / scale
+    ratio, step = _float(far / scale), _float(1 / scale)
     if ratio < 1e-3:  # where the difference below has no digits: at least this
         return ratio * ratio / 2 * (1 - ratio / 3)
-    between = 2 * math.exp(-1 / scale) * math.expm1(-ratio) / math.expm1(-2 / scale)
-    return max(far - between, 0.0) / scale
+    if step > 700:  # all noise is 0, but for less than floats tell
+        return ratio
+    between = 2 * math.exp(-step) * math.expm1(-ratio) / math.expm1(-2 * step)
+    return max(far - between, 0.0) * step
 
 
 def _gaussian_fits(mu_squared: Fraction, epsilon: Fraction, delta: Fraction) -> bool:
