@@ -328,13 +328,10 @@ class _Maker:
             Window("LAG", draw(st.sampled_from(of.columns)), (holder,), order),
         ]
         choices += [Window("SUM", draw(st.sampled_from(whole)), (holder,), some)] if whole else []
-        name = draw(
-            st.sampled_from(
-                ["COUNT", "SUM", "MAX", "LAST_VALUE"] if whole else ["COUNT", "MAX", "LAST_VALUE"]
-            )
-        )
+        kinds = ["COUNT", "MAX", "LAST_VALUE", "LAST_VALUE", *(["SUM"] if whole else [])]
+        name = draw(st.sampled_from(kinds))
         of_frame = draw(st.sampled_from(whole if name == "SUM" else of.columns))
-        choices.append(Window(name, of_frame, (holder,), order, draw(st.sampled_from(FRAMES))))
+        choices += [Window(name, of_frame, (holder,), order, draw(st.sampled_from(FRAMES)))] * 2
         alias = self._alias("w")
         windows = tuple(
             (f"n{i}", w)
