@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 from pathlib import Path
 
 import pytest
@@ -65,7 +66,9 @@ def test_a_violation_exits_with_1(call: Call, module: Path, inputs: tuple[str, .
     result = call("audit", f"noise.py:{name}", "--epsilon", "1", *inputs, "--samples", "20000", "--json")
     assert result.exit_code == 1, result.stderr
     found = json.loads(result.stdout)
-    assert found["verdict"] == "violated" and 1 < found["epsilon_lower"] <= 1.61
+    # From numbers a quarter apart the same output never comes, so that no ε holds for them.
+    most = math.inf if inputs[0] == "--numbers" else 1.61
+    assert found["verdict"] == "violated" and 1 < found["epsilon_lower"] <= most
     assert found["witness"]["under_x"]["hits"] > found["witness"]["under_neighbour"]["hits"]
 
 
