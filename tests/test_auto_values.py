@@ -458,6 +458,13 @@ def test_an_answer_is_not_that_of_a_question_with_other_bounds_to_choose(tmp_pat
             assert release.rows[0][0] == pytest.approx(1500, abs=200)
 
 
+def test_the_least_epsilon_of_an_error_is_planned_where_no_bounds_are_chosen() -> None:
+    with connect(pd.DataFrame({"uid": range(9), "x": 0.5}), columns={}) as session:
+        assert session.plan("SELECT COUNT(*) AS n FROM t", error={"n": 50}).epsilon > 0
+        with pytest.raises(MissingBounds):
+            session.plan("SELECT SUM(x) AS s FROM t", error={"s": 50})
+
+
 @pytest.mark.parametrize(
     ("one", "other", "options"),
     [

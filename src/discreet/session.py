@@ -155,12 +155,12 @@ class Session:
 
         prepared = prepare(sql, dialect, self._tables)
         epsilon, delta = prepared.epsilon_or(epsilon), prepared.delta_or(delta)
-        if (_bounds(bounds) or self._bounds) is not None:
-            if error is not None:
-                raise InvalidParameter(
-                    "the error follows from caps that bounds='auto' chooses privately.",
-                    hint="plan with declared caps for the least ε of an error",
-                )
+        if error is not None and (_bounds(bounds) or self._bounds) == "auto":
+            raise InvalidParameter(
+                "the error follows from caps that bounds='auto' chooses privately.",
+                hint="plan with declared caps for the least ε of an error",
+            )
+        if error is None:
             staged = self._stage(
                 prepared, bounds, epsilon=epsilon, delta=delta, noise=noise, truncation=truncation
             )
