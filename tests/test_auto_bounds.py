@@ -17,8 +17,8 @@ from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, Mis
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto.advice import EDGES, Caps, choose, place_sql
 from discreet.plan.auto.staged import StagedPlan
-from discreet.plan.rederive.census import check_price, derive_census
-from discreet.plan.rederive.check import source_of
+from discreet.rederive.census import check_price, derive_census
+from discreet.rederive.check import source_of
 
 BY_REGION = "SELECT region, COUNT(*) AS n FROM t GROUP BY region"
 

@@ -20,8 +20,8 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.auto.extent import FINEST, PLACES, WIDEST, Stakes, Use, choose_range, value_place_sql
 from discreet.plan.auto.staged import Advised, StagedPlan
-from discreet.plan.rederive.census import derive_values
-from discreet.plan.rederive.check import source_of
+from discreet.rederive.census import derive_values
+from discreet.rederive.check import source_of
 
 CAPS = dp.PrivacyUnit("uid", max_groups=3, max_rows=5)
 ROW = dp.PrivacyUnit.row()

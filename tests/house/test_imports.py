@@ -34,7 +34,7 @@ ONLY_IN = {
     "psycopg": ("src/discreet/backends/postgres.py", "src/discreet/ledger/postgres.py"),
     "pyspark": ("src/discreet/backends/spark.py",),
     "sqlite3": ("src/discreet/ledger/", "src/discreet/cli/doctor.py"),
-    "sqlglot": ("src/discreet/plan/", "src/discreet/backends/"),
+    "sqlglot": ("src/discreet/plan/", "src/discreet/rederive/", "src/discreet/backends/"),
     "click": ("src/discreet/cli/",),
     "sklearn": ("src/discreet/learn/",),
     "torch": ("src/discreet/learn/torch/",),

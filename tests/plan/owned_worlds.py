@@ -9,7 +9,7 @@ from typing import Any, TypeAlias
 
 import duckdb
 
-from discreet.plan.rederive.owned import Table
+from discreet.rederive.owned import Table
 
 Row: TypeAlias = tuple[Any, ...]
 World: TypeAlias = dict[str, list[Row]]

@@ -13,12 +13,12 @@ from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.threshold import Threshold
 from discreet.plan.plan import Plan, make_plan
-from discreet.plan.rederive.check import check
-from discreet.plan.rederive.derive import Source, derive
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.rederive.check import check
+from discreet.rederive.derive import Source, derive
 from tests.plan.cases import SECRET, Engine
 
 COLUMNS = {

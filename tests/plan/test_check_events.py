@@ -10,12 +10,12 @@ import pytest
 
 from discreet.errors import InternalError
 from discreet.plan.plan import make_plan
-from discreet.plan.rederive.check import _divergence, check
 from discreet.plan.schema import Fact, Range, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.rederive.check import _divergence, check
 
 COLUMNS = {"uid": Type.INT, "x": Type.INT, "day": Type.INT}
 

@@ -24,9 +24,9 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.plan.cost import Kind
 from discreet.plan.explain import citations
 from discreet.plan.plan import Plan
-from discreet.plan.rederive.check import check
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.rederive.check import check
 from discreet.release import NoisyTable, Release
 from discreet.run import exact_leaves, measure
 from discreet.session import Session

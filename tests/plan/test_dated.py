@@ -17,10 +17,10 @@ import discreet as dp
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.plan.intervals.interval import interval_of
 from discreet.plan.plan import Plan, make_plan
-from discreet.plan.rederive.check import check
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.rederive.check import check
 from discreet.run import exact_leaves
 from discreet.session import Session
 from discreet.testing import Kind, Row, World

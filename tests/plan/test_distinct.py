@@ -14,11 +14,11 @@ import discreet as dp
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.plan.measures.distinct import Distinct
 from discreet.plan.plan import Plan, make_plan
-from discreet.plan.rederive.check import check
 from discreet.plan.schema import Fact, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.rederive.check import check
 from discreet.testing import Cells, Expression, Kind, Row, World
 from discreet.testing.reference_distinct import distinct_cells
 from discreet.testing.reference_sql import sql

@@ -13,9 +13,9 @@ import sqlglot
 from sqlglot import exp
 
 from discreet.plan.functions import FUNCTIONS
-from discreet.plan.rederive.kinds import PLAIN, Kind, are_the_same, is_real, kind_of
-from discreet.plan.rederive.shapes import of_one_row
 from discreet.plan.types import OF_CELLS
+from discreet.rederive.kinds import PLAIN, Kind, are_the_same, is_real, kind_of
+from discreet.rederive.shapes import of_one_row
 
 X, Y = "r.x", "r.y"
 ZERO = "CAST(0 AS DOUBLE)"

@@ -9,9 +9,9 @@ import pytest
 
 from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
 from discreet.plan.measures.measure import Total
-from discreet.plan.rederive.check import check
 from discreet.plan.schema import Range, TableSchema
 from discreet.privacy.unit import PrivacyUnit
+from discreet.rederive.check import check
 from tests.plan.tables import COLUMNS, USER, planned, visits
 
 

@@ -17,8 +17,8 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.plan.levels.least_squares import Agreement, rounding
 from discreet.plan.levels.moves import Reach, joint_l1, level_moves
 from discreet.plan.levels.weights import Kept, LevelCosts, Levels, shares, variances
-from discreet.plan.rederive.levels import Tier, gaussian_cost, laplace_cost, tier_of
 from discreet.privacy.unit import Relation
+from discreet.rederive.levels import Tier, gaussian_cost, laplace_cost, tier_of
 
 SPANS = [(0, 1), (0, 2), (-1, 1), (-1, 2), (-2, 1)]
 

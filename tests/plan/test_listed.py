@@ -17,10 +17,10 @@ from discreet.plan import bound
 from discreet.plan.bound import Bounding, bounded_sql
 from discreet.plan.listed import SHORT, list_sql
 from discreet.plan.plan import bounding, make_plan
-from discreet.plan.rederive.lists import key_lists
 from discreet.plan.schema import Range, Scalar, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.rederive.lists import key_lists
 
 DATABASE = duckdb.connect(":memory:")
 SECRET = 0x9E3779B97F4A7C15

@@ -17,12 +17,12 @@ import discreet as dp
 from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.expr import Histogram, Quantile, Several, Top
-from discreet.plan.rederive.check import check
 from discreet.plan.schema import Fact, Range, Values
 from discreet.plan.spreads.counted import histogram, histogram_intervals, top, top_intervals
 from discreet.plan.spreads.tree import NoisyTree
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.rederive.check import check
 from discreet.session import Session
 from discreet.testing import Row
 from tests.plan.spread_trees import given, spread_of

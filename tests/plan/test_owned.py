@@ -14,14 +14,14 @@ from sqlglot import exp
 
 from discreet.errors import InternalError
 from discreet.plan.plan import Plan, make_plan
-from discreet.plan.rederive.census import derive_reports
-from discreet.plan.rederive.check import check
-from discreet.plan.rederive.derive import Source, derive
-from discreet.plan.rederive.owned import Relation, Table, owned
 from discreet.plan.schema import Reached, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
 from discreet.privacy.unit import Relation as PopulationRelation
+from discreet.rederive.census import derive_reports
+from discreet.rederive.check import check
+from discreet.rederive.derive import Source, derive
+from discreet.rederive.owned import Relation, Table, owned
 from tests.plan.owned_texts import MUTANTS, ORDERS, TEXTS, ZONES
 from tests.plan.owned_worlds import TABLES, Engine, World, breaches, random_world
 

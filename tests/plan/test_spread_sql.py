@@ -13,12 +13,12 @@ import pytest
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.plan import Plan, make_plan
-from discreet.plan.rederive.check import check
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.spreads.spread import STEPS
 from discreet.plan.spreads.tree import ExactLeaves
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.rederive.check import check
 from discreet.run import exact_leaves
 from discreet.testing import Kind, Row, World
 from discreet.testing.worlds import Table

@@ -15,8 +15,8 @@ from scipy.stats import binom
 import discreet as dp
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.rederive.check import check
 from discreet.plan.schema import Range, Values
+from discreet.rederive.check import check
 
 ROWS = pd.DataFrame(
     {

@@ -22,7 +22,6 @@ from discreet.plan.measures.distinct import Distinct, distinct_sql
 from discreet.plan.measures.measure import UnitCount
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.question import Question, read_question
-from discreet.plan.rederive.check import check
 from discreet.plan.schema import TableSchema
 from discreet.plan.spreads.chosen import is_chosen
 from discreet.plan.spreads.counted import histogram_error
@@ -32,6 +31,7 @@ from discreet.plan.totals import summed_noises
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.privacy.guarantee import words
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.rederive.check import check
 
 _ONE_UNIT = Sensitivity(1, 1)
 

@@ -17,13 +17,13 @@ from discreet.plan.bound import census_sql, values_sql
 from discreet.plan.expr import Call, Column, Expr, columns_of, walk
 from discreet.plan.measures.measure import CentredTotal, Total
 from discreet.plan.plan import Plan, bounding
-from discreet.plan.rederive.census import check_price, derive_census, derive_values
-from discreet.plan.rederive.check import source_of
 from discreet.plan.schema import Range
 from discreet.plan.types import Type
 from discreet.privacy.event import Composed
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
+from discreet.rederive.census import check_price, derive_census, derive_values
+from discreet.rederive.check import source_of
 
 if TYPE_CHECKING:
     from discreet.noise.entropy import Entropy

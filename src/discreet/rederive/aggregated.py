@@ -13,8 +13,8 @@ from collections.abc import Mapping
 
 from sqlglot import exp
 
-from discreet.plan.rederive.kinds import NULL, Columns, Kind, are_the_same, is_a_number, kind_of, together
-from discreet.plan.rederive.shapes import disagree, holds_only, of_one_row
+from discreet.rederive.kinds import NULL, Columns, Kind, are_the_same, is_a_number, kind_of, together
+from discreet.rederive.shapes import disagree, holds_only, of_one_row
 
 
 def aggregate(e: exp.Expr, columns: Columns) -> Kind:

@@ -16,11 +16,11 @@ import sqlglot
 from sqlglot import exp
 from sqlglot.errors import SqlglotError
 
-from discreet.plan.rederive.kinds import Kind, kind_of
-from discreet.plan.rederive.lists import combinations, joined, key_lists
-from discreet.plan.rederive.owned import Table, owned
-from discreet.plan.rederive.reach import Spans, never_fails, span_of
-from discreet.plan.rederive.shapes import (
+from discreet.rederive.kinds import Kind, kind_of
+from discreet.rederive.lists import combinations, joined, key_lists
+from discreet.rederive.owned import Table, owned
+from discreet.rederive.reach import Spans, never_fails, span_of
+from discreet.rederive.shapes import (
     alias_of,
     disagree,
     filters,

@@ -11,10 +11,10 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from discreet.plan.rederive.derive import Derived, Source, Weighted, rows_and_tallies, rows_of_one
-from discreet.plan.rederive.lists import combinations
-from discreet.plan.rederive.reach import span_of
-from discreet.plan.rederive.shapes import (
+from discreet.rederive.derive import Derived, Source, Weighted, rows_and_tallies, rows_of_one
+from discreet.rederive.lists import combinations
+from discreet.rederive.reach import span_of
+from discreet.rederive.shapes import (
     alias_of,
     conjuncts,
     disagree,

@@ -18,9 +18,9 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from discreet.plan.rederive.aggregated import aggregate, window
-from discreet.plan.rederive.kinds import Kind, are_the_same, kind_of, together
-from discreet.plan.rederive.shapes import (
+from discreet.rederive.aggregated import aggregate, window
+from discreet.rederive.kinds import Kind, are_the_same, kind_of, together
+from discreet.rederive.shapes import (
     alias_of,
     conjuncts,
     disagree,

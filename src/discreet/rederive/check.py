@@ -20,12 +20,12 @@ from numpy.typing import NDArray
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.plan.rederive.census import derive_reports
-from discreet.plan.rederive.derive import Derived, Source, derive
-from discreet.plan.rederive.distinct import derive_distinct
-from discreet.plan.rederive.levels import gaussian_cost, laplace_cost, tier_of
-from discreet.plan.rederive.owned import Table
-from discreet.plan.rederive.spread import derive_spread
+from discreet.rederive.census import derive_reports
+from discreet.rederive.derive import Derived, Source, derive
+from discreet.rederive.distinct import derive_distinct
+from discreet.rederive.levels import gaussian_cost, laplace_cost, tier_of
+from discreet.rederive.owned import Table
+from discreet.rederive.spread import derive_spread
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan

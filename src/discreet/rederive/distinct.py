@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import sqlglot
 from sqlglot import exp
 
-from discreet.plan.rederive.derive import Derived, Source, derive
-from discreet.plan.rederive.shapes import (
+from discreet.rederive.derive import Derived, Source, derive
+from discreet.rederive.shapes import (
     conjuncts,
     disagree,
     grouped_by,

@@ -11,8 +11,8 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from discreet.plan.rederive.derive import Source, parsed, stage_of, unit_rows, unit_stages
-from discreet.plan.rederive.shapes import (
+from discreet.rederive.derive import Source, parsed, stage_of, unit_rows, unit_stages
+from discreet.rederive.shapes import (
     disagree,
     grouped_by,
     holds_only,

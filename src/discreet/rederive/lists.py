@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
-from discreet.plan.rederive.shapes import (
+from discreet.rederive.shapes import (
     alias_of,
     disagree,
     grouped_by,

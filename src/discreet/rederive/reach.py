@@ -9,7 +9,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from discreet.plan.rederive.shapes import disagree
+from discreet.rederive.shapes import disagree
 
 Number: TypeAlias = int | float
 Span: TypeAlias = tuple[Number, Number]
