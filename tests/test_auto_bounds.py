@@ -17,8 +17,8 @@ from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, Mis
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto.advice import EDGES, Caps, choose, place_sql
 from discreet.plan.auto.staged import StagedPlan
+from discreet.plan.claim import source_of
 from discreet.rederive.census import check_price, derive_census
-from discreet.rederive.check import source_of
 
 BY_REGION = "SELECT region, COUNT(*) AS n FROM t GROUP BY region"
 
@@ -142,7 +142,7 @@ def test_private_groups_and_other_aggregates_work_with_chosen_caps() -> None:
 def test_a_census_of_another_shape_is_refused(change: str, broken: str) -> None:
     with connect(heavy()) as session:
         staged = session.plan(BY_REGION, epsilon=1, bounds="auto")
-        source, (text,) = source_of(staged.last), staged.first
+        source, (text,) = source_of(staged.last.question), staged.first
         assert derive_census(text, source) == 3
         assert change in text
         with pytest.raises(InternalError):

@@ -20,8 +20,8 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.auto.extent import FINEST, PLACES, WIDEST, Stakes, Use, choose_range, value_place_sql
 from discreet.plan.auto.staged import Advised, StagedPlan
+from discreet.plan.claim import source_of
 from discreet.rederive.census import derive_values
-from discreet.rederive.check import source_of
 
 CAPS = dp.PrivacyUnit("uid", max_groups=3, max_rows=5)
 ROW = dp.PrivacyUnit.row()
@@ -423,7 +423,7 @@ def test_ranges_are_chosen_under_declared_caps_only() -> None:
 def test_counts_of_another_shape_are_refused(change: str, broken: str) -> None:
     with connect(purchases(50)) as session:
         plan = staged(session, "SELECT SUM(price) AS s FROM t")
-        (text,), source = plan.first, source_of(plan.last)
+        (text,), source = plan.first, source_of(plan.last.question)
         assert derive_values(text, source) == 2
         assert change in text
         with pytest.raises(InternalError):

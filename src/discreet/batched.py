@@ -3,27 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from discreet.certificate.paid import Paid
+from discreet.privacy.guarantee import Approximate
 from discreet.release import NoisyTable, Release
 
 if TYPE_CHECKING:
+    from discreet.ledger.account import Account
     from discreet.plan.batch import Batch, Place
-    from discreet.privacy.guarantee import Approximate
 
 
 def releases(
-    batch: Batch, tables: Sequence[NoisyTable], *, charged: Approximate, stored: bool
+    account: Account, batch: Batch, tables: Sequence[NoisyTable], charged: Approximate | None = None
 ) -> dict[str, Release]:
-    """One release for each question, by its name.
+    """One release for each question, by its name; without `charged`, of a batch that the ledger had.
 
     Guarantee:
         Post-processing: a release holds columns of a noisy table of the batch, which was charged as a whole.
     """
-    return {
-        name: Release(plan, _part(tables, batch.places[name]), charged=charged, stored=stored)
-        for name, plan in batch.plans.items()
-    }
+    found = {}
+    for name, plan in batch.plans.items():
+        paid = Paid(account, batch.identity, name, lambda: stored(tables), lambda: batch.claim)
+        part, free = _part(tables, batch.places[name]), charged is None
+        found[name] = Release(plan, part, charged=charged or Approximate(Fraction(0)), stored=free, paid=paid)
+    return found
 
 
 def stored(tables: Sequence[NoisyTable]) -> dict[str, Any]:

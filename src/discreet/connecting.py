@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Collection, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discreet.errors import InvalidParameter, MissingBounds
@@ -30,6 +29,7 @@ def connect(
     public: Collection[str] = (),
     columns: Mapping[str, Fact] | None = None,
     budget: Budget | None = None,
+    per_person: Budget | None = None,
     population: str | None = None,
     ledger: str | os.PathLike[str] | None = None,
     version: str | None = None,
@@ -37,6 +37,8 @@ def connect(
     relation: str | Relation | None = None,
     filter: str | None = None,  # noqa: A002  # the field's word, and the front door's
     curve: PrivacyLoss | None = None,
+    analyst: str | None = None,
+    analysts: str | None = None,
     bounds: str | None = None,
 ) -> Session:
     """A session over private tables, and public ones beside them.
@@ -52,15 +54,23 @@ def connect(
             first connected.
         columns: public facts that the owner declares: column → `Range` or `Values` (`"table.column"` where two tables
             share a name). They go before what a public table says itself.
-        budget: how much may ever be learned about each unit; needed when the population is new.
+        budget: how much may ever be learned about each unit; needed when the population is new, unless each person has
+            an own budget.
+        per_person: each person's own budget: a question is charged to the people in it, by what each adds to it, and
+            who has used the budget up is left out of later answers; fixed when the account is opened. It needs
+            add-remove neighbours and a unit with a column. `budget` is then a cap on all questions besides, or none.
         population: whose budget it is; the private table's name unless said. The same population is the same account,
             whatever the file.
-        ledger: where spending is kept: a path (SQLite), or ":memory:" for one that ends with the process.
+        ledger: where spending is kept: a path (SQLite), a `postgresql://` URL, or ":memory:" for one that ends with
+            the process.
         version: a public label of the data's version; a new label makes old answers new questions.
         names: column names for CSV files without a header.
         relation: "add-remove" or "replace"; fixed when the account is opened.
         filter: "basic", "zcdp", "gdp", "renyi" or "renyi-curve"; fixed when the account is opened.
         curve: for "renyi-curve", the loss of the work that all questions together may not exceed at any order.
+        analyst: who asks, by a name that the owner has added; needed once the account has analysts.
+        analysts: for a new account "together" (the default) or "apart", which promises besides that one analyst alone
+            learns no more than the own cap allows; fixed when the account is opened.
         bounds: "auto" to have the caps and missing ranges of every question chosen privately, "values" for missing
             ranges alone, as `Session.sql(…, bounds="auto")` does.
 
@@ -72,11 +82,14 @@ def connect(
     from discreet.session import Session
     from discreet.tables.facts import check_declared
     from discreet.tables.owners import find_owners
+    from discreet.tables.people import check_people
     from discreet.tables.shapes import attach_all, check_unit, find_shapes, pin_all
 
     who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
     wanted = None if relation is None else Relation.parse(relation)
     _check_given(columns=facts, budget=budget, population=population, version=version)
+    if per_person is not None:
+        check_people(who, per_person, wanted)
     backend = DuckDB(source, names=names)
     try:
         _check_apart(backend.tables)
@@ -90,7 +103,16 @@ def connect(
         backend.close()
         raise
     try:
-        account = book.open_account(whose, budget, relation=wanted, filter=filter, curve=curve)
+        account = book.open_account(
+            whose,
+            budget,
+            relation=wanted,
+            filter=filter,
+            curve=curve,
+            per_person=per_person,
+            analysts=analysts,
+        )
+        account = account.asked_by(analyst)
         pinned = pin_all(account, shapes, owners)
         tables = attach_all(backend, pinned, owners, unit=who, facts=facts, account=account)
         return Session(book, account, backend, tables, version, bounds=bounds)
@@ -147,10 +169,11 @@ def _check_given(*, columns: object, budget: object, population: object, version
 def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str]) -> Kept:
     """What the population's account knows of the tables: what a known table holds now is not looked at."""
     from discreet.backends.backend import Pinned
-    from discreet.ledger.ledger import MEMORY, Ledger
+    from discreet.ledger.ledger import Ledger
+    from discreet.ledger.places import is_there
     from discreet.tables.owners import Owner
 
-    if place == MEMORY or not Path(place).exists():
+    if not is_there(place):
         return {}
     with Ledger.existing(place) as book:
         account = book.account(population)

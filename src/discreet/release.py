@@ -9,12 +9,13 @@ from fractions import Fraction
 from functools import cache, cmp_to_key
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import MissingExtra
+from discreet.errors import InvalidParameter, MissingExtra
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
+    from discreet.certificate.paid import Paid
     from discreet.mechanisms.additive import Additive
     from discreet.plan.evaluate import Answer
     from discreet.plan.expr import Expr
@@ -28,6 +29,12 @@ if TYPE_CHECKING:
 
 SHOWN_ROWS = 60
 """Rows that a printed release shows; `rows` has all."""
+
+OVER_PEOPLE = (
+    "Each person has an own budget here, and whose is used up is in no later answer: values and intervals are over the "
+    "people still in."
+)
+"""What every release says where people have budgets of their own, whether anybody was left out or not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,12 +94,42 @@ class Release:
         data was read, and of public facts.
     """
 
-    def __init__(self, plan: Plan, table: NoisyTable, *, charged: Approximate, stored: bool) -> None:
+    def __init__(
+        self,
+        plan: Plan,
+        table: NoisyTable,
+        *,
+        charged: Approximate,
+        stored: bool,
+        paid: Paid | None = None,
+        original: Release | None = None,
+    ) -> None:
+        self.paid = paid
+        self._original = original
         self.plan = plan
         self.table = table
         self.charged = charged
         self.stored = stored
-        self._selected = _selected(plan, table)
+        self._selected = _selected(plan, table, raised=original is not None)
+
+    def nonnegative(self) -> Release:
+        """This release with numbers that cannot be negative, such as counts, made non-negative: post-processing, free.
+
+        A noisy count below 0 becomes 0. Where totals are shown (ROLLUP, CUBE), they keep their values, unless below 0
+        themselves, and their parts are the non-negative numbers nearest to the noisy ones that add up to them.
+        HAVING, ORDER BY and whatever is computed from such numbers follow them. A single number comes nearer to the
+        truth so; sums over many small groups that are not shown as totals become too large on average, since noise is
+        then cut off on one side only: take them from the release itself.
+
+        Guarantee:
+            A function of the release alone. Intervals still contain the bounded answer with their confidence: they
+            are those of the release, without what is impossible, and with the new value (docs/proofs/totals.md).
+        """
+        if self._original is not None:
+            return self
+        return Release(
+            self.plan, self.table, charged=self.charged, stored=self.stored, paid=self.paid, original=self
+        )
 
     @property
     def columns(self) -> list[str]:
@@ -125,17 +162,21 @@ class Release:
 
         if self.plan.is_end(column):
             return [None] * len(self._selected)
-        of_line = _interval_of_line(self.plan.column(column), confidence_level(confidence))
+        of_line = _interval_of_line(self.plan, self.plan.column(column), confidence_level(confidence))
         return [of_line(line) for line, _ in self._selected]
 
     @property
     def notes(self) -> list[str]:
         """What a reader should know beside the numbers: the truncation report, and what intervals cover."""
         notes = [*self.plan.chosen, *_truncation_notes(self.plan, self.table.reports)]
+        if self._original is not None:
+            notes.append("Numbers that cannot be negative are not shown below 0.")
         if not self.plan.question.table.unit.is_row:
             notes.append(
                 "Intervals cover the answer with caps and bounds applied; what they cut off is not in them."
             )
+        if self.paid is not None and self.paid.account.people is not None:
+            notes.append(OVER_PEOPLE)
         return notes
 
     def explain(self) -> str:
@@ -147,6 +188,26 @@ class Release:
         from discreet.plan.explain import citations
 
         return citations(self.plan)
+
+    def certificate(self) -> dict[str, Any]:
+        """The proof of this release, as JSON that `discreet verify` checks without the data: the question, the SQL that
+        ran and why it bounds each unit, the noise, what it costs, the ledger's entries, and the rows.
+
+        Guarantee:
+            It holds public facts only: what this release shows, entries of the ledger that its head commits to, and
+            texts in which `$secret` stands for the account's key (docs/proofs/certificates.md).
+
+        Raises:
+            InvalidParameter: the release was not made by a session, or the ledger does not keep it as it is.
+            LedgerError: the ledger cannot be read.
+        """
+        if self.paid is None:
+            raise InvalidParameter(
+                "only a release of a session has a certificate: a ledger vouches for it.",
+                hint="ask with session.sql(…) or session.batch(…)",
+            )
+        shown = self if self._original is None else self._original
+        return self.paid.certificate(shown.columns, shown.rows)
 
     def to_arrow(self) -> Any:
         """The rows as a pyarrow table, in which lists and maps have Arrow's types of these names."""
@@ -208,14 +269,17 @@ class Release:
 
 @dataclass(frozen=True, slots=True)
 class _Line:
-    """One row of the answer before its columns are computed: its keys, its noisy numbers, and the noise in them."""
+    """One row of the answer before its columns are computed: its keys, its noisy numbers, and the noise in them; where
+    they were raised to 0 or more, also what they were before.
+    """
 
     keys: tuple[Scalar, ...]
     cells: tuple[Any, ...]
     noises: tuple[Additive, ...]
+    before: tuple[Any, ...] | None = None
 
 
-def _selected(plan: Plan, table: NoisyTable) -> list[tuple[_Line, tuple[Any, ...]]]:
+def _selected(plan: Plan, table: NoisyTable, *, raised: bool) -> list[tuple[_Line, tuple[Any, ...]]]:
     """Lines with their output values, after HAVING, ORDER BY, LIMIT and OFFSET."""
     from discreet.plan.evaluate import compiled
 
@@ -223,7 +287,7 @@ def _selected(plan: Plan, table: NoisyTable) -> list[tuple[_Line, tuple[Any, ...
     columns = [_of_line(compiled(e)) for _, e in outer.columns]
     for place, upper in outer.ends:
         columns[place] = _end(plan, place, upper=upper)
-    lines = _lines(plan, table)
+    lines = _raised(plan, table) if raised else _lines(plan, table, table.cells)
     if outer.having is not None:
         having = _of_line(compiled(outer.having))
         lines = [line for line in lines if having(line)]
@@ -241,7 +305,7 @@ def _end(plan: Plan, place: int, *, upper: bool) -> Callable[[_Line], float | No
     """An end of the interval of a column's expression, as a column."""
     from discreet.plan.intervals.ends import CONFIDENCE
 
-    of_line = _interval_of_line(plan.question.outer.columns[place][1], CONFIDENCE)
+    of_line = _interval_of_line(plan, plan.question.outer.columns[place][1], CONFIDENCE)
 
     def value(line: _Line) -> float | None:
         found = of_line(line)
@@ -250,28 +314,47 @@ def _end(plan: Plan, place: int, *, upper: bool) -> Callable[[_Line], float | No
     return value
 
 
-def _interval_of_line(expr: Expr, level: Fraction) -> Callable[[_Line], Any]:
+def _interval_of_line(plan: Plan, expr: Expr, level: Fraction) -> Callable[[_Line], Any]:
     """The interval of a column, prepared once for each noise that lines have."""
+    from discreet.plan.evaluate import compiled
     from discreet.plan.intervals.nested import cell_interval
+    from discreet.plan.nonnegative import honest, lowest
 
     found: dict[tuple[Additive, ...], Any] = {}
+    shown, low = compiled(expr), lowest(expr, plan.question)
 
     def value(line: _Line) -> Any:
         if line.noises not in found:
             found[line.noises] = cell_interval(expr, line.noises, level)
-        return found[line.noises](line.keys, line.cells)
+        of_noisy = found[line.noises]
+        if line.before is None:
+            return of_noisy(line.keys, line.cells)
+        return honest(of_noisy(line.keys, line.before), shown(line.keys, line.cells), low)
 
     return value
 
 
-def _lines(plan: Plan, table: NoisyTable) -> list[_Line]:
-    """The rows of the noisy table; with grouping sets, those that are added up from them."""
+def _raised(plan: Plan, table: NoisyTable) -> list[_Line]:
+    """The rows with numbers that cannot be negative made so, and what they were."""
+    from discreet.plan.nonnegative import never_negative, raised
+
+    sets = plan.question.outer.sets
+    noisy = table.cells if sets is None else _agreed(plan, table)[0]
+    cells = raised(table.keys, noisy, sets, never_negative(plan.question))
+    lines = zip(_lines(plan, table, table.cells), _lines(plan, table, cells), strict=True)
+    return [_Line(after.keys, after.cells, after.noises, before.cells) for before, after in lines]
+
+
+def _lines(plan: Plan, table: NoisyTable, finest: Sequence[tuple[int, ...]]) -> list[_Line]:
+    """The rows of these finest cells, noisy ones or others; with grouping sets, those that are added up from them."""
     noises, sets = tuple(plan.allocation.noises), plan.question.outer.sets
     if sets is None:
-        return [_Line(key, _cells(plan, table, i), noises) for i, key in enumerate(table.keys)]
+        return [_Line(key, _cells(plan, table, finest, i), noises) for i, key in enumerate(table.keys)]
     from discreet.plan.totals import totals
 
     cells, noises_of = _agreed(plan, table)
+    if finest is not table.cells:  # which agree with their totals already
+        cells = finest
     width = len(plan.question.keys.exprs)
     rows = totals(table.keys, cells, sets, width=width, columns=len(noises))
     return [_Line(row.keys, row.cells, noises_of(row)) for row in rows]
@@ -300,10 +383,10 @@ def _agreed(
     return list(zip(*columns, strict=True)), lambda row: of_level(row.kept)
 
 
-def _cells(plan: Plan, table: NoisyTable, row: int) -> tuple[Any, ...]:
-    """The noisy integers of a row and, after them, the noisy trees of its spreads."""
+def _cells(plan: Plan, table: NoisyTable, finest: Sequence[tuple[int, ...]], row: int) -> tuple[Any, ...]:
+    """The integers of a row and, after them, the noisy trees of its spreads."""
     if not table.spreads:
-        return table.cells[row]
+        return finest[row]
     from discreet.mechanisms.exponential_quantile import ExponentialQuantile
     from discreet.plan.spreads.chosen import ChosenLeaves
     from discreet.plan.spreads.tree import NoisyTree
@@ -316,7 +399,7 @@ def _cells(plan: Plan, table: NoisyTable, row: int) -> tuple[Any, ...]:
         else NoisyTree(s.spread, noise, rows[row], is_row=is_row)
         for s, noise, rows in read
     }
-    return (*table.cells[row], trees)
+    return (*finest[row], trees)
 
 
 def _ordering(term: OrderBy, value: Callable[[_Line], Any]) -> Callable[[_Line], Any]:

@@ -6,11 +6,11 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, overload
+from typing import TYPE_CHECKING, overload
 
 from discreet.errors import InvalidParameter, LedgerError
-from discreet.privacy.exact import Real, positive
-from discreet.privacy.guarantee import Approximate, Budget
+from discreet.privacy.exact import Real
+from discreet.privacy.guarantee import Budget
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
@@ -21,9 +21,11 @@ if TYPE_CHECKING:
     from discreet.plan.auto.staged import StagedPlan
     from discreet.plan.batch import Batch
     from discreet.plan.dialects.conventions import Prepared
+    from discreet.plan.people.toll import Toll
     from discreet.plan.plan import Plan
     from discreet.plan.schema import TableSchema
     from discreet.release import NoisyTable, Release
+    from discreet.tables.people import Rows
 
 
 class Session:
@@ -47,12 +49,17 @@ class Session:
         *,
         bounds: str | None = None,
     ) -> None:
+        from discreet.tables.people import PeopleOf
+
         self._ledger = ledger
         self._account = account
         self._backend = backend
         self._tables = tuple(tables)
         self._version = version
-        self._bounds = _bounds(bounds)
+        from discreet.plan.asked import bounds_asked
+
+        self._bounds = bounds_asked(bounds)
+        self._people = PeopleOf.find(account, backend, tables)
         self._locks: dict[str, threading.Lock] = {}
 
     @property
@@ -66,22 +73,32 @@ class Session:
         return self._account.population
 
     @property
+    def analyst(self) -> str | None:
+        """Who asks; None where the account has no analysts."""
+        return self._account.analyst
+
+    @property
+    def promises(self) -> list[str]:
+        """What holds for each unit, in sentences: of all answers, and where it is so of this analyst's alone."""
+        return self._account.promises()
+
+    @property
     def budget(self) -> Budget:
-        """The account's budget, for life."""
+        """The account's budget, for life; the analyst's cap where one asks."""
         return self._account.budget
 
     @property
     def spent(self) -> PrivacyLoss:
-        """What the account has paid so far: a tally; the promise is the budget."""
+        """What the account, or the analyst, has paid so far: a tally; the promise is the budget."""
         return self._account.spent
 
     @property
     def remaining(self) -> Budget:
-        """What is left of the budget."""
+        """What is left of the budget, and of the caps of who asks."""
         return self._account.remaining
 
     def history(self) -> list[Entry]:
-        """The account's entries, oldest first: public facts only."""
+        """The account's entries, oldest first: public facts only, and the own ones of an analyst kept apart."""
         return self._account.history()
 
     @overload
@@ -149,13 +166,15 @@ class Session:
         Raises:
             PlanError, InvalidParameter: the question cannot be answered as asked.
         """
+        from discreet.plan.asked import bounds_asked, epsilon_asked
         from discreet.plan.dialects.conventions import prepare
+        from discreet.plan.foretold import foretold
         from discreet.plan.least import least, read_wanted
         from discreet.plan.plan import confidence_level
 
         prepared = prepare(sql, dialect, self._tables)
         epsilon, delta = prepared.epsilon_or(epsilon), prepared.delta_or(delta)
-        if error is not None and (_bounds(bounds) or self._bounds) == "auto":
+        if error is not None and (bounds_asked(bounds) or self._bounds) == "auto":
             raise InvalidParameter(
                 "the error follows from caps that bounds='auto' chooses privately.",
                 hint="plan with declared caps for the least ε of an error",
@@ -165,14 +184,14 @@ class Session:
                 prepared, bounds, epsilon=epsilon, delta=delta, noise=noise, truncation=truncation
             )
             if staged is not None:
-                return staged
+                return foretold(self._account, staged)
 
         def make(spent: Fraction) -> Plan:
             return self._plan(prepared, epsilon=spent, delta=delta, noise=noise, truncation=truncation)
 
         if error is not None and epsilon is None:
             wanted = read_wanted(error, confidence_level(confidence), assuming)
-            return least(make, wanted, self._account.budget.per_query)
+            return foretold(self._account, least(make, wanted, self._account.budget.per_query))
         if error is not None:
             raise InvalidParameter(
                 "epsilon and error cannot both be given: each follows from the other.",
@@ -187,7 +206,7 @@ class Session:
             raise InvalidParameter(
                 "assuming goes with error.", hint="plan(…, epsilon=0.5).error('n', assuming={'n': 10_000})"
             )
-        return make(_epsilon(epsilon))
+        return foretold(self._account, make(epsilon_asked(epsilon)))
 
     def sql(
         self,
@@ -223,7 +242,9 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
+        from discreet.plan.asked import epsilon_asked
         from discreet.plan.dialects.conventions import prepare
+        from discreet.plan.foretold import fitting
 
         prepared = prepare(sql, dialect, self._tables)
         epsilon = prepared.epsilon_or(epsilon)
@@ -235,17 +256,17 @@ class Session:
         if staged is not None:
             with self._asking(staged.identity):
                 return self._stored_staged(staged) or self._ask_staged(staged)
-        plan = self._plan(
-            prepared,
-            epsilon=_epsilon(epsilon),
-            delta=prepared.delta_or(delta),
-            noise=noise,
-            truncation=truncation,
-        )
-        if fresh:
-            return self._ask(plan)
-        with self._asking(plan.identity):
-            return self._stored(plan) or self._ask(plan)
+        delta = prepared.delta_or(delta)
+
+        def make(spent: Fraction) -> Plan:
+            return self._plan(prepared, epsilon=spent, delta=delta, noise=noise, truncation=truncation)
+
+        plan = make(epsilon_asked(epsilon))
+        with fitting(self._account, make, plan.epsilon):
+            if fresh:
+                return self._ask(plan)
+            with self._asking(plan.identity):
+                return self._stored(plan) or self._ask(plan)
 
     def _plan(
         self, prepared: Prepared, *, epsilon: Fraction, delta: Real, noise: str | None, truncation: Real
@@ -274,9 +295,10 @@ class Session:
         truncation: Real,
     ) -> StagedPlan | None:
         """The question in two stages; None where nothing that was asked to be chosen is missing."""
+        from discreet.plan.asked import bounds_asked, epsilon_asked
         from discreet.plan.auto.asking import plan_in_stages
 
-        chosen = _bounds(bounds) or self._bounds
+        chosen = bounds_asked(bounds) or self._bounds
         if chosen is None:
             return None
         return plan_in_stages(
@@ -285,7 +307,7 @@ class Session:
             caps=chosen == "auto",
             population=self._account.population,
             version=self._version,
-            epsilon=_epsilon(epsilon),
+            epsilon=epsilon_asked(epsilon),
             delta=delta,
             noise=noise,
             truncation=truncation,
@@ -293,32 +315,30 @@ class Session:
 
     def _stored_staged(self, staged: StagedPlan) -> Release | None:
         """The answer that the ledger has; None when there is none."""
-        from discreet.plan.auto.staged import restored
-        from discreet.release import NoisyTable, Release
+        from discreet.keeping import find_in_stages
 
-        found = self._account.find(staged.identity)
-        if found is None:
-            return None
-        choice, table = restored(found)
-        plan = staged.advised(choice)
-        return Release(plan, NoisyTable.from_json(table), charged=Approximate(Fraction(0)), stored=True)
+        return find_in_stages(self._account, staged)
 
     def _ask_staged(self, staged: StagedPlan) -> Release:
         """As `_ask`, with the first stage between the one charge and the question."""
+        from discreet.keeping import keep, note_in_stages, released_in_stages
         from discreet.noise.entropy import SystemEntropy
-        from discreet.plan.auto.staged import kept
-        from discreet.release import Release
 
         for text in staged.first:
             self._backend.rehearse(text, {})
         for plan in staged.rehearsed:
             self._rehearse(plan)
-        entry = self._account.charge(staged.identity, staged.charge, note=self._note(staged.last))
-        choice = staged.choose(lambda text: self._backend.rows(text, {}), SystemEntropy())
-        plan = staged.advised(choice)
-        table = self._measure(plan)
-        self._account.store(staged.identity, entry.seq, kept(choice, table.to_json()))
-        return Release(plan, table, charged=staged.guarantee, stored=False)
+        toll = None if self._people is None else self._people.toll_of_stages(staged)
+        note = note_in_stages(staged, self._version)
+        entry = self._account.charge(staged.identity, staged.charge, note=note)
+        with self._taking_part(toll, entry) as rows:
+            choice = staged.choose(lambda text: rows(text, {}), SystemEntropy())
+            plan = staged.advised(choice)
+            if self._people is not None:
+                self._people.check_stages(staged, plan)
+            table = self._measure(plan, rows)
+        release = released_in_stages(self._account, staged.identity, plan, table, staged.guarantee)
+        return keep({"": release}, entry.seq)[""]
 
     def batch(
         self,
@@ -349,6 +369,7 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
+        from discreet.plan.asked import epsilon_asked
         from discreet.plan.batch import plan_batch
 
         if self._bounds is not None:
@@ -361,7 +382,7 @@ class Session:
             self._tables,
             population=self._account.population,
             version=self._version,
-            epsilon=_epsilon(epsilon),
+            epsilon=epsilon_asked(epsilon),
             delta=delta,
             noise=noise,
             dialect=dialect,
@@ -387,7 +408,10 @@ class Session:
             left = repr(self._account.remaining)
         except LedgerError:
             left = "unknown, since the ledger cannot be read"
-        return f"Session(tables={', '.join(self.tables)}; population={self.population!r}; remaining={left})"
+        who = "" if self.analyst is None else f"; analyst={self.analyst!r}"
+        apart = "; kept apart from the others" if self._account.alone else ""
+        whose = f"population={self.population!r}{who}{apart}"
+        return f"Session(tables={', '.join(self.tables)}; {whose}; remaining={left})"
 
     @contextmanager
     def _asking(self, identity: str) -> Iterator[None]:
@@ -399,22 +423,21 @@ class Session:
 
     def _stored(self, plan: Plan) -> Release | None:
         """The answer that the ledger has; None when there is none."""
-        from discreet.release import NoisyTable, Release
+        from discreet.keeping import find
 
-        kept = self._account.find(plan.identity)
-        if kept is None:
-            return None
-        return Release(plan, NoisyTable.from_json(kept), charged=Approximate(Fraction(0)), stored=True)
+        return find(self._account, plan)
 
     def _ask(self, plan: Plan) -> Release:
         """Rehearses, charges, measures and stores, in this order."""
-        from discreet.release import Release
+        from discreet.keeping import keep, note, released
 
         self._rehearse(plan)
-        entry = self._account.charge(plan.identity, plan.charge, note=self._note(plan))
-        table = self._measure(plan)
-        self._account.store(plan.identity, entry.seq, table.to_json())
-        return Release(plan, table, charged=plan.allocation.guarantee, stored=False)
+        toll = None if self._people is None else self._people.toll([plan], plan.charge)
+        entry = self._account.charge(plan.identity, plan.charge, note=note(plan, self._version))
+        with self._taking_part(toll, entry) as rows:
+            table = self._measure(plan, rows)
+        release = released(self._account, plan, table, plan.allocation.guarantee)
+        return keep({"": release}, entry.seq)[""]
 
     def _stored_batch(self, batch: Batch) -> dict[str, Release] | None:
         """The answers that the ledger has; None when there are none."""
@@ -423,59 +446,45 @@ class Session:
         kept = self._account.find(batch.identity)
         if kept is None:
             return None
-        return releases(batch, restored(kept), charged=Approximate(Fraction(0)), stored=True)
+        return releases(self._account, batch, restored(kept))
 
     def _ask_batch(self, batch: Batch) -> dict[str, Release]:
         """As `_ask`, for all measurements of a batch: every one is rehearsed before the one charge."""
-        from discreet.batched import releases, stored
+        from discreet.batched import releases
+        from discreet.keeping import keep
 
         for plan in batch.measurements:
             self._rehearse(plan)
+        toll = None if self._people is None else self._people.toll(batch.measurements, batch.charge)
         entry = self._account.charge(batch.identity, batch.charge, note=batch.note(self._version))
-        tables = [self._measure(plan) for plan in batch.measurements]
-        self._account.store(batch.identity, entry.seq, stored(tables))
-        return releases(batch, tables, charged=batch.guarantee, stored=False)
+        with self._taking_part(toll, entry) as rows:
+            tables = [self._measure(plan, rows) for plan in batch.measurements]
+        return keep(releases(self._account, batch, tables, batch.guarantee), entry.seq)
 
     def _rehearse(self, plan: Plan) -> None:
         for text in plan.statements:
             self._backend.rehearse(text, self._parameters(plan, text))
 
-    def _measure(self, plan: Plan) -> NoisyTable:
+    @contextmanager
+    def _taking_part(self, toll: Toll | None, entry: Entry) -> Iterator[Rows]:
+        """What runs SQL on the data of those who take part: of everybody, where people have no budgets of their own."""
+        if toll is None or self._people is None:
+            yield self._backend.rows
+            return
+        with self._people.taking_part(toll, entry.seq, self._secret) as rows:
+            yield rows
+
+    def _measure(self, plan: Plan, rows: Rows) -> NoisyTable:
         """Runs the plan and adds the noise; from here on nothing may depend on the data but the noisy table."""
         from discreet.noise.entropy import SystemEntropy
         from discreet.run import measure
 
         rng = SystemEntropy()
-        return measure(plan, lambda text: self._backend.rows(text, self._parameters(plan, text)), rng)
+        return measure(plan, lambda text: rows(text, self._parameters(plan, text)), rng)
 
     def _parameters(self, plan: Plan, text: str) -> dict[str, int]:
-        return {"secret": int.from_bytes(self._account.secret[:8], "big")} if plan.is_keyed(text) else {}
+        return {"secret": self._secret} if plan.is_keyed(text) else {}
 
-    def _note(self, plan: Plan) -> dict[str, Any]:
-        return {"sql": plan.question.text, "table": plan.question.table.name, "version": self._version}
-
-
-def _bounds(bounds: str | None) -> str | None:
-    """What a first stage chooses: "auto", "values", or nothing."""
-    if bounds not in (None, "auto", "values"):
-        raise InvalidParameter(
-            f"bounds must be 'auto' or 'values' or left out, not {bounds!r:.60}.",
-            hint="caps are declared with dp.PrivacyUnit(column, max_groups=…, max_rows=…), bounds with dp.Range",
-        )
-    return bounds
-
-
-def _epsilon(epsilon: Real | None) -> Fraction:
-    from discreet.plan.least import LEAST_EPSILON
-
-    if epsilon is None:
-        raise InvalidParameter(
-            "A question needs epsilon=: what it may cost.",
-            hint="epsilon=0.5, or epsilon=session.plan(sql, error={'n': 50}).epsilon for a wanted error",
-        )
-    if positive("epsilon", epsilon) < LEAST_EPSILON:
-        raise InvalidParameter(
-            f"epsilon must be at least {float(LEAST_EPSILON):g}, not {epsilon!s:.40}.",
-            hint="so little ε is drowned by its noise: over a million times what one person can change",
-        )
-    return positive("epsilon", epsilon)
+    @property
+    def _secret(self) -> int:
+        return int.from_bytes(self._account.secret[:8], "big")

@@ -38,7 +38,7 @@ def ledger(samples: Path, call: Call) -> Path:
 def test_the_budget_is_shown_for_every_population(ledger: Path, call: Call) -> None:
     result = call("budget", str(ledger))
     assert (result.exit_code, result.stderr) == (0, "")
-    head, _, adult, others = result.stdout.splitlines()
+    head, _, adult, others = result.stdout.splitlines()[:4]
     assert head.split() == ["population", "questions", "spent", "left", "budget"]
     assert adult.split() == ["adult", "2", *["ε", "=", "0.2", "ε", "=", "0.8", "ε", "=", "1"]]
     assert others.startswith("others")
@@ -119,3 +119,119 @@ def test_a_changed_ledger_is_found_out(ledger: Path, call: Call) -> None:
     if result.stdout:
         assert json.loads(result.stdout)["ok"] is False
     assert json.loads(result.stderr)["error"] == "LedgerCorrupt"
+
+
+SIGNED = ["--by", "the data board", "--reason", "as agreed"]
+
+
+def test_the_budget_tells_how_many_more_questions_fit(ledger: Path, call: Call) -> None:
+    assert "At this rate: 8 more questions like the last of adult." in call("budget", str(ledger)).stdout
+    adult, _ = json.loads(call("budget", str(ledger), "--json").stdout)["populations"]
+    assert (adult["more_like_the_last"], adult["status"], adult["caps"]) == (8, "open", [])
+
+
+def test_an_owner_changes_an_account_and_the_history_tells(ledger: Path, call: Call) -> None:
+    place = str(ledger)
+    assert (
+        call("ledger", "budget", place, "adult", "2", *SIGNED).stdout == "The budget of adult is now ε = 2.\n"
+    )
+    low = call("ledger", "budget", place, "adult", "0.1", *SIGNED)
+    assert (low.exit_code, "more than that is spent" in low.stderr) == (2, True)
+    assert call("ledger", "budget", place, "adult", "3").exit_code == 2  # nobody signs it off
+    assert call("ledger", "freeze", place, "adult", *SIGNED).exit_code == 0
+    asked = ["sql", "adult.parquet", COUNT.format(70), "--epsilon", "0.1", "--each-row", "--ledger", place]
+    refused = call(*asked)
+    assert (refused.exit_code, "is frozen" in refused.stderr) == (3, True)
+    shown = call("budget", place, "--history").stdout
+    assert "adult is frozen by the data board: as agreed. No charge is taken." in shown
+    assert "the budget is ε = 2 by the data board: as agreed" in shown
+    assert call("ledger", "thaw", place, "adult", *SIGNED).exit_code == 0
+    assert call(*asked).exit_code == 0
+    assert call("ledger", "close", place, "adult", *SIGNED).exit_code == 0
+    assert call(*asked).exit_code == 0  # stored
+    assert call("ledger", "thaw", place, "adult", *SIGNED).exit_code == 2
+    assert call("ledger", "verify", place).exit_code == 0
+
+
+def test_analysts_are_added_capped_and_shown(ledger: Path, call: Call) -> None:
+    place = str(ledger)
+    assert call("ledger", "group", place, "adult", "team", "0.5", *SIGNED).exit_code == 0
+    said = call("ledger", "analyst", place, "adult", "ana", "0.4", "--group", "team", *SIGNED)
+    assert "'ana' may spend ε = 0.4 of it" in said.stdout
+    asked = ["sql", "adult.parquet", COUNT.format(70), "--epsilon", "0.3", "--each-row", "--ledger", place]
+    nobody = call(*asked)
+    assert (nobody.exit_code, "every question needs the one who asks" in nobody.stderr) == (2, True)
+    assert call(*asked, "--analyst", "ana").exit_code == 0
+    asked[2] = COUNT.format(71)
+    refused = call(*asked, "--analyst", "ana")
+    assert (refused.exit_code, "epsilon=0.1 would fit" in refused.stderr) == (3, True)
+    planned = call("plan", *asked[1:], "--analyst", "ana").stdout
+    assert (
+        "It would be refused now: 'adult': the question asks ε = 0.3, and ε = 0.1 is left of 0.4" in planned
+    )
+    asked[4] = "0.1"
+    assert (
+        "it leaves ε = 0 of ε = 0.4, enough for no more like it."
+        in call("plan", *asked[1:], "--analyst", "ana").stdout
+    )
+    lines = [line.split() for line in call("budget", place).stdout.splitlines()]
+    assert ["team", "1", *["ε", "=", "0.3", "ε", "=", "0.2", "ε", "=", "0.5"]] in lines
+    assert ["ana", "team", "1", *["ε", "=", "0.3", "ε", "=", "0.1", "ε", "=", "0.4"]] in lines
+    adult, _ = json.loads(call("budget", place, "--json").stdout)["populations"]
+    assert [(c["kind"], c["name"], c["remaining"]["epsilon"]) for c in adult["caps"]] == [
+        ("group", "team", 0.2),
+        ("analyst", "ana", 0.1),
+    ]
+
+
+def test_an_account_is_opened_and_an_export_with_a_signed_head_verified(tmp_path: Path, call: Call) -> None:
+    place, key, file = (str(tmp_path / name) for name in ("a.ledger", "owner.pem", "export.jsonl"))
+    opened = call("ledger", "open", place, "customers", "3,1e-6", "--analysts", "apart", "--filter", "zcdp")
+    assert "as long as analysts tell each other nothing" in opened.stdout
+    public = call("ledger", "key", key).stdout.strip()
+    assert call("ledger", "key", key).exit_code == 4
+    signed = json.loads(call("ledger", "head", place, "--sign", key, "--json").stdout)
+    assert (signed["public_key"], signed["head"]) == (public, call("ledger", "head", place).stdout.strip())
+    Path(file).write_text(call("ledger", "export", place).stdout)
+    check = ["--head", signed["head"], "--signature", signed["signature"], "--public-key", public]
+    for what in (place, file):
+        assert "its signature is by that key" in call("ledger", "verify", what, *check).stdout
+    assert call("ledger", "verify", file, *check[:4]).exit_code == 2
+    forged = call("ledger", "verify", file, *check[:3], "00" * 64, *check[4:])
+    assert (forged.exit_code, "not by that key" in forged.stderr) == (4, True)
+    Path(file).write_text(Path(file).read_text().replace("zcdp", "renyi"))
+    assert call("ledger", "verify", file).exit_code == 4
+
+
+def test_one_population_in_several_ledgers_is_told(ledger: Path, tmp_path: Path, call: Call) -> None:
+    place, other, copy = str(ledger), str(tmp_path / "other.ledger"), str(tmp_path / "copy.ledger")
+    shutil.copyfile(ledger, copy)
+    assert call("ledger", "open", other, "Adult", "2").exit_code == 0
+    two = call("budget", place, other)
+    assert "'adult' has a budget in each of" in two.stderr
+    assert "is the sum of all: ε = 3." in two.stderr
+    assert "are copies of one ledger: use one of them" in call("budget", place, copy).stderr
+    asked = ["sql", "adult.parquet", COUNT.format(70), "--epsilon", "0.1", "--each-row", "--ledger"]
+    assert call(*asked, place).exit_code == 0
+    assert f"{copy} is an older copy of {place}" in call("budget", copy, place).stderr
+    assert call(*asked, copy).exit_code == 0
+    assert "both went on" in call("budget", copy, place).stderr
+
+
+def test_a_ledger_moves_and_goes_on(ledger: Path, tmp_path: Path, call: Call) -> None:
+    place, new = str(ledger), str(tmp_path / "new.ledger")
+    moved = call("ledger", "transfer", place, new, *SIGNED)
+    assert "2 accounts go on in new.ledger" in moved.stdout
+    asked = ["sql", "adult.parquet", COUNT.format(70), "--epsilon", "0.1", "--each-row", "--ledger"]
+    refused = call(*asked, place)
+    assert (refused.exit_code, "has moved" in refused.stderr, new in refused.stderr) == (4, True, True)
+    assert call(*asked, new).exit_code == 0
+    assert "goes on there alone" in call("budget", place, new).stderr
+    assert call("ledger", "verify", place).exit_code == 0
+
+
+def test_spending_is_drawn(ledger: Path, tmp_path: Path, call: Call) -> None:
+    file = tmp_path / "spending.png"
+    assert call("budget", str(ledger), "--plot", str(file)).exit_code == 0
+    assert file.read_bytes().startswith(b"\x89PNG")
+    assert call("budget", str(ledger), "--plot", str(tmp_path / "spending.txt")).exit_code == 2

@@ -3,24 +3,36 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from discreet.errors import LedgerError
 from discreet.ledger.memory import MemoryStore
+from discreet.ledger.postgres.store import PostgresStore
+from discreet.ledger.postgres.url import address
 from discreet.ledger.sqlite import SQLiteStore
 from discreet.ledger.store import Row, Store, Transaction
+from tests.postgres import Server
 
 END = 1 << 62
 
 
-@pytest.fixture(params=["memory", "sqlite"])
-def store(request: pytest.FixtureRequest, tmp_path: Path) -> Store:
+@pytest.fixture(params=["memory", "sqlite", "postgres"])
+def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
+    made: Store
     if request.param == "memory":
-        return MemoryStore()
-    SQLiteStore.create(tmp_path / "a.ledger")
-    return SQLiteStore(tmp_path / "a.ledger", patience=2)
+        made = MemoryStore()
+    elif request.param == "postgres":
+        server: Server = request.getfixturevalue("postgres")
+        made = PostgresStore(address(server.url()), patience=2)
+        made.create()
+    else:
+        SQLiteStore.create(tmp_path / "a.ledger")
+        made = SQLiteStore(tmp_path / "a.ledger", patience=2)
+    yield made
+    made.close()
 
 
 def row(seq: int, population: str = "p", kind: str = "charge", key: str = "k") -> Row:
@@ -113,6 +125,98 @@ def test_states_are_set_and_set_again(store: Store) -> None:
     assert store.read(lambda now: now.names()) == ["head", "tally/p"]
 
 
+def test_blobs_are_set_set_again_and_removed(store: Store) -> None:
+    every = bytes(range(256)) * 3
+
+    def work(now: Transaction) -> None:
+        assert now.blobs() == []
+        now.put_blob("people/p/2", every)
+        now.put_blob("people/p/10", b"")
+        now.put_blob("größe", b"old")
+        now.put_blob("größe", b"new")
+        now.put_blob("gone", b"at once")
+        now.put_blob("gone", None)
+        now.put_blob("never there", None)
+        assert (now.blob("größe"), now.blob("gone")) == (b"new", None)
+        assert now.blobs() == ["größe", "people/p/10", "people/p/2"]
+
+    store.write(work)
+
+    def look(now: Transaction) -> None:
+        assert now.blobs() == ["größe", "people/p/10", "people/p/2"]
+        assert (now.blob("people/p/2"), now.blob("people/p/10"), now.blob("größe")) == (every, b"", b"new")
+        assert (now.blob("people/p/3"), now.blob("GRÖSSE"), now.names()) == (None, None, [])
+        assert now.get("größe") is None
+
+    store.read(look)
+
+    def change(now: Transaction) -> None:
+        now.put_blob("people/p/2", None)
+        now.put_blob("größe", None)
+        now.put_blob("größe", b"again")
+        assert now.blobs() == ["größe", "people/p/10"]
+
+    store.write(change)
+    assert store.read(lambda now: [now.blob(name) for name in now.blobs()]) == [b"again", b""]
+
+
+def test_a_blob_of_many_megabytes_is_stored_with_the_row_that_names_it_or_not_at_all(store: Store) -> None:
+    large = bytes(range(256)) * (24 << 12)  # 24 MiB
+    fill(store, row(1))
+
+    def work(now: Transaction, error: type[BaseException] | None = None) -> None:
+        now.append(row(2))
+        now.put_blob("large", large)
+        if error is not None:
+            raise error
+
+    with pytest.raises(ValueError):
+        store.write(lambda now: work(now, ValueError))
+    assert store.read(lambda now: (now.last(), now.blobs())) == (row(1), [])
+    store.write(work)
+    assert store.read(lambda now: (now.last(), now.blob("large"))) == (row(2), large)
+
+
+def test_names_and_texts_may_have_any_characters(store: Store) -> None:
+    names = [
+        "plain",
+        'analyst/["p,{q}","\\"]',
+        "a'b",
+        'a"b',
+        "a\\b\\",
+        "{}",
+        "NULL",
+        "a,b",
+        "$1 :x %s ?1",
+        " spaces ",
+        "tab\tand\nline",
+        "",
+        "客户🙂",
+    ]
+
+    def fill(now: Transaction) -> None:
+        for i, name in enumerate(names):
+            now.append(Row(i + 1, name, name, name, name, name))
+            now.put(name, f"value of {name}")
+            now.put_blob(name, name.encode())
+
+    store.write(fill)
+
+    def look(now: Transaction) -> None:
+        assert now.names() == now.blobs() == sorted(names)
+        for i, name in enumerate(names):
+            assert now.get(name) == f"value of {name}"
+            assert now.blob(name) == name.encode()
+            expected = Row(i + 1, name, name, name, name, name)
+            assert now.row(i + 1) == now.latest(name, name, name, before=END) == expected
+            assert now.rows(after=0, limit=99, population=name, kind=name) == [expected]
+
+    store.read(look)
+    store.read(look)  # a store may ask differently for what it was asked for before
+    store.write(look)
+    store.write(look)
+
+
 class Interrupted(BaseException):
     """Stands for Ctrl-C."""
 
@@ -121,15 +225,19 @@ class Interrupted(BaseException):
 def test_a_write_that_raises_leaves_nothing_behind(store: Store, error: type[BaseException]) -> None:
     fill(store, row(1))
     put(store, "head", "1")
+    store.write(lambda now: now.put_blob("kept", b"1"))
 
     def work(now: Transaction) -> None:
         now.append(row(2))
         now.put("head", "2")
+        now.put_blob("people", b"2")
+        now.put_blob("kept", None)
         raise error
 
     with pytest.raises(error) as caught:
         store.write(work)
     assert (last(store), get(store, "head")) == (row(1), "1")
+    assert store.read(lambda now: (now.blobs(), now.blob("kept"))) == (["kept"], b"1")
     fill(store, row(2))  # while the traceback is still held
     assert caught.value is not None
 
@@ -139,6 +247,10 @@ def test_a_read_transaction_refuses_to_write(store: Store) -> None:
         store.read(lambda now: now.append(row(1)))
     with pytest.raises(LedgerError):
         store.read(lambda now: now.put("head", "1"))
+    with pytest.raises(LedgerError):
+        store.read(lambda now: now.put_blob("people", b"1"))
+    with pytest.raises(LedgerError):
+        store.read(lambda now: now.put_blob("people", None))
     assert last(store) is None
 
 

@@ -241,6 +241,7 @@ def test_an_account_by_zcdp_adds_up_rho_and_failures_apart(ledger: Ledger) -> No
     account = ledger.open_account("p", Budget(1, 1e-6), filter="zcdp")
     opened = account.history()[0].content
     assert isinstance(opened, Opened)
+    assert opened.capacity is not None
     most = opened.capacity[0]
 
     def of(rho: Fraction) -> Charge:
@@ -261,7 +262,7 @@ def test_the_capacity_of_the_day_of_opening_holds_when_a_later_version_computes_
 ) -> None:
     ledger.open_account("p", Budget(1)).charge("q", pay("1/2"), note={})
     later = BasicFilter(Budget(2))
-    monkeypatch.setattr("discreet.ledger.account.reopen_filter", lambda name, budget, capacity: later)
+    monkeypatch.setattr("discreet.ledger.units.reopen_filter", lambda name, budget, capacity: later)
     account = ledger.open_account("p", None)
     with pytest.raises(BudgetExceeded):
         account.charge("q", pay("3/4"), note={})
@@ -275,6 +276,7 @@ def test_an_account_under_a_curve_keeps_the_curve_of_its_opening(ledger: Ledger)
     account = ledger.open_account("p", Budget(3, 1e-6), filter="renyi-curve", curve=WORK)
     opened = account.history()[0].content
     assert isinstance(opened, Opened)
+    assert opened.capacity is not None
     assert len(opened.capacity) == len(ORDERS) + 1
     account.charge("q1", Charge.of(accounting.gaussian(4) * 2, 1e-7), note={})
     for again in (ledger.open_account("p", None), ledger.open_account("p", None, curve=WORK)):

@@ -95,11 +95,12 @@ def test_killed_right_after_the_commit_the_charge_is_there(
     Ledger.open(path).open_account("p", Budget(1))
 
     class Dying(sqlite3.Connection):
-        def close(self) -> None:
+        def rollback(self) -> None:  # called after the commit, and then undoes nothing
             die()
 
     def work() -> None:
         account = Ledger.open(path).open_account("p", None)
+        sqlite.release()
         connect = sqlite3.connect
         sqlite.sqlite3.connect = lambda *a, **k: connect(*a, **k, factory=Dying)  # type: ignore[attr-defined]
         account.charge("q", pay(TENTH), note={})

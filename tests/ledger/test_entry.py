@@ -13,7 +13,27 @@ from hypothesis import strategies as st
 from discreet.accounting.filter import Charge
 from discreet.errors import LedgerCorrupt, LedgerError
 from discreet.ledger.chain import GENESIS, canonical
-from discreet.ledger.entry import Charged, Content, Entry, Opened, Pinned, Released, from_row, to_row
+from discreet.ledger.entry import (
+    KINDS,
+    AnalystCapped,
+    Analysts,
+    Charged,
+    Closed,
+    Content,
+    Entry,
+    Frozen,
+    GroupCapped,
+    Moved,
+    Opened,
+    People,
+    PeopleCharged,
+    Pinned,
+    Rebudgeted,
+    Released,
+    Thawed,
+    from_row,
+    to_row,
+)
 from discreet.ledger.store import Row
 from discreet.privacy.event import (
     ApproximateEvent,
@@ -43,6 +63,27 @@ CONTENTS: list[Content] = [
     Pinned("visits", {"columns": [["user_id", "BIGINT"], ["région", "VARCHAR"]]}),
     Charged("c0ffee", Charge(EVENTS, Approximate(HALF, TINY)), (HALF, TINY), {"sql": "SELECT 'ü', 1"}),
     Released("c0ffee", 3, {"rows": [[1, -2.5, None, "x"], []]}),
+    Opened(
+        None,
+        Relation.ADD_REMOVE,
+        "zcdp",
+        None,
+        "ab" * 32,
+        People(Budget(3, 1e-6), "zcdp", (HALF, TINY)),
+        Analysts.TOGETHER,
+    ),
+    Opened(Budget(1), Relation.ADD_REMOVE, "basic", (HALF, TINY), "ab" * 32, None, Analysts.APART),
+    Charged("c0ffee", Charge(EVENTS, Approximate(HALF, TINY)), (HALF, TINY), {}, "ana"),
+    PeopleCharged(3, "cd" * 32),
+    PeopleCharged(None, "cd" * 32),
+    Rebudgeted(Budget(4), (HALF, TINY), "the board", "a second study"),
+    Frozen("the board", "why"),
+    Thawed("the board", "why not"),
+    Closed("the board", "the end"),
+    AnalystCapped("ana", "team", Budget(1), (HALF, TINY), "the board", "plan"),
+    AnalystCapped("ben", None, Budget(1, per_query=HALF), (HALF, TINY), "the board", "plan"),
+    GroupCapped("team", Budget(1), (HALF, TINY), "the board", "plan"),
+    Moved("elsewhere.ledger", "ef" * 32, "the board", "a new server"),
 ]
 
 
@@ -59,11 +100,27 @@ def test_every_kind_reads_back_as_it_was(content: Content) -> None:
     assert to_row(entry, GENESIS) == row(content)
 
 
+def test_every_kind_is_here_with_exactly_its_fields() -> None:
+    assert {c.kind for c in CONTENTS} == KINDS.keys()
+    for content in CONTENTS:
+        assert KINDS[content.kind] is type(content)
+        assert content.to_json().keys() | {"units"} == content.names | {"units"}
+
+
+@pytest.mark.parametrize("content", CONTENTS, ids=lambda c: c.kind)
+def test_a_field_that_is_missing_or_new_is_noticed(content: Content) -> None:
+    for name in content.to_json():
+        with pytest.raises(LedgerCorrupt, match="entry 5"):
+            from_row(row(content, **{name: ...}))
+    with pytest.raises(LedgerError, match="unknown field 'future'"):
+        from_row(row(content, future=None))
+
+
 def test_the_stored_form_of_a_charge_is_the_documented_one() -> None:
     charge = Charge(Composed([(DiscreteLaplaceEvent(1, Fraction(2)), 2)]), Approximate(Fraction(1)))
     stored = row(Charged("q", charge, (Fraction(1), Fraction(0)), {"k": "v"}))
     assert stored.body == (
-        '{"delta":"0/1","epsilon":"1/1","events":[{"count":2,"event":"discrete-laplace","scale":"2/1","shift":1}],'
+        '{"analyst":null,"delta":"0/1","epsilon":"1/1","events":[{"count":2,"event":"discrete-laplace","scale":"2/1","shift":1}],'
         '"kind":"charge","note":{"k":"v"},"population":"customers","question":"q","seq":5,"spent":["1/1","0/1"],'
         '"time":"2026-11-21T01:02:03.004Z","units":null}'
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import os
 import resource
+import shutil
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
@@ -48,7 +49,11 @@ def no_growth(monkeypatch: pytest.MonkeyPatch) -> Callable[[bool], None]:
         )  # SQLite takes the present size instead, if that is more
         return connection
 
-    return lambda full: monkeypatch.setattr(sqlite, "_connect", small if full else connect)
+    def set_full(full: bool) -> None:
+        monkeypatch.setattr(sqlite, "_connect", small if full else connect)
+        sqlite.release()
+
+    return set_full
 
 
 def test_a_full_disk_refuses_the_charge_and_loses_nothing(
@@ -153,6 +158,7 @@ def test_on_a_read_only_file_system_one_can_look_and_not_charge(
         with Ledger.open(path) as ledger:
             account = ledger.open_account("p", Budget(1))
             account.charge("q", pay("1/4"), note={})
+            sqlite.release()  # nothing becomes read-only while a file is open for writing
             mount(path.parent, b"tmpfs", 32 | 1, None)
             with refused("is read-only"):
                 account.charge("q", pay("1/4"), note={})
@@ -261,11 +267,53 @@ def test_a_disk_that_fails_at_any_statement_charges_nothing(
     with monkeypatch.context() as broken:
         broken.setattr(Failing, "statement", statement)
         broken.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=Failing))
+        sqlite.release()
         with refused("the disk failed"):
             account.charge("q", pay("1/4"), note={})
+    sqlite.release()
     assert account.remaining.epsilon == 1
     account.charge("q", pay("1/4"), note={})
     assert ledger.verify().ok
+
+
+def test_a_kept_connection_that_fails_is_not_kept(
+    ledger: Ledger, pay: MakeCharge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = ledger.open_account("p", Budget(1))
+    connect = sqlite3.connect
+    for statement in ("BEGIN", "PRAGMA user", "INSERT INTO entry", "COMMIT"):
+        with monkeypatch.context() as broken:
+            broken.setattr(Failing, "statement", "nothing")
+            broken.setattr(sqlite3, "connect", lambda *a, **k: connect(*a, **k, factory=Failing))
+            sqlite.release()
+            assert account.remaining.epsilon == 1
+            broken.setattr(Failing, "statement", statement)
+            with refused("the disk failed"):
+                account.charge("q", pay("1/4"), note={})
+        assert account.remaining.epsilon == 1  # over another connection
+    account.charge("q", pay("1/4"), note={})
+    assert ledger.verify().ok
+
+
+def test_a_kept_connection_is_not_used_for_another_file_or_journal(
+    ledger: Ledger, path: Path, pay: MakeCharge
+) -> None:
+    account = ledger.open_account("p", Budget(1))
+    account.charge("q", pay("1/4"), note={})
+    copy = path.with_name("copy")
+    shutil.copy(path, copy)
+    account.charge("r", pay("1/4"), note={})
+    copy.replace(path)  # an older copy, under the path of the open file
+    with pytest.raises(LedgerCorrupt, match="lacks an entry that it had before"):
+        account.charge("s", pay("1/4"), note={})
+    with Ledger.open(path) as again:
+        account = again.open_account("p", None)
+        with closing(sqlite3.connect(path)) as other:
+            assert other.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+        account.charge("s", pay("1/4"), note={})
+        with closing(sqlite3.connect(path)) as other:
+            assert other.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+        assert again.verify().ok
 
 
 KINDS = {

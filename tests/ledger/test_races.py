@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import ast
 import os
 import sqlite3
 import threading
 import time
 from collections.abc import Callable
 from contextlib import closing
+from fractions import Fraction
 from pathlib import Path
 from typing import TypeAlias
 
@@ -77,6 +79,37 @@ def test_fifty_processes_that_open_the_account_at_once_open_one(path: Path, fork
         assert ledger.verify().entries == 1
         assert ledger.verify().ok
     assert list(path.parent.glob(".*")) == []
+
+
+@pytest.mark.parametrize("kind", ["sqlite", "postgres"])
+def test_eight_processes_that_charge_at_once_lose_double_and_reorder_no_charge(
+    kind: str, request: pytest.FixtureRequest, path: Path, pay: MakeCharge, fork: Fork, ended: Ended
+) -> None:
+    """A short slice of `python -m benchmarks.ledger`, where each makes 1,000."""
+    place = str(path) if kind == "sqlite" else request.getfixturevalue("postgres").url()
+    each = 12
+    Ledger.open(place).open_account("p", Budget(1000))
+
+    def keep_charging(i: int) -> bool:
+        with Ledger.open(place) as ledger:
+            account = ledger.open_account("p", None)
+            numbers = [account.charge(f"{i} {k}", pay("1/100"), note={}).seq for k in range(each)]
+        (path.parent / f"numbers-{i}").write_text(repr(numbers))
+        return False
+
+    assert set(all_at_once(fork, ended, 8, keep_charging)) == {0}
+    with Ledger.open(place) as ledger:
+        account = ledger.open_account("p", None)
+        history = account.history()
+        assert account.budget.epsilon - account.remaining.epsilon == Fraction(8 * each, 100)
+        assert ledger.verify().ok
+    assert [entry.seq for entry in history] == list(range(1, 8 * each + 2))
+    for i in range(8):
+        charged = [
+            (entry.seq, entry.question) for entry in history[1:] if str(entry.question).startswith(f"{i} ")
+        ]
+        numbers = ast.literal_eval((path.parent / f"numbers-{i}").read_text())
+        assert charged == [(seq, f"{i} {k}") for k, seq in enumerate(numbers)]
 
 
 def test_of_processes_that_want_different_budgets_one_wins_and_the_others_are_told(

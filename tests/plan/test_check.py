@@ -17,9 +17,9 @@ from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.check import check
 from discreet.rederive.derive import Source, derive
 from tests.plan.cases import SECRET, Engine
+from tests.plan.claims import check
 
 COLUMNS = {
     "uid": Type.INT,

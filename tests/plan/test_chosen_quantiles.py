@@ -26,12 +26,12 @@ from discreet.plan.explain import citations
 from discreet.plan.plan import Plan
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.check import check
 from discreet.release import NoisyTable, Release
 from discreet.run import exact_leaves, measure
 from discreet.session import Session
 from discreet.testing import Row, World
 from discreet.testing.worlds import Table
+from tests.plan.claims import check
 from tests.plan.tables import USER, visits
 from tests.plan.tables import planned as planned_visits
 from tests.plan.test_spread_sql import ENGINE, ONE, ROW, SCHEMA, TWO, planned

@@ -20,11 +20,11 @@ from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.check import check
 from discreet.run import exact_leaves
 from discreet.session import Session
 from discreet.testing import Kind, Row, World
 from tests.plan.cases import Engine
+from tests.plan.claims import check
 from tests.plan.test_spread_sql import norms
 
 FIRST, LAST = dt.date(2024, 1, 1), dt.date(2024, 12, 31)

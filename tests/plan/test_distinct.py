@@ -18,13 +18,13 @@ from discreet.plan.schema import Fact, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.check import check
 from discreet.testing import Cells, Expression, Kind, Row, World
 from discreet.testing.reference_distinct import distinct_cells
 from discreet.testing.reference_sql import sql
 from discreet.testing.strategies import SCHEMA, Case, expressions, queries
 from discreet.testing.worlds import Table, difference
 from tests.plan.cases import SECRET, Engine, plan_of
+from tests.plan.claims import check
 from tests.plan.distinct_cases import orders
 from tests.plan.tables import planned, visits
 from tests.plan.test_sensitivity import as_tuple, norms, within

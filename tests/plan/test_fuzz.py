@@ -2,18 +2,28 @@
 
 from __future__ import annotations
 
+import os
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
+from benchmarks.fuzz import record
+from benchmarks.fuzz.__main__ import asked_in_order
 from benchmarks.fuzz.cases import Case, cases, load, tried, write
 from benchmarks.fuzz.check import Asked, Databases
+from benchmarks.fuzz.dialects import LANGUAGES, constructs
+from benchmarks.fuzz.functions import TEMPLATES, Language, Name, Writer
 from benchmarks.fuzz.tally import Tally, rare
 from benchmarks.fuzz.worlds import LAYOUTS, Shape, World, without
+from discreet.plan.dialects.conventions import prepare
+from discreet.plan.dialects.dialect import as_duckdb
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.plan import Plan
+from discreet.plan.question import read_question
 from discreet.plan.schema import Range, Values
 from discreet.privacy.unit import Relation
 
@@ -44,6 +54,7 @@ def test_what_broke_once_holds_now(path: Path, databases: Databases) -> None:
     assert not tried(databases, case).broken, case.sql
 
 
+WIDE = Relation.ADD_REMOVE
 SHAPE = Shape(
     LAYOUTS[0],
     {"customers": {"age": Range(0, 9, integer=True), "region": Values("a", "b")}},
@@ -111,8 +122,57 @@ def test_a_case_is_the_same_after_it_was_written(tmp_path: Path) -> None:
 
 
 def test_the_grammar_spells_every_function() -> None:
-    from benchmarks.fuzz.functions import TEMPLATES
-
     spelled = {name for templates in TEMPLATES.values() for name, _ in templates}
     assert spelled == set(FUNCTIONS)
-    assert set(rare(Tally())) == {f"function {name}" for name in FUNCTIONS}
+    assert set(rare(Tally())) == {f"function {name}" for name in FUNCTIONS} | set(constructs())
+
+
+@pytest.mark.parametrize("language", LANGUAGES.values(), ids=LANGUAGES)
+def test_every_spelling_of_another_database_is_read(language: Language) -> None:
+    names = [
+        Name(f"a.{c}", k, bounded=True)
+        for c, k in (("x", "i"), ("v", "r"), ("day", "d"), ("at", "s"), ("note", "t"))
+    ]
+    shape = Shape(LAYOUTS[3], {"t": {"x": Range(-3, 8, integer=True), "v": Range(-5, 5)}}, (1, 2), WIDE)
+    writer = Writer(Random(1), language)
+    tables = shape.schemas()
+    for kind, templates in language.templates.items():
+        for construct, template in templates:
+            text = f"SELECT COUNT(*) FROM t a WHERE ({writer.fill(template, kind, names, 0)}) IS NULL"
+            assert len(read_question(as_duckdb(text, language.name, tables), tables).measures) == 1, construct
+    for construct, template, kind in language.aggregates:
+        text = template.replace("{x}", "a.x").replace("{v}", "a.v").replace("{u}", "a.v")
+        asked = prepare(f"SELECT {writer.fill(text, kind, names, 0)} AS o FROM t a", language.name, tables)
+        assert [name for name, _ in read_question(asked.text, tables).outer.columns] == ["o"], construct
+
+
+def test_runs_add_up_and_never_ask_a_seed_again(tmp_path: Path) -> None:
+    path = tmp_path / "fuzz.jsonl"
+    assert record.next_seed(record.stretches(path)) == 0
+    one = Tally(20, 15, 9, Counter({"a": 3}), Counter({"a": 4, "b": 1}), ["seed 0: x"], [], 1.5)
+    other = Tally(40, 30, 11, Counter({"a": 2}), Counter({"a": 2}), [], [], 0.5)
+    record.append(path, 0, 0, one, code="c", grammar="g")
+    record.append(path, 1, 2, other, code="d", grammar="g")
+    found = record.stretches(path)
+    assert record.next_seed(found) == 3
+    assert [s.code for s in found] == ["c", "d"]
+    both = record.total(found)
+    assert (both.asked, both.answered, both.moved, both.seconds) == (60, 45, 20, 2.0)
+    assert both.broken == ["seed 0: x"]
+    assert (both.hits, both.seen) == ({"a": 5}, {"a": 6, "b": 1})
+    with record.alone(path), pytest.raises(BlockingIOError), record.alone(path):
+        pass
+
+
+def test_the_digest_of_code_changes_with_it(tmp_path: Path) -> None:
+    (tmp_path / "a.py").write_text("x = 1\n", encoding="utf-8")
+    before = record.digest(tmp_path)
+    assert record.digest(tmp_path) == before
+    (tmp_path / "a.py").write_text("x = 2\n", encoding="utf-8")
+    assert record.digest(tmp_path) != before
+
+
+def test_a_process_that_dies_is_seen_and_the_next_seed_is_asked() -> None:
+    found = list(asked_in_order(range(3, 5), os._exit, 1))
+    assert [(seed, tally.asked) for seed, tally in found] == [(3, 0), (4, 0)]
+    assert all("took the process down" in tally.broken[0] for _, tally in found)

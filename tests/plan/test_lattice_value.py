@@ -11,7 +11,7 @@ from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
 from discreet.plan.measures.measure import Total
 from discreet.plan.schema import Range, TableSchema
 from discreet.privacy.unit import PrivacyUnit
-from discreet.rederive.check import check
+from tests.plan.claims import check
 from tests.plan.tables import COLUMNS, USER, planned, visits
 
 

@@ -22,9 +22,9 @@ from discreet.plan.spreads.counted import histogram, histogram_intervals, top, t
 from discreet.plan.spreads.tree import NoisyTree
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.check import check
 from discreet.session import Session
 from discreet.testing import Row
+from tests.plan.claims import check
 from tests.plan.spread_trees import given, spread_of
 from tests.plan.tables import planned
 from tests.plan.test_spread_sql import ENGINE, ONE, ROW, SCHEMA, SHORT, leaves, level_moves, norms

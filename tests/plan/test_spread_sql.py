@@ -18,11 +18,11 @@ from discreet.plan.spreads.spread import STEPS
 from discreet.plan.spreads.tree import ExactLeaves
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.check import check
 from discreet.run import exact_leaves
 from discreet.testing import Kind, Row, World
 from discreet.testing.worlds import Table
 from tests.plan.cases import Engine
+from tests.plan.claims import check
 
 ENGINE = Engine.open()
 SCHEMA = {"uid": Kind.INT, "region": Kind.TEXT, "x": Kind.INT, "v": Kind.REAL}

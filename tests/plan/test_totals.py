@@ -16,7 +16,7 @@ import discreet as dp
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.schema import Range, Values
-from discreet.rederive.check import check
+from tests.plan.claims import check
 
 ROWS = pd.DataFrame(
     {

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,7 +16,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from discreet import accounting, plots
+from discreet.accounting.filter import Charge
 from discreet.errors import InvalidParameter, MissingExtra
+from discreet.ledger.ledger import Ledger
+from discreet.privacy.guarantee import Budget
 
 GAUSSIAN = accounting.gaussian(noise_multiplier=1)
 
@@ -123,3 +128,41 @@ def test_without_matplotlib_one_sentence_says_what_to_install(monkeypatch: pytes
     with pytest.raises(MissingExtra, match="need matplotlib") as caught:
         plots.privacy(GAUSSIAN)
     assert "discreet[plots]" in caught.value.hint
+
+
+def test_the_picture_of_spending_has_the_sums_of_the_ledger(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Clock:
+        days = iter([1, 2, 3, 4, 5, 3, 6])  # set back once: the entry stays in its place
+
+        @classmethod
+        def now(cls, zone: object) -> datetime:
+            return datetime(2026, 5, next(cls.days), tzinfo=UTC)
+
+    monkeypatch.setattr("discreet.ledger.log.datetime", Clock)
+    signed: dict[str, Any] = {"by": "the board", "reason": "as agreed"}
+    with Ledger.open(":memory:") as ledger:
+        account = ledger.open_account("customers", Budget(2))
+        account.cap_analyst("ana", Budget(2), **signed)
+        account.cap_analyst("ben", Budget(2), **signed)
+        for analyst, epsilon in (("ana", "0.5"), ("ben", "0.25"), ("ana", "0.75")):
+            charge = Charge.of(accounting.pure(epsilon))
+            account.seen_by(analyst).charge("q", charge, note={})
+        account.change_budget(Budget(3), **signed)
+        (axes,) = plots.spending(account).axes
+    lines = {
+        line.get_label(): list(map(float, np.asarray(line.get_ydata(), float)))
+        for line in axes.get_lines()
+        if not str(line.get_label()).startswith("_")
+    }
+    assert lines == {
+        "spent": [0, 0.5, 0.75, 1.5, 1.5],
+        "ana": [0, 0.5, 1.25, 1.25],
+        "ben": [0, 0.25, 0.25],
+        "budget": [2, 3, 3],
+    }
+    assert axes.get_title(loc="left") == "customers"
+
+
+def test_a_picture_of_no_account_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="needs an account"):
+        plots.spending({})

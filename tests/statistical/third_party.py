@@ -93,7 +93,7 @@ COMBINED: Mapping[str, str] = MappingProxyType(
 """Collections whose answer combines several columns, of which one person need not move each as far as it may."""
 
 TREES: tuple[str, ...] = ("bounded_quantiles_dp_test_cases", "approximate_bounds_dp_test_cases")
-"""Collections that are answered from noisy trees (MEDIAN, MIN, MAX), and so not from cells that could be drawn here."""
+"""Collections that are not answered from cells that could be drawn here; tests/audit asks them for whole releases."""
 
 CLOSENESS = MappingProxyType(
     {"laplace_closeness_test_cases": Laplace, "gaussian_closeness_test_cases": Gaussian}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
 if TYPE_CHECKING:
     from discreet.backends.contents import Contents
+    from discreet.backends.leaving import Leaving
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ class Backend(Protocol):
             SourceError: it cannot be read.
         """
 
-    def rehearse(self, sql: str, parameters: Mapping[str, int]) -> None:
+    def rehearse(self, sql: str, parameters: Mapping[str, int | str]) -> None:
         """Runs a query on empty tables of the pinned shape.
 
         Raises:
@@ -75,6 +77,16 @@ class Backend(Protocol):
 
     def rows(self, sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:
         """Runs a query on the data; any failure is BackendFailed, without a word from the data."""
+
+    def check_leaving(self) -> None:
+        """Looks, before anything is charged, whether this database hashes ids and leaves people out as it has to.
+
+        Raises:
+            InternalError: it does not.
+        """
+
+    def leaving(self, tables: Mapping[str, str]) -> AbstractContextManager[Leaving]:
+        """A connection of one question's own, on which people can be left out of these tables: name → column of ids."""
 
     def close(self) -> None:
         """Lets go of the database."""

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import duckdb
 
 from discreet.backends.backend import Pinned
 from discreet.backends.contents import Contents, contents
+from discreet.backends.leaving import Leaving, check_hashing, check_views
+from discreet.backends.quiet import quietly
 from discreet.backends.source import Source, identifier
 from discreet.backends.sources import open_source
-from discreet.errors import BackendFailed, InternalError, SourceError
+from discreet.errors import InternalError, SourceError
 
 _TYPES = {
     "BOOLEAN": "BOOLEAN",
@@ -54,6 +57,9 @@ _SETTINGS = (
     "SET GLOBAL preserve_insertion_order = false",  # nothing depends on the order of rows; less memory
 )
 """For all connections: each question runs on one of its own, which starts from the global settings."""
+
+_CATALOG = "memory"
+"""What DuckDB calls a database that has no file."""
 
 
 class DuckDB:
@@ -167,7 +173,7 @@ class DuckDB:
                 f"The public table {table!r} cannot be read.", hint="check that its source is a readable file"
             ) from None
 
-    def rehearse(self, sql: str, parameters: Mapping[str, int]) -> None:
+    def rehearse(self, sql: str, parameters: Mapping[str, int | str]) -> None:
         """Runs a query on the empty twin, so that a query that cannot run is found before anything is charged."""
         self._check_open()
         try:
@@ -182,22 +188,26 @@ class DuckDB:
     def rows(self, sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:
         """Runs a query on the data."""
         self._check_open()
-        interrupted = False
-        try:
+
+        def read() -> list[tuple[Any, ...]]:
             with self._connection() as cursor:
                 return cursor.execute(sql, dict(parameters)).fetchall()
-        except (
-            Exception
-        ) as error:  # whatever it is: its words may quote a cell, and would stay reachable as the context
-            interrupted = (
-                type(error) is RuntimeError and str(error) == "Query interrupted"
-            )  # Ctrl-C, by the database
-        if interrupted:
-            raise KeyboardInterrupt("The question was interrupted while it ran. Its charge stands.")
-        raise BackendFailed(
-            "The database failed while it ran the question. The charge stands: a failure may depend on the data.",
-            hint="check that the source is still there and readable; the question can be asked again",
-        )
+
+        return quietly(read)
+
+    def check_leaving(self) -> None:
+        """Looks, before anything is charged, whether this database hashes ids and leaves people out as it has to."""
+        self._check_open()
+        with self._data.cursor() as cursor:
+            check_hashing(cursor)
+            check_views(self._data, cursor)
+
+    @contextmanager
+    def leaving(self, tables: Mapping[str, str]) -> Iterator[Leaving]:
+        """A connection of one question's own, on which people can be left out of these tables: name → column of ids."""
+        self._check_open()
+        with quietly(self._connection) as cursor:
+            yield Leaving(cursor, _CATALOG, tables)
 
     def close(self) -> None:
         """Closes both connections."""

@@ -278,6 +278,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option(
         "--filter", metavar="NAME", help="How charges add: basic, zcdp, gdp or renyi. Fixed at opening."
     ),
+    click.option("--analyst", metavar="NAME", help="Who asks; needed where the account has analysts."),
     click.option(
         "--dialect",
         default="duckdb",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -76,6 +77,8 @@ def command(
 
     with asked_for.open_without_account() as session:
         plan = session.plan(asked_for.query, **asked_for.price(), **wanted)
+        if not asked_for.has_account(session.population):  # the one that planned it ends with this command
+            plan = replace(plan, left=None, outlook="")
     if isinstance(plan, StagedPlan):
         _say_stages(plan, as_json=as_json, show_sql=show_sql)
         return
@@ -83,13 +86,15 @@ def command(
     cost = plan.charge.guarantee
     if as_json:
         answer = {"columns": plan.columns, "errors": found, "confidence": confidence, "rows": rows}
+        if plan.outlook:
+            answer |= {"left": None if plan.left is None else amounts(plan.left), "outlook": plan.outlook}
         texts = "\n\n".join(plan.statements)
         output.say_json({**answer, "cost": amounts(cost), "sql": texts, "explanation": plan.explain()})
         return
     noisy = [name for name in plan.columns if is_noisy(plan, name)]
     shown = [[name, _shown(found[name]), _where(plan, name, guesses)] for name in noisy]
     output.say(render(["column", f"± at {confidence * 100:.4g} %", "where"], shown, align=_SIDES))
-    output.say(f"\nIt would cost {spelled(cost)}.")
+    output.say(f"\nIt would cost {spelled(cost)}.{f' {plan.outlook}' if plan.outlook else ''}")
     if explain:
         output.say(f"\n{plan.explain()}")
     if show_sql:

@@ -18,6 +18,7 @@ COMMANDS = {  # in the order of the help; each module is imported when its comma
     "sql": "discreet.cli.sql",
     "plan": "discreet.cli.plan",
     "account": "discreet.cli.account",
+    "verify": "discreet.cli.verify",
     "audit": "discreet.cli.audit",
     "budget": "discreet.cli.budget",
     "ledger": "discreet.cli.ledger",

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.cli.options import Bounds
@@ -43,6 +42,7 @@ class Question:
     version: str | None
     relation: str | None
     filter: str | None
+    analyst: str | None
     dialect: str
     noise: str | None
     truncation: Fraction
@@ -50,27 +50,41 @@ class Question:
 
     @property
     def place(self) -> str:
-        """The path of the ledger."""
+        """The path of the ledger, or its URL."""
         return self.ledger or "discreet.ledger"
+
+    @property
+    def shown(self) -> str:
+        """The same, without a password."""
+        from discreet.ledger.places import shown
+
+        return shown(self.place)
 
     def open(self) -> Session:
         """The session that the options describe; nothing is charged yet."""
-        return self._connect(self.place, self._budget())
+        return self._connect(self.place, self._budget(), analyst=self.analyst)
 
     def open_without_account(self) -> Session:
         """A session for plans: on the account where there is one, else on none that lasts."""
-        from discreet.ledger.ledger import Ledger
         from discreet.privacy.guarantee import Budget
 
-        free = self._connect(":memory:", self._budget() or Budget(self.epsilon or 1, self.delta))
-        if not Path(self.place).exists():
-            return free
-        with Ledger.existing(self.place) as book:
-            known = book.account(free.population) is not None
-        if not known:
+        free = self._connect(
+            ":memory:", self._budget() or Budget(self.epsilon or 1, self.delta), analyst=None
+        )
+        if not self.has_account(free.population):
             return free
         free.close()
         return self.open()
+
+    def has_account(self, population: str) -> bool:
+        """Whether the ledger has an account of this population."""
+        from discreet.ledger.ledger import Ledger
+        from discreet.ledger.places import is_there
+
+        if not is_there(self.place):
+            return False
+        with Ledger.existing(self.place) as book:
+            return book.account(population) is not None
 
     def price(self) -> dict[str, Any]:
         """What `Session.sql` and `Session.plan` are told beside the query."""
@@ -82,7 +96,7 @@ class Question:
             "truncation": self.truncation,
         }
 
-    def _connect(self, ledger: str, budget: Budget | None) -> Session:
+    def _connect(self, ledger: str, budget: Budget | None, *, analyst: str | None) -> Session:
         import discreet as dp
 
         return dp.connect(
@@ -97,6 +111,7 @@ class Question:
             names=self.names,
             relation=self.relation,
             filter=self.filter,
+            analyst=analyst,
             bounds=self.bounds,
         )
 

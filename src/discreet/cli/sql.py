@@ -55,7 +55,7 @@ def command(fresh: bool, confidence: float, as_json: bool, as_csv: bool, explain
         raise InvalidParameter("--json and --csv cannot both be had.", hint="choose one")
     asked_for = Question(**asked)
     with asked_for.open() as session:
-        with charging(asked_for.place, as_json=as_json), waiting("asking the data", quiet=as_json):
+        with charging(asked_for.shown, as_json=as_json), waiting("asking the data", quiet=as_json):
             release = session.sql(asked_for.query, fresh=fresh, **asked_for.price())
         if as_json:
             output.say_json(answers.as_json(release, session, confidence, explain=explain))
@@ -69,7 +69,7 @@ def command(fresh: bool, confidence: float, as_json: bool, as_csv: bool, explain
                 output.say(f"\n{release.explain()}\n")
         for note in release.notes:
             output.remark(note)
-        output.remark(_bill(release, session, asked_for.place))
+        output.remark(_bill(release, session, asked_for.shown))
 
 
 def _bill(release: Release, session: Session, ledger: str) -> str:

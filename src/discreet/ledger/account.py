@@ -1,22 +1,39 @@
-"""One population's budget, as it is spent."""
+"""One population's budget, as it is spent, by everybody or by one analyst."""
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
-from fractions import Fraction
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
-from discreet.accounting.filter import Charge, Filter, Tally, reopen_filter
+from discreet.accounting.filter import Charge, Filter, Tally
 from discreet.accounting.loss import PrivacyLoss
-from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, LedgerCorrupt
+from discreet.errors import DiscreetError, InternalError, InvalidParameter, LedgerError
+from discreet.ledger import analysts, owner
+from discreet.ledger.analysts import Standings
 from discreet.ledger.chain import canonical
-from discreet.ledger.entry import Charged, Entry, Opened, Pinned, Released, from_row
-from discreet.ledger.failures import KEEP
+from discreet.ledger.entry import (
+    Analysts,
+    Charged,
+    Content,
+    Entry,
+    Opened,
+    People,
+    PeopleCharged,
+    Pinned,
+    Released,
+    from_row,
+)
 from discreet.ledger.log import NO_END, Log, View
 from discreet.ledger.names import name
-from discreet.ledger.states import read_tally, tally_name, tally_text
-from discreet.privacy.guarantee import Budget, decimal
+from discreet.ledger.people.keeping import PersonBudgets
+from discreet.ledger.refusals import above_one_query, refused, shut
+from discreet.ledger.standing import Limit, Standing, Status
+from discreet.ledger.states import tally_text
+from discreet.ledger.units import meter
+from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
+
+T = TypeVar("T")
 
 
 class Account:
@@ -27,54 +44,179 @@ class Account:
         question chosen with all earlier answers known, together satisfies `budget` under `relation`,
         provided that each charge was made before its data was read and that its events dominate what was
         released for it. The tally only
-        grows: no call, crash, clock or restart lowers it (docs/proofs/ledger.md).
+        grows: no call, crash, clock or restart lowers it (docs/proofs/ledger.md). Where analysts are "apart",
+        what one of them sees through `seen_by` satisfies that analyst's own cap, as long as they do not talk
+        (docs/proofs/analysts.md).
 
     Attributes:
         population: whose account it is.
-        budget: the promise, fixed at opening.
         relation: which populations are neighbours, fixed at opening.
         filter: the name of the filter that adds charges up, fixed at opening.
+        people: the promise to each person by itself, fixed at opening; None without one.
+        analysts: whether a promise is made about analysts apart, fixed at opening.
+        analyst: who asks and looks; None for the owner, or where there are no analysts.
         secret: 32 random bytes that key the choice of a unit's groups. Never shown.
     """
 
-    __slots__ = ("_capacity", "_filter", "_log", "budget", "filter", "population", "relation", "secret")
+    __slots__ = (
+        "_log",
+        "_opened",
+        "_said",
+        "_units",
+        "analyst",
+        "analysts",
+        "filter",
+        "people",
+        "population",
+        "relation",
+        "secret",
+    )
 
     population: str
-    budget: Budget
     relation: Relation
     filter: str
+    people: People | None
+    analysts: Analysts
+    analyst: str | None
     secret: bytes
 
-    def __init__(self, log: Log, population: str, opened: Opened, secret: bytes) -> None:
+    def __init__(
+        self, log: Log, population: str, opened: Opened, secret: bytes, analyst: str | None = None
+    ) -> None:
         self._log = log
-        self._filter: Filter = reopen_filter(opened.filter, opened.budget, opened.capacity)
-        self._capacity = opened.capacity
+        self._opened = opened
+        self._units: Filter = meter(opened)
+        self._said: dict[int, Content] = {}
         self.population = population
-        self.budget = opened.budget
         self.relation = opened.relation
         self.filter = opened.filter
+        self.people = opened.people
+        self.analysts = opened.analysts
+        self.analyst = analyst
         self.secret = secret
 
     def __repr__(self) -> str:
-        return f"Account({self.population!r}, {self.budget!r}, {self.relation.value}, {self.filter})"
+        who = "" if self.analyst is None else f", analyst={self.analyst!r}"
+        try:
+            budget = repr(self.budget)
+        except LedgerError:
+            budget = "a budget that cannot be read"
+        return f"Account({self.population!r}, {budget}, {self.relation.value}, {self.filter}{who})"
 
     def __reduce__(self) -> tuple[Any, ...]:
         raise TypeError(
             "an account is not pickled: it holds a secret. Open the ledger again where it is needed."
         )
 
+    def seen_by(self, analyst: str) -> Account:
+        """The account as one analyst asks it and sees it.
+
+        Raises:
+            InvalidParameter: the owner has not added this analyst.
+        """
+        if self.analyst is not None:
+            raise InvalidParameter(
+                f"this is the account as {self.analyst!r} sees it; its owner's has every analyst."
+            )
+        who = analysts.known(self._read(lambda now: now.terms.analysts), self.population, analyst)
+        return Account(self._log, self.population, self._opened, self.secret, who)
+
+    def asked_by(self, analyst: str | None) -> Account:
+        """The account for questions: as this analyst sees it, or as it is where there are none.
+
+        Raises:
+            InvalidParameter: an unknown analyst, or nobody where the account has analysts.
+        """
+        if analyst is not None:
+            return self.seen_by(analyst)
+        capped = self._read(lambda now: now.terms.analysts)
+        if (wrong := analysts.nobody(capped, self.analysts, self.population, None)) is not None:
+            raise wrong
+        return self
+
+    @property
+    def alone(self) -> bool:
+        """Whether nothing that others ask may show here: the view of an analyst who is kept apart."""
+        return self.analyst is not None and self.analysts is Analysts.APART
+
+    @property
+    def budget(self) -> Budget:
+        """The promise: the analyst's cap, or the population's budget, or where it has none that of each person."""
+        budget = self._read(lambda now: self._mine(now).budget)
+        if budget is None:
+            assert self.people is not None
+            return self.people.budget
+        return budget
+
+    @property
+    def person_budgets(self) -> PersonBudgets | None:
+        """Each person's own budget, as questions are settled by it; None where there is none."""
+        return (
+            None
+            if self.people is None
+            else PersonBudgets(self._log, self.population, self.people, self.secret)
+        )
+
+    @property
+    def limited(self) -> bool:
+        """Whether the population as a whole has a budget, and not only each person."""
+        return self._read(lambda now: now.population.capacity is not None)
+
+    @property
+    def status(self) -> Status:
+        """Whether charges are taken."""
+        return self._read(lambda now: now.status)
+
     @property
     def spent(self) -> PrivacyLoss:
-        """What all charges together may have revealed about one unit."""
-        return self._filter.loss(self._log.read(self._tally))
+        """What all charges together, or those of the analyst, may have revealed about one unit."""
+        mine = self._read(self._mine)
+        return mine.filter.loss(mine.spent)
 
     @property
     def remaining(self) -> Budget:
-        """What can still be charged."""
-        return self._filter.remaining(self._log.read(self._tally))
+        """What can still be charged: the least of every limit. A person's own remainder is told to nobody."""
+        return analysts.least(self._read(self._seen))
+
+    def limits(self) -> list[Limit]:
+        """Every limit that a charge must pass, the narrowest first; an analyst apart sees the own one only."""
+        return self._read(self._seen)
+
+    def refusal(self, charge: Charge) -> DiscreetError | None:
+        """How a charge would be refused now; None when it would be taken. Nothing is charged.
+
+        Raises:
+            InvalidParameter: a charge that this account can never take.
+        """
+        cost = self._cost(charge)
+
+        def look(view: View) -> DiscreetError | None:
+            now = self._now(view)
+            return self._refusal(now, self._limits(now), charge, cost)
+
+        return self._log.read(look)
+
+    def after(self, charge: Charge) -> Budget | None:
+        """What would be left when this had been charged; None when it would be refused. Nothing is charged.
+
+        Raises:
+            InvalidParameter: a charge that this account can never take.
+        """
+        if self.refusal(charge) is not None:
+            return None
+        cost = self._cost(charge)
+        return analysts.least([limit.after(cost) for limit in self._read(self._seen)])
+
+    def times(self, charge: Charge) -> int | None:
+        """How many more charges like this one fit; None when any number does."""
+        cost = self._cost(charge)
+        counts = [n for limit in self._read(self._seen) if (n := limit.times(cost)) is not None]
+        return min(counts, default=None)
 
     def charge(self, question: str, charge: Charge, *, note: dict[str, Any]) -> Entry:
         """Charge a question before its data is read, and return the entry, which is durable.
+
+        The population, the analyst's group and the analyst are charged, or none of them.
 
         Args:
             question: the identity of the question.
@@ -82,37 +224,26 @@ class Account:
             note: public facts for the history.
 
         Raises:
-            BudgetExceeded: the account cannot pay; nothing was charged.
+            BudgetExceeded: the account cannot pay, is frozen or closed; nothing was charged.
             InvalidParameter: more than the owner allows for one query, or a cost that holds for other neighbours
-                than the account's; nothing was charged.
+                than the account's, or an account with analysts and nobody named; nothing was charged.
             LedgerError: the ledger could not be written. Nothing may be released then, charged or not.
         """
         name("question", question)
-        if charge.guarantee.epsilon > self.budget.per_query:
-            asked, most = _up(charge.guarantee.epsilon), decimal(self.budget.per_query)
-            raise InvalidParameter(
-                f"one query may ask ε = {most} at most, and this one asks ε = {asked}.",
-                hint="ask for less; the owner sets the cap with Budget(per_query=…) at opening",
-            )
-        if charge.events.relation not in (None, self.relation):
-            raise InvalidParameter(
-                f"{self.population!r} is an account for {self.relation.value} neighbours, and this charge holds "
-                "for others only.",
-                hint="derive the cost for the account's neighbours, or open another account",
-            )
-        cost = self._filter.cost(charge)
+        cost = self._cost(charge)
 
         def add(view: View) -> Entry:
-            spent = self._tally(view)
-            total = self._filter.add(spent, cost)
-            if not (self._filter.affords(spent, cost) and within(total, self._capacity)):
-                raise self._refusal(charge, spent)
-            if len(total) != len(spent) or any(
-                after < before for after, before in zip(total, spent, strict=True)
-            ):
-                raise InternalError("a charge would have lowered the tally; nothing was charged.")
-            entry = view.append(self.population, Charged(question, charge, total, note))
-            view.put(tally_name(self.population), tally_text(entry.seq, total))
+            now = self._now(view)
+            limits = self._limits(now)
+            if (refusal := self._refusal(now, limits, charge, cost)) is not None:
+                raise refusal
+            totals = [limit.filter.add(limit.spent, cost) for limit in limits]
+            for limit, total in zip(limits, totals, strict=True):
+                if any(after < before for after, before in zip(total, limit.spent, strict=True)):
+                    raise InternalError("a charge would have lowered the tally; nothing was charged.")
+            entry = view.append(self.population, Charged(question, charge, totals[-1], note, self.analyst))
+            for limit, total in zip(limits, totals, strict=True):
+                view.put(limit.state, tally_text(entry.seq, total))
             return entry
 
         return self._log.write(add)
@@ -124,28 +255,43 @@ class Account:
 
         Raises:
             InvalidParameter: no such charge of this question, or it has another release.
+            LedgerError: the ledger has moved, or the release's people were not charged.
         """
 
         def add(view: View) -> None:
+            owner.refuse_moved(view, self._log.store.place)
             paid = view.numbered(charge_seq)
-            if paid is None or (paid.population, paid.kind, paid.question) != (
+            if paid is None or (paid.population, paid.kind, paid.question, paid.analyst) != (
                 self.population,
                 Charged.kind,
                 question,
+                self.analyst,
             ):
                 raise InvalidParameter(f"entry {charge_seq} is not a charge for this question.")
             if stored := self._release_of(view, question, charge_seq):
                 if canonical(stored) != canonical(release):
                     raise InvalidParameter(f"the charge {charge_seq} has another release already.")
                 return
+            if self.people and view.latest(self.population, PeopleCharged.kind, str(charge_seq)) is None:
+                raise InternalError(
+                    "a release was made before its people were charged; it is not handed out."
+                )
             view.append(self.population, Released(question, charge_seq, release))
 
         self._log.write(add)
 
     def find(self, question: str) -> dict[str, Any] | None:
-        """The last stored release of a question; None when there is none."""
-        found = self._log.read(lambda view: view.latest(self.population, Released.kind, question))
-        return found.content.release if found is not None and isinstance(found.content, Released) else None
+        """The last stored release of a question, the analyst's own where kept apart; None if there is none."""
+
+        def find(view: View) -> dict[str, Any] | None:
+            found = view.latest(self.population, Released.kind, question)
+            while found is not None and isinstance(found.content, Released):
+                if not self.alone or self._is_mine(view, found.content.charge):
+                    return found.content.release
+                found = view.latest(self.population, Released.kind, question, before=found.seq)
+            return None
+
+        return self._log.read(find)
 
     def pin(self, table: str, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema that is pinned for a table: the one given now if there was none."""
@@ -153,6 +299,8 @@ class Account:
 
         def add(view: View) -> Entry:
             found = view.latest(self.population, Pinned.kind, table)
+            if found is None:
+                owner.refuse_moved(view, self._log.store.place)
             return found or view.append(self.population, Pinned(table, schema))
 
         entry = self._log.write(add)
@@ -165,30 +313,151 @@ class Account:
         return found.content.schema if found is not None and isinstance(found.content, Pinned) else None
 
     def history(self) -> list[Entry]:
-        """Everything that happened to this account, oldest first; public facts only."""
-        rows = self._log.read(lambda view: view.rows(after=0, limit=NO_END, population=self.population))
-        return [from_row(row) for row in rows]
+        """Everything that happened to this account, oldest first; public facts only.
 
-    def _tally(self, view: View) -> Tally:
-        """The tally, which is written twice, and must be the same in both places."""
-        text = view.get(tally_name(self.population))
+        An analyst who is kept apart sees the own charges and releases and the owner's entries, numbered anew, and in
+        `spent` the own sum: neither a number nor a sum tells what others did.
+        """
+        rows = self._log.read(lambda view: view.rows(after=0, limit=NO_END, population=self.population))
+        entries = [from_row(row) for row in rows]
+        if self.analyst is None or not self.alone:
+            return entries
+        return analysts.own_history(entries, self.analyst, self._units)
+
+    def change_budget(
+        self, budget: Budget, *, by: str, reason: str, curve: PrivacyLoss | None = None
+    ) -> Entry:
+        """Give the population another budget, for the rest of its life: an owner's decision, kept in the history.
+
+        Args:
+            budget: the new promise, for everything from the opening on.
+            by: who signs it off.
+            reason: why, in public words.
+            curve: for the renyi-curve filter, another curve; without one the account's is scaled.
+
+        Raises:
+            InvalidParameter: below what is spent, or reserved; or a population without a budget.
+            LedgerError: the account is closed or the ledger has moved.
+        """
+        return self._write(
+            lambda view, now: owner.change_budget(self._owned(view, now), budget, by, reason, curve)
+        )
+
+    def freeze(self, *, by: str, reason: str) -> Entry:
+        """Take no charge until `thaw`; stored releases are still handed out."""
+        return self._write(lambda view, now: owner.freeze(self._owned(view, now), by, reason))
+
+    def thaw(self, *, by: str, reason: str) -> Entry:
+        """End a freeze."""
+        return self._write(lambda view, now: owner.thaw(self._owned(view, now), by, reason))
+
+    def close(self, *, by: str, reason: str) -> Entry:
+        """Never take a charge again; stored releases are still handed out. It cannot be undone."""
+        return self._write(lambda view, now: owner.close(self._owned(view, now), by, reason))
+
+    def cap_analyst(
+        self, analyst: str, cap: Budget, *, group: str | None = None, by: str, reason: str
+    ) -> Entry:
+        """Add an analyst, or change the cap of one; from the first on every charge must name its analyst.
+
+        Args:
+            analyst: a name, for ever.
+            cap: what this analyst may spend of the population's budget, with an own `per_query`.
+            group: whose cap counts too; fixed when the analyst is added.
+            by: who signs it off.
+            reason: why, in public words.
+
+        Raises:
+            InvalidParameter: below what the analyst has spent; an unknown or another group; where analysts are apart,
+                a lowered cap or more than is unreserved.
+        """
+        return self._write(
+            lambda view, now: analysts.cap_analyst(self._owned(view, now), analyst, cap, group, by, reason)
+        )
+
+    def cap_group(self, group: str, cap: Budget, *, by: str, reason: str) -> Entry:
+        """Add a group of analysts, or change its cap: what they may spend together. See `cap_analyst`."""
+        return self._write(
+            lambda view, now: analysts.cap_group(self._owned(view, now), group, cap, by, reason)
+        )
+
+    def standings(self) -> list[Standings]:
+        """Every analyst and group with cap and spending, groups first: for the owner, and where all see all.
+
+        Raises:
+            InvalidParameter: it is asked by an analyst who is kept apart.
+        """
+        if self.alone:
+            raise InvalidParameter("an analyst who is kept apart does not see what the others spend.")
+        return self._read(analysts.standings)
+
+    def promises(self) -> list[str]:
+        """What is promised, in sentences: to each unit by everything together, and where it is so, by each analyst."""
+        return self._read(lambda now: analysts.promises(self._opened, now, self.population, self.analyst))
+
+    def _cost(self, charge: Charge) -> Tally:
+        cost = self._units.cost(charge)
+        if charge.events.relation not in (None, self.relation):
+            raise InvalidParameter(
+                f"{self.population!r} is an account for {self.relation.value} neighbours, and this charge holds "
+                "for others only.",
+                hint="derive the cost for the account's neighbours, or open another account",
+            )
+        return cost
+
+    def _refusal(
+        self, now: Standing, limits: Sequence[Limit], charge: Charge, cost: Tally
+    ) -> DiscreetError | None:
+        """Why a charge cannot be taken; None when it can. Where analysts are apart, it follows from the own charges."""
+        wrong = analysts.nobody(now.terms.analysts, self.analysts, self.population, self.analyst)
+        if wrong is not None:
+            return wrong
+        seen = limits[:1] if self.alone else limits
+        if (status := now.status) is not Status.OPEN:
+            return shut(self.population, status, charge, analysts.least(seen))
+        if (above := above_one_query(charge, limits)) is not None:
+            return above
+        for limit in limits:
+            if limit.affords(cost, stored=self.alone):
+                continue
+            if self.alone and limit is not limits[0]:
+                return InternalError("caps that are reserved were not there; nothing was charged.")
+            return refused(self.population, limit, charge, seen)
+        return None
+
+    def _limits(self, now: Standing) -> list[Limit]:
         try:
-            seq, spent = read_tally(text or "")
-        except ValueError:
-            raise self._corrupt() from None
-        entry = view.numbered(seq)
-        if entry is None or entry.population != self.population:
-            raise self._corrupt()
-        match entry.content:
-            case Charged():
-                same = entry.content.spent == spent
-            case Opened():
-                same = spent == self._filter.empty
-            case _:
-                same = False
-        if not same:
-            raise self._corrupt()
-        return spent
+            return now.limits(self.analyst)
+        except KeyError:
+            raise analysts.unknown(self.population, str(self.analyst)) from None
+
+    def _seen(self, now: Standing) -> list[Limit]:
+        return self._limits(now)[:1] if self.alone else self._limits(now)
+
+    def _mine(self, now: Standing) -> Limit:
+        return self._limits(now)[0]
+
+    def _is_mine(self, view: View, charge_seq: int) -> bool:
+        paid = view.numbered(charge_seq)
+        return paid is not None and paid.analyst == self.analyst
+
+    def _now(self, view: View) -> Standing:
+        owner.refuse_moved(view, self._log.store.place)
+        return self._standing(view)
+
+    def _standing(self, view: View) -> Standing:
+        return Standing(view, self._log.store.place, self.population, self._units, self._said)
+
+    def _read(self, work: Callable[[Standing], T]) -> T:
+        return self._log.read(lambda view: work(self._standing(view)))
+
+    def _write(self, work: Callable[[View, Standing], Entry]) -> Entry:
+        if self.analyst is not None:
+            raise InvalidParameter("only the owner changes an account, not an analyst.")
+        return self._log.write(lambda view: work(view, self._now(view)))
+
+    def _owned(self, view: View, now: Standing) -> owner.Owned:
+        return owner.Owned(view, now, self.population, self._opened, self._units)
 
     def _release_of(self, view: View, question: str, charge_seq: int) -> dict[str, Any] | None:
         """The release that this charge paid for, if it has one; it can only stand after the charge."""
@@ -199,46 +468,3 @@ class Account:
                 return found.content.release
             found = view.latest(self.population, Released.kind, question, before=found.seq)
         return None
-
-    def _refusal(self, charge: Charge, spent: Tally) -> BudgetExceeded:
-        asked, left = charge.guarantee, self._filter.remaining(spent)
-        asks = _amounts(asked.epsilon, asked.delta, _up, always=bool(left.delta))
-        has = _amounts(left.epsilon, left.delta, _down, always=bool(asked.delta))
-        whole = decimal(self.budget.epsilon) + (f" and {decimal(self.budget.delta)}" if "δ" in has else "")
-        # The other filters count in units of their own, in which an ε that is left may be too much.
-        rule = "" if self.filter == "basic" else f", counted by the {self.filter} filter"
-        return BudgetExceeded(
-            f"{self.population!r}: the question asks {asks}, and {has} is left of {whole}{rule}.",
-            asked=asks,
-            left=has,
-            hint="ask for less, or ask again what has been answered, which is free; a budget is for life",
-        )
-
-    def _corrupt(self) -> LedgerCorrupt:
-        return LedgerCorrupt(
-            f"the ledger {self._log.store.place} contradicts itself on what {self.population!r} has spent.",
-            hint=KEEP,
-        )
-
-
-def within(spent: Tally, capacity: Tally) -> bool:
-    """Whether no sum is above its capacity."""
-    return all(x <= most for x, most in zip(spent, capacity, strict=True))
-
-
-def _amounts(epsilon: Fraction, delta: Fraction, words: Any, *, always: bool) -> str:
-    return f"ε = {words(epsilon)}" + (f", δ = {words(delta)}" if delta or always else "")
-
-
-def _up(x: Fraction) -> str:
-    return _rounded(x, ROUND_CEILING)
-
-
-def _down(x: Fraction) -> str:
-    return _rounded(x, ROUND_FLOOR)
-
-
-def _rounded(x: Fraction, direction: str) -> str:
-    """Six digits: what is asked is rounded up and what is left down, so that a refusal never looks wrong."""
-    digits = Context(prec=6, rounding=direction).divide(Decimal(x.numerator), Decimal(x.denominator))
-    return f"{float(digits):.6g}"

@@ -4,28 +4,41 @@ from __future__ import annotations
 
 import hashlib
 import os
-from pathlib import Path
+from collections.abc import Iterator
 from types import TracebackType
 from typing import Any
 
-from discreet.accounting.filter import open_filter
+from discreet.accounting.filter import Tally, open_filter
 from discreet.accounting.loss import PrivacyLoss
 from discreet.accounting.renyi_filter import curve_of
-from discreet.errors import InvalidParameter, LedgerCorrupt, LedgerError
+from discreet.errors import InvalidParameter, LedgerCorrupt
+from discreet.ledger import names
 from discreet.ledger.account import Account
-from discreet.ledger.entry import Opened
+from discreet.ledger.chain import GENESIS
+from discreet.ledger.entry import Analysts, Opened, People
+from discreet.ledger.export import export_lines
 from discreet.ledger.log import NO_END, Log, View
-from discreet.ledger.memory import MemoryStore
 from discreet.ledger.names import population as population_name
-from discreet.ledger.sqlite import SQLiteStore
-from discreet.ledger.states import read_secret, secret_name, tally_name, tally_text
+from discreet.ledger.owner import refuse_moved
+from discreet.ledger.places import existing_store, made_store
+from discreet.ledger.sign import SignedHead, sign_head
+from discreet.ledger.states import (
+    MOVED,
+    Terms,
+    read_moved,
+    read_secret,
+    secret_name,
+    tally_name,
+    tally_text,
+    terms_name,
+    terms_text,
+)
 from discreet.ledger.store import Store
+from discreet.ledger.transfer import transfer
+from discreet.ledger.units import meter
 from discreet.ledger.verify import Report, verify
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
-
-MEMORY = ":memory:"
-"""The path that asks for a ledger that ends with the process."""
 
 
 class Ledger:
@@ -42,39 +55,31 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
-        """The ledger at a path, made (for its owner only) if nothing is there; ":memory:" has no file.
+        """The ledger at a path or a PostgreSQL URL, made (for its owner only) if nothing is there.
+
+        ":memory:" is a ledger that ends with the process.
 
         Raises:
             LedgerError: it cannot be read and written, or is of a newer format.
             LedgerCorrupt: the file is no ledger, or is damaged.
         """
-        if path == MEMORY:
-            return cls(MemoryStore())
-        where = _place(path)
-        if not where.exists():
-            SQLiteStore.create(where)
-        store = SQLiteStore(where)
-        store.rehearse()  # a ledger that cannot be written is refused now and not at the first charge
-        ledger = cls(store)
+        ledger = cls(made_store(path))  # one that cannot be written is refused now, not at the first charge
         ledger._log.read(lambda view: None)
         return ledger
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> Ledger:
-        """The ledger at a path, which must exist; enough permission to read it is enough to look at it.
+        """The ledger at a path or a URL, which must exist; enough permission to read it is enough to look at it.
 
         Raises:
             LedgerError: it is not there, cannot be read, or is of a newer format.
             LedgerCorrupt: the file is no ledger, or is damaged.
         """
-        store = SQLiteStore(_place(path))
-        store.read(lambda transaction: None)
-        return cls(store)
+        return cls(existing_store(path))
 
     def populations(self) -> list[str]:
         """The populations that have an account, in the order of their opening."""
-        rows = self._log.read(lambda view: view.rows(after=0, limit=NO_END, kind=Opened.kind))
-        return [row.population for row in rows]
+        return self._log.read(self._populations)
 
     def account(self, population: str) -> Account | None:
         """The account of a population; None when it has none."""
@@ -89,47 +94,76 @@ class Ledger:
         relation: Relation | str | None = None,
         filter: str | None = None,  # noqa: A002  # the field's word, and the front door's
         curve: PrivacyLoss | None = None,
+        per_person: Budget | None = None,
+        analysts: Analysts | str | None = None,
     ) -> Account:
         """The account of a population, opened now if it has none.
 
         An account keeps for life what it was opened with; None means "as it is", and for a new account
-        add-remove and "basic". Of any number of processes that open it at once, one does and the others
-        find it.
+        add-remove, "basic" and analysts "together". Of any number of processes that open it at once, one does and
+        the others find it.
 
         Args:
             population: whose account it is.
-            budget: the promise, for life.
+            budget: the promise, for life unless its owner changes it; not needed where `per_person` is given.
             relation: which populations are neighbours.
-            filter: the rule by which charges add up.
+            filter: the rule by which charges add up, of the population and of each person.
             curve: for filter='renyi-curve', the loss of the work that all charges together may not exceed.
+            per_person: the promise to each person by itself, for add-remove neighbours.
+            analysts: "together", or "apart" to promise besides that each analyst alone learns no more than the own
+                cap allows.
 
         Raises:
-            InvalidParameter: a new account without a budget, or terms other than those of the existing
-                account.
+            InvalidParameter: a new account without a budget, or whose name looks like that of another, or terms
+                other than those of the existing account.
+            LedgerError: the ledger has moved.
         """
         name = population_name(population)
         wanted = None if relation is None else Relation.parse(relation)
+        kept = None if analysts is None else Analysts.parse(analysts)
 
         def find_or_open(view: View) -> Account:
             account = self._account(view, name)
             if account is None:
-                return self._open(view, name, budget, wanted or Relation.ADD_REMOVE, filter or "basic", curve)
-            _same(name, "budget", account.budget, budget)
-            _same(name, "relation", account.relation.value, None if wanted is None else wanted.value)
-            _same(name, "filter", account.filter, filter)
-            if curve is not None and not _is_curve_of(view, name, curve):
-                raise InvalidParameter(
-                    f"the account {name!r} was opened with another curve than this asks for.",
-                    hint="leave curve= out to use the account as it is; what it was opened with holds for life",
+                refuse_moved(view, self._log.store.place)
+                names.apart("population", name, self._populations(view))
+                opened, empty, secret = _terms(
+                    name, budget, wanted or Relation.ADD_REMOVE, filter or "basic", curve, per_person, kept
                 )
+                entry = view.append(name, opened)
+                view.put(secret_name(name), secret.hex())
+                view.put(tally_name(name), tally_text(entry.seq, empty))
+                view.put(terms_name(name), terms_text(Terms(entry.seq)))
+                return Account(self._log, name, opened, secret)
             return account
 
-        return self._log.write(find_or_open)
+        found = self._log.write(find_or_open)
+        if budget is not None:
+            _same(name, "budget", found.budget if found.limited else None, budget)
+        _same(name, "relation", found.relation.value, None if wanted is None else wanted.value)
+        _same(name, "filter", found.filter, filter)
+        _same(name, "per_person", None if found.people is None else found.people.budget, per_person)
+        _same(name, "analysts", found.analysts.value, None if kept is None else kept.value)
+        if curve is not None and not self._log.read(lambda view: _is_curve_of(view, name, curve)):
+            raise InvalidParameter(
+                f"the account {name!r} was opened with another curve than this asks for.",
+                hint="leave curve= out to use the account as it is; what it was opened with holds for life",
+            )
+        return found
 
     @property
     def head(self) -> str:
         """The hash of the last entry. Published, it commits to everything before it: see `verify(head)`."""
         return self._log.read(lambda view: view.head[1])
+
+    def holds(self, head: str) -> bool:
+        """Whether some entry has this hash; whether the chain before it is whole is for `verify` to say."""
+        seq = 0
+        while rows := self._log.read(lambda view: view.rows(after=seq, limit=2000)):  # noqa: B023  # read at once
+            if any(row.hash == head for row in rows):
+                return True
+            seq = rows[-1].seq
+        return head == GENESIS
 
     def verify(self, head: str | None = None) -> Report:
         """Whether the whole ledger is what it must be, derived anew from its entries.
@@ -139,6 +173,41 @@ class Ledger:
                 another one.
         """
         return verify(self._log.store, head)
+
+    def export(self) -> Iterator[str]:
+        """The public entries as lines of JSON, which anyone can verify: see `discreet.ledger.export`.
+
+        Everything in it is public, releases too: where analysts are kept apart, handing it to one of them is talking.
+        """
+        return export_lines(self._log.store)
+
+    def sign_head(self, key: str | os.PathLike[str]) -> SignedHead:
+        """The head, signed with the Ed25519 private key in that file: see `discreet.ledger.sign`."""
+        return sign_head(self.head, key)
+
+    def transfer(self, to: str | os.PathLike[str] | Ledger, *, by: str, reason: str) -> Ledger:
+        """Move the whole ledger into another, empty store, and return it; here every account ends.
+
+        A call that was cut off is finished by the same call again. Keep this store: its chain proves the move.
+
+        Args:
+            to: the path of a new ledger, its URL, or an empty ledger.
+            by: who signs it off.
+            reason: why, in public words.
+
+        Raises:
+            LedgerError: the other store is not empty, or this ledger has moved to a third one.
+            LedgerCorrupt: this ledger does not verify.
+        """
+        if not (report := self.verify()).ok:
+            raise LedgerCorrupt(
+                f"the ledger {self._log.store.place} is not what it must be, and is not moved: {report.problems[0]}"
+            )
+        other = to if isinstance(to, Ledger) else Ledger.open(to)
+        transfer(self._log, other._log.store, by=by, reason=reason)
+        if not (report := other.verify(self._left())).ok:
+            raise LedgerCorrupt(f"the copy in {other._log.store.place} does not verify: {report.problems[0]}")
+        return other
 
     def close(self) -> None:
         """End the use of this object. Nothing is lost without it: every charge is durable when it is made."""
@@ -167,58 +236,70 @@ class Ledger:
             )
         return Account(self._log, population, opened, secret)
 
-    def _open(
-        self,
-        view: View,
-        population: str,
-        budget: Budget | None,
-        relation: Relation,
-        rule: str,
-        curve: PrivacyLoss | None,
-    ) -> Account:
-        if budget is None or budget.epsilon <= 0:
+    def _left(self) -> str:
+        """The head up to which another store has a copy of this ledger, which has moved there."""
+        return read_moved(self._log.read(lambda view: view.get(MOVED)) or "")[2]
+
+    def _populations(self, view: View) -> list[str]:
+        return [row.population for row in view.rows(after=0, limit=NO_END, kind=Opened.kind)]
+
+
+def _terms(
+    population: str,
+    budget: Budget | None,
+    relation: Relation,
+    rule: str,
+    curve: PrivacyLoss | None,
+    per_person: Budget | None,
+    analysts: Analysts | None,
+) -> tuple[Opened, Tally, bytes]:
+    """The entry of a new account, its empty tally, and its secret key."""
+    if (budget is None and per_person is None) or any(
+        b is not None and b.epsilon <= 0 for b in (budget, per_person)
+    ):
+        raise InvalidParameter(
+            f"a new account for {population!r} needs a budget with ε above 0.",
+            hint="give budget=dp.Budget(epsilon=3); on the command line --budget 3",
+        )
+    people = None
+    if per_person is not None:
+        if relation is not Relation.ADD_REMOVE:
             raise InvalidParameter(
-                f"a new account for {population!r} needs a budget with ε above 0.",
-                hint="give budget=dp.Budget(epsilon=3); on the command line --budget 3",
+                "a budget for each person holds for add-remove neighbours only.",
+                hint="leave relation= out: under replacement one person's records stand for another's",
             )
-        accounting = open_filter(rule, budget, curve=curve)
-        secret = os.urandom(32)
-        opened = Opened(budget, relation, rule, accounting.capacity, hashlib.sha256(secret).hexdigest())
-        entry = view.append(population, opened)
-        view.put(secret_name(population), secret.hex())
-        view.put(tally_name(population), tally_text(entry.seq, accounting.empty))
-        return Account(self._log, population, opened, secret)
+        if analysts is Analysts.APART:
+            raise InvalidParameter(
+                "analysts cannot be kept apart where each person has a budget: whom it leaves out of one's answers "
+                "follows from what the others asked.",
+                hint="choose one of the two",
+            )
+        each = open_filter(rule, per_person, curve=curve if budget is None else None)
+        people = People(per_person, rule, each.capacity)
+    accounting = None if budget is None else open_filter(rule, budget, curve=curve)
+    secret = os.urandom(32)
+    opened = Opened(
+        budget,
+        relation,
+        rule,
+        None if accounting is None else accounting.capacity,
+        hashlib.sha256(secret).hexdigest(),
+        people,
+        analysts or Analysts.TOGETHER,
+    )
+    return opened, meter(opened).empty, secret
 
 
 def _is_curve_of(view: View, population: str, curve: PrivacyLoss) -> bool:
     opened = view.opened(population)
-    return opened is not None and opened.filter == "renyi-curve" and opened.capacity[:-1] == curve_of(curve)
+    if opened is None or opened.filter != "renyi-curve" or opened.capacity is None:
+        return False
+    return opened.capacity[:-1] == curve_of(curve)
 
 
 def _same(population: str, what: str, has: Any, wanted: Any) -> None:
     if wanted is not None and wanted != has:
         raise InvalidParameter(
-            f"the account {population!r} was opened with {what} {has}, and this asks for {what} {wanted}.",
-            hint=f"leave {what}= out to use the account as it is; what it was opened with holds for life",
+            f"the account {population!r} has {what} {has}, and this asks for {what} {wanted}.",
+            hint=f"leave {what}= out to use the account as it is; only its owner changes a budget, and nothing else",
         )
-
-
-def _place(path: str | os.PathLike[str]) -> Path:
-    """The absolute path, symbolic links followed, so that neither a new directory nor a new link moves it."""
-    text = os.fspath(path)
-    if not text or type(text) is not str or "\0" in text:
-        raise LedgerError("a ledger needs the path of a file.", hint='give ledger="customers.ledger"')
-    if text == MEMORY:
-        raise LedgerError("the ledger :memory: ends with its process: there is none to look at.")
-    if text.startswith(("postgresql://", "postgres://")):
-        raise LedgerError(
-            "ledgers in PostgreSQL are not supported by this version.",
-            hint="give the path of a file on a local disk",
-        )
-    try:
-        where = Path(os.path.realpath(text))
-        if where.is_dir():
-            raise LedgerError(f"the ledger {text} is a folder.", hint="name a file in it")
-    except OSError as error:
-        raise LedgerError(f"the ledger {text} cannot be reached.", hint="look at the path") from error
-    return where

@@ -4,15 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import TypeAlias, TypeVar
 
 from discreet.errors import LedgerCorrupt
 from discreet.ledger.chain import GENESIS, link
-from discreet.ledger.entry import Content, Entry, Opened, from_row, to_row
+from discreet.ledger.entry import Content, Entry, Opened, Pinned, Released, from_row, to_row
 from discreet.ledger.failures import KEEP
 from discreet.ledger.store import Row, Store, Transaction
 
 T = TypeVar("T")
+
+Known: TypeAlias = dict[int, tuple[str, Row, Entry]]
+"""By number: the hash before a row, the row, and its entry, which was found to follow from both."""
+
+_KNOWN = 64
 
 HEAD = "head"
 """The state that repeats the number and the hash of the last entry, so that a removed end is noticed."""
@@ -27,12 +32,13 @@ class Log:
     def __init__(self, store: Store) -> None:
         self.store = store
         self._seen = (0, GENESIS)
+        self._known: Known = {}
 
     def read(self, work: Callable[[View], T]) -> T:
         """What the work makes of one moment of the log."""
 
         def reading(transaction: Transaction) -> tuple[T, View]:
-            view = View(transaction, self.store.place, self._seen)
+            view = View(transaction, self.store.place, self._seen, self._known)
             return work(view), view
 
         return self._remember(*self.store.read(reading))
@@ -41,7 +47,7 @@ class Log:
         """What the work returns, once all that it added is durable; nothing of it is kept when it raises."""
 
         def writing(transaction: Transaction) -> tuple[T, View]:
-            view = View(transaction, self.store.place, self._seen)
+            view = View(transaction, self.store.place, self._seen, self._known)
             result = work(view)
             view.seal()
             return result, view
@@ -63,9 +69,10 @@ class View:
             took its place).
     """
 
-    def __init__(self, transaction: Transaction, place: str, seen: tuple[int, str]) -> None:
+    def __init__(self, transaction: Transaction, place: str, seen: tuple[int, str], known: Known) -> None:
         self._transaction = transaction
         self._place = place
+        self._known = known
         last = transaction.last()
         self.head = (0, GENESIS) if last is None else (last.seq, last.hash)
         if transaction.get(HEAD) not in ([None] if last is None else [self._head_text()]):
@@ -80,9 +87,16 @@ class View:
         """The row's entry, if its hash follows from the row before it."""
         before = self._transaction.row(row.seq - 1) if row.seq != 1 else None
         previous = GENESIS if row.seq == 1 else before.hash if before is not None else ""
+        if (known := self._known.get(row.seq)) is not None and known[:2] == (previous, row):
+            return known[2]
         if not follows(previous, row):
             raise self._corrupt(f"has a broken chain at entry {row.seq}")
-        return from_row(row)
+        entry = from_row(row)
+        if not isinstance(entry.content, Pinned | Released):  # large, and handed out to be changed by anybody
+            if len(self._known) >= _KNOWN:
+                self._known.clear()
+            self._known[row.seq] = (previous, row, entry)
+        return entry
 
     def opened(self, population: str) -> Opened | None:
         """How the account of a population was opened."""
@@ -125,6 +139,18 @@ class View:
     def names(self) -> list[str]:
         """The names of all states."""
         return self._transaction.names()
+
+    def blob(self, name: str) -> bytes | None:
+        """The bytes of that name."""
+        return self._transaction.blob(name)
+
+    def put_blob(self, name: str, value: bytes | None) -> None:
+        """Set the bytes of that name; None removes them."""
+        self._transaction.put_blob(name, value)
+
+    def blobs(self) -> list[str]:
+        """The names of all blobs."""
+        return self._transaction.blobs()
 
     def seal(self) -> None:
         """Let the head name the last entry that was added."""

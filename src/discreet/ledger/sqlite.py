@@ -1,9 +1,12 @@
 """A ledger in one SQLite file.
 
-Each transaction opens the file anew. A connection is therefore never shared among threads, never inherited
-by a forked child, and a file that was moved, deleted or replaced is noticed instead of being written to out
-of sight. The rollback journal with `synchronous=EXTRA` makes a commit durable before it returns, including
-the removal of the journal.
+Between transactions a store keeps one connection, which one thread at a time can take. Before a fork all that are kept
+are closed, so that a child inherits none; and once a transaction holds its lock, it is made sure that the file at the
+path is still the one that the connection has open: one that was moved, deleted or replaced is noticed instead of being
+written to out of sight.
+
+The rollback journal with `synchronous=EXTRA` makes a commit durable before it returns, including the removal of the
+journal.
 
 References: https://www.sqlite.org/howtocorrupt.html, https://www.sqlite.org/pragma.html#pragma_synchronous
 """
@@ -14,13 +17,14 @@ import os
 import sqlite3
 import threading
 import time
+import weakref
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from discreet.errors import LedgerCorrupt, LedgerError
-from discreet.ledger.failures import busy, is_busy, translated
+from discreet.ledger.failures import KEEP, busy, is_busy, translated
 from discreet.ledger.store import Row, Transaction
 
 APPLICATION = 0x64736372
@@ -44,6 +48,7 @@ CREATE TABLE entry (
 );
 CREATE INDEX entry_by_key ON entry (population, kind, "key", seq);
 CREATE TABLE state (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE blob (name TEXT PRIMARY KEY, value BLOB NOT NULL);
 CREATE TRIGGER entry_stays BEFORE UPDATE ON entry BEGIN SELECT RAISE(ABORT, 'entries never change'); END;
 CREATE TRIGGER entry_remains BEFORE DELETE ON entry BEGIN SELECT RAISE(ABORT, 'entries remain'); END;
 PRAGMA application_id = {APPLICATION};
@@ -51,19 +56,51 @@ PRAGMA user_version = {FORMAT};
 COMMIT;
 """
 
+_PAUSE, _LONGEST_PAUSE = 0.0005, 0.003
+"""Seconds between two looks whether the file is free: at first, and later."""
+
+_SETTINGS = (
+    "synchronous = EXTRA",
+    "fullfsync = 1",
+    "trusted_schema = 0",
+    "cell_size_check = 1",
+    "busy_timeout = 0",  # the store waits by itself
+    "secure_delete = 0",  # some builds overwrite what is removed, which for blobs of many MB takes seconds
+)
+
 _ROW = 'SELECT seq, population, kind, "key", body, hash FROM entry'
+
+_READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
 
 T = TypeVar("T")
 
 _ALONE = threading.RLock()
-"""Held by this process while any of its connections is open.
+"""Held by this process while any of its connections is in use.
 
 A fork in the middle of another thread's transaction would leave the child with SQLite's memory of locks
 that the child does not hold. So a fork waits for the end of the transaction, and none begins meanwhile.
 """
 
+Kept: TypeAlias = tuple[sqlite3.Connection, tuple[int, int]]
+"""A connection, and which file it has open: its device and number."""
+
+_KEPT: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
+
+
+def release() -> None:
+    """Close every connection of this process that waits for its next use."""
+    with _ALONE:
+        for store in list(_KEPT):
+            _close(store._kept)
+
+
+def _before_fork() -> None:
+    _ALONE.acquire()
+    release()
+
+
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(before=_ALONE.acquire, after_in_parent=_ALONE.release, after_in_child=_ALONE.release)
+    os.register_at_fork(before=_before_fork, after_in_parent=_ALONE.release, after_in_child=_ALONE.release)
 
 
 class SQLiteStore:
@@ -73,6 +110,9 @@ class SQLiteStore:
         self._path = path
         self._patience = patience
         self._closed = False
+        self._kept: list[Kept] = []  # one at most
+        _KEPT.add(self)
+        weakref.finalize(self, _close, self._kept)
 
     @classmethod
     def create(cls, path: Path) -> None:
@@ -103,18 +143,11 @@ class SQLiteStore:
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """What the work makes of one moment of the file."""
-
-        def reading(connection: sqlite3.Connection) -> T:
-            connection.execute("PRAGMA query_only = 1")
-            return work(SQLiteTransaction(connection, self.place))
-
-        return self._transaction("BEGIN", reading)
+        return self._transaction(_READ, lambda connection: work(SQLiteTransaction(connection, self.place)))
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """What the work returns, durable; it holds the file's only write lock from its start."""
-        return self._transaction(
-            "BEGIN IMMEDIATE", lambda connection: work(SQLiteTransaction(connection, self.place))
-        )
+        return self._transaction(_WRITE, lambda connection: work(SQLiteTransaction(connection, self.place)))
 
     def rehearse(self) -> None:
         """A write that is undone: where the file, or a journal beside it, cannot be written, this raises."""
@@ -123,7 +156,7 @@ class SQLiteStore:
             connection.execute("INSERT INTO state VALUES ('rehearsal', '')")
             connection.rollback()
 
-        self._transaction("BEGIN IMMEDIATE", work)
+        self._transaction(_WRITE, work)
 
     def faults(self) -> list[str]:
         """What SQLite's own integrity check finds."""
@@ -131,53 +164,92 @@ class SQLiteStore:
         def check(connection: sqlite3.Connection) -> list[str]:
             return [str(text) for (text,) in connection.execute("PRAGMA integrity_check(20)").fetchall()]
 
-        found = self._transaction("BEGIN", check)
+        found = self._transaction(_READ, check)
         return [] if found == ["ok"] else [f"SQLite finds the file damaged: {'; '.join(found)}."]
 
     def close(self) -> None:
-        """Refuse any later use; no connection is open between transactions."""
+        """Refuse any later use, and close the file."""
         self._closed = True
+        with _ALONE:
+            _close(self._kept)
 
     def _transaction(self, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._closed:
             raise LedgerError(f"the ledger {self.place} is closed.")
-        deadline = time.monotonic() + self._patience
+        deadline, pause = time.monotonic() + self._patience, _PAUSE
         with translated(self.place):
             while True:
                 with _ALONE:
-                    connection = self._begun(begin)
-                    if connection is not None:
-                        # Ctrl-C may come at any instruction. The two calls below are each one call into C, so
+                    begun = self._begun(begin)
+                    if begun is not None:
+                        connection, whole = begun[0], False
+                        # Ctrl-C may come at any instruction. The calls below are each one call into C, so
                         # that it is heard after them: an open transaction never outlives this function.
                         try:
                             result = work(connection)
                             self._commit(connection, deadline)
+                            whole = True
                             return result
                         finally:
                             try:
                                 connection.rollback()  # does nothing after a commit
                             finally:
-                                connection.close()
-                self._wait(deadline)
+                                if whole and not self._kept and not self._closed:
+                                    self._kept.append(begun)
+                                else:
+                                    connection.close()
+                self._wait(deadline, pause)
+                pause = min(pause * 1.5, _LONGEST_PAUSE)
 
-    def _begun(self, begin: str) -> sqlite3.Connection | None:
-        """A connection with an open transaction; None while another one holds the file."""
+    def _begun(self, begin: str) -> Kept | None:
+        """A connection with an open transaction on the file at the path; None while another one holds it."""
+        while self._kept:
+            begun = self._try(begin, *self._kept.pop())
+            if begun is None or self._is_at_path(*begun):
+                return begun
+            try:
+                begun[0].rollback()
+            finally:
+                begun[0].close()
+        before = _identity(self._path)
         try:
             connection = _connect(self._path)
-            try:
-                connection.execute(begin)
-                _check_format(connection, self.place)  # the first read too, with which a plain BEGIN locks
-            except BaseException:
-                try:
-                    connection.rollback()
-                finally:
-                    connection.close()
-                raise
         except sqlite3.OperationalError as error:
             if is_busy(error):
                 return None
             raise
-        return connection
+        after = _identity(self._path)
+        if (
+            before is None or before != after
+        ):  # replaced while it was opened: it is not known which one is open
+            connection.close()
+            return None
+        return self._try(begin, connection, before)
+
+    def _try(self, begin: str, connection: sqlite3.Connection, identity: tuple[int, int]) -> Kept | None:
+        """The connection, in a transaction; None, and it is kept, while another one holds the file."""
+        try:
+            connection.execute(f"PRAGMA query_only = {int(begin == _READ)}")
+            connection.execute(begin)
+            _check_format(connection, self.place)  # the first read too, with which a plain BEGIN locks
+            return connection, identity
+        except BaseException as error:
+            held = isinstance(error, sqlite3.OperationalError) and is_busy(error)
+            try:
+                connection.rollback()
+            finally:
+                if held and not self._kept:
+                    self._kept.append((connection, identity))
+                else:
+                    connection.close()
+            if held:
+                return None
+            raise
+
+    def _is_at_path(self, connection: sqlite3.Connection, identity: tuple[int, int]) -> bool:
+        """Whether a kept connection has the right file open still, in the journal mode that it was opened with."""
+        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+        return bool(mode == "delete") and _identity(self._path) == identity
 
     def _commit(self, connection: sqlite3.Connection, deadline: float) -> None:
         while connection.in_transaction:
@@ -186,12 +258,12 @@ class SQLiteStore:
             except sqlite3.OperationalError as error:  # somebody reads; nobody can start to
                 if not is_busy(error):
                     raise
-                self._wait(deadline)
+                self._wait(deadline, _LONGEST_PAUSE)
 
-    def _wait(self, deadline: float) -> None:
+    def _wait(self, deadline: float, pause: float) -> None:
         if time.monotonic() > deadline:
             raise busy(self.place)
-        time.sleep(0.002)
+        time.sleep(pause)
 
 
 class SQLiteTransaction:
@@ -244,6 +316,30 @@ class SQLiteTransaction:
             for (name,) in self._connection.execute("SELECT name FROM state ORDER BY name").fetchall()
         ]
 
+    def blob(self, name: str) -> bytes | None:
+        """The bytes of that name."""
+        found = self._connection.execute("SELECT value FROM blob WHERE name = ?", (name,)).fetchone()
+        if found is not None and type(found[0]) is not bytes:
+            raise LedgerCorrupt(f"a blob of the ledger {self._place} is not bytes.", hint=KEEP)
+        return None if found is None else found[0]
+
+    def put_blob(self, name: str, value: bytes | None) -> None:
+        """Set the bytes of that name; None removes them."""
+        if value is None:
+            self._connection.execute("DELETE FROM blob WHERE name = ?", (name,))
+        else:
+            self._connection.execute(
+                "INSERT INTO blob VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
+                (name, value),
+            )
+
+    def blobs(self) -> list[str]:
+        """The names of all blobs, sorted."""
+        return [
+            str(name)
+            for (name,) in self._connection.execute("SELECT name FROM blob ORDER BY name").fetchall()
+        ]
+
     def _one(self, sql: str, *values: Any) -> Row | None:
         found = self._all(sql, *values)
         return found[0] if found else None
@@ -255,13 +351,29 @@ class SQLiteTransaction:
         return found
 
 
+def _identity(path: Path) -> tuple[int, int] | None:
+    """Which file is at the path; None for none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_dev, found.st_ino
+
+
+def _close(kept: list[Kept]) -> None:
+    while kept:
+        kept.pop()[0].close()
+
+
 def _connect(path: Path) -> sqlite3.Connection:
     # "rw" never creates: a ledger that has gone must be noticed. as_uri quotes what a URI would read
     # otherwise.
-    connection = sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=0.1, isolation_level=None)
+    connection = sqlite3.connect(
+        f"{path.as_uri()}?mode=rw", uri=True, timeout=0.1, isolation_level=None, check_same_thread=False
+    )
     try:
         (mode,) = connection.execute("PRAGMA journal_mode = DELETE").fetchone()
-        for setting in ("synchronous = EXTRA", "fullfsync = 1", "trusted_schema = 0", "cell_size_check = 1"):
+        for setting in _SETTINGS:
             connection.execute(f"PRAGMA {setting}")
     except BaseException:
         connection.close()

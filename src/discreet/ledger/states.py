@@ -1,13 +1,34 @@
-"""The states beside the entries: each account's tally, which only repeats the entries, and its secret key."""
+"""The states beside the entries, which only repeat them: tallies, terms, where a ledger moved; and the secret keys."""
 
 from __future__ import annotations
 
 import hashlib
+from dataclasses import dataclass, field
+from typing import Any
 
 from discreet.accounting.filter import Tally
+from discreet.ledger import forms
 from discreet.ledger.chain import canonical, parse
-from discreet.ledger.entry import tally
-from discreet.privacy.codec import fraction_text
+
+MOVED = "moved"
+"""The state of a ledger that goes on elsewhere: in which store, and the head that its copy has begun from."""
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """Where an account's terms are said: the numbers of the entries that hold now.
+
+    Attributes:
+        budget: that says the population's budget: its opening, or the last change.
+        status: the last freeze, thaw or close; None when there was none.
+        analysts: each analyst's cap.
+        groups: each group's cap.
+    """
+
+    budget: int
+    status: int | None = None
+    analysts: dict[str, int] = field(default_factory=dict)
+    groups: dict[str, int] = field(default_factory=dict)
 
 
 def secret_name(population: str) -> str:
@@ -20,9 +41,24 @@ def tally_name(population: str) -> str:
     return f"tally/{population}"
 
 
+def terms_name(population: str) -> str:
+    """The state that names the entries of an account's terms."""
+    return f"terms/{population}"
+
+
+def analyst_name(population: str, analyst: str) -> str:
+    """The state that repeats what an analyst has spent. Two names in one text: as JSON they cannot run together."""
+    return f"analyst/{canonical([population, analyst])}"
+
+
+def group_name(population: str, group: str) -> str:
+    """The state that repeats what a group of analysts has spent."""
+    return f"group/{canonical([population, group])}"
+
+
 def tally_text(seq: int, spent: Tally) -> str:
-    """The stored form of that state."""
-    return canonical({"seq": seq, "spent": [fraction_text(x) for x in spent]})
+    """The stored form of a tally."""
+    return canonical({"seq": seq, "spent": forms.tally_texts(spent)})
 
 
 def read_tally(text: str) -> tuple[int, Tally]:
@@ -33,12 +69,67 @@ def read_tally(text: str) -> tuple[int, Tally]:
     """
     try:
         value = parse(text)
-        seq, spent = value["seq"], tally(value["spent"])
-        if type(seq) is not int or tally_text(seq, spent) != text:
-            raise ValueError("not a tally")
+        seq, spent = forms.number(value["seq"]), forms.tally(value["spent"])
     except (KeyError, TypeError) as error:
         raise ValueError("not a tally") from error
+    if tally_text(seq, spent) != text:
+        raise ValueError("not a tally")
     return seq, spent
+
+
+def terms_text(terms: Terms) -> str:
+    """The stored form of the terms."""
+    return canonical(
+        {
+            "budget": terms.budget,
+            "status": terms.status,
+            "analysts": dict(terms.analysts),
+            "groups": dict(terms.groups),
+        }
+    )
+
+
+def read_terms(text: str) -> Terms:
+    """The terms.
+
+    Raises:
+        ValueError: not what `terms_text` writes.
+    """
+    try:
+        value = parse(text)
+        status = value["status"]
+        terms = Terms(
+            forms.number(value["budget"]),
+            None if status is None else forms.number(status),
+            _numbers(value["analysts"]),
+            _numbers(value["groups"]),
+        )
+    except (KeyError, TypeError) as error:
+        raise ValueError("not terms") from error
+    if terms_text(terms) != text:
+        raise ValueError("not terms")
+    return terms
+
+
+def moved_text(to: str, seq: int, head: str) -> str:
+    """The stored form of where a ledger went on, and from which entry."""
+    return canonical({"to": to, "seq": seq, "head": head})
+
+
+def read_moved(text: str) -> tuple[str, int, str]:
+    """Where a ledger went on, and the number and hash of the last entry of its copy.
+
+    Raises:
+        ValueError: not what `moved_text` writes.
+    """
+    try:
+        value = parse(text)
+        found = forms.text(value["to"]), forms.number(value["seq"]), forms.digest(value["head"])
+    except (KeyError, TypeError) as error:
+        raise ValueError("not a move") from error
+    if moved_text(*found) != text:
+        raise ValueError("not a move")
+    return found
 
 
 def read_secret(text: str | None, digest: str) -> bytes | None:
@@ -48,3 +139,7 @@ def read_secret(text: str | None, digest: str) -> bytes | None:
     except ValueError:
         return None
     return secret if len(secret) == 32 and hashlib.sha256(secret).hexdigest() == digest else None
+
+
+def _numbers(value: Any) -> dict[str, int]:
+    return {forms.text(name): forms.number(seq) for name, seq in forms.object_of(value).items()}

@@ -1,10 +1,12 @@
-"""The port to the ledger's storage: an append-only list of rows and a few named states, in transactions.
+"""The port to the ledger's storage: an append-only list of rows, named states and named blobs, in transactions.
 
-A store knows nothing of privacy. It promises four things, which the contract tests demand of each of them:
+A store knows nothing of privacy. It promises five things, which the contract tests demand of each of them:
 
 - a write transaction is all or nothing, durable when it returns, and alone: whatever it has read cannot
   change before it ends, in any thread, process or host;
 - a read transaction sees one moment;
+- what a transaction has seen is durable before it ends, whether it returns or raises: what could still be lost is
+  never told;
 - rows are added at the end and never changed;
 - every failure of the medium is a `LedgerError`.
 
@@ -32,7 +34,7 @@ class Row(NamedTuple):
 
 
 class Transaction(Protocol):
-    """One moment of a store. `append` and `put` are refused in a read transaction."""
+    """One moment of a store. `append`, `put` and `put_blob` are refused in a read transaction."""
 
     def last(self) -> Row | None:
         """The row with the highest number."""
@@ -58,7 +60,16 @@ class Transaction(Protocol):
         """Set the state of that name."""
 
     def names(self) -> list[str]:
-        """The names of all states, sorted."""
+        """The names of all states, sorted by code point."""
+
+    def blob(self, name: str) -> bytes | None:
+        """The bytes of that name: what is too large for a state, some MB each."""
+
+    def put_blob(self, name: str, value: bytes | None) -> None:
+        """Set the bytes of that name; None removes them."""
+
+    def blobs(self) -> list[str]:
+        """The names of all blobs, sorted by code point."""
 
 
 class Store(Protocol):

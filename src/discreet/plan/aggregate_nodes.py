@@ -56,15 +56,16 @@ _SPELLINGS: dict[type[exp.Expr], frozenset[str]] = {
 
 def keep_words(tree: exp.Expr, sql: str) -> None:
     """Notes on such aggregates of a text how they are written in it, for messages."""
-    found = {kind: list(tree.find_all(kind, bfs=False)) for kind in _SPELLINGS}
-    if not any(found.values()):
+    every = list(tree.find_all(*_SPELLINGS, bfs=False))
+    if not every:
         return
     calls = [
         t.text.upper()
         for t, after in pairwise(tokenize(sql, dialect="duckdb"))
         if after.token_type is TokenType.L_PAREN
     ]
-    for kind, nodes in found.items():
+    for kind in _SPELLINGS:
+        nodes = [node for node in every if isinstance(node, kind)]
         words = [w for w in calls if w in _SPELLINGS[kind]]
         if len(words) == len(nodes):
             for node, written in zip(nodes, words, strict=True):

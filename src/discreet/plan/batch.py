@@ -19,10 +19,12 @@ from typing import Any
 
 from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
+from discreet.certificate.seal import noted
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
+from discreet.plan.claim import claim_of_all
 from discreet.plan.cost import Allocation, Kind, LevelNoise, allocate, as_small
 from discreet.plan.dialects.conventions import prepare, refuse_clause
 from discreet.plan.explain import explain
@@ -37,6 +39,7 @@ from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.guarantee import Approximate, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.rederive.check import check
+from discreet.rederive.claim import Claim
 
 MOST_QUESTIONS = 1000
 """Questions in one batch."""
@@ -117,7 +120,13 @@ class Batch:
             "batch": {name: plan.question.text for name, plan in self.plans.items()},
             "tables": sorted({p.question.table.name for p in self.measurements}),
             "version": version,
+            **noted(self.claim),
         }
+
+    @property
+    def claim(self) -> Claim:
+        """All measurements, as the second derivation takes them."""
+        return claim_of_all(self.measurements, self.events, self.guarantee)
 
 
 def plan_batch(
@@ -188,8 +197,7 @@ def plan_batch(
         )
         for key, a in zip(order, shared.allocations, strict=True)
     )
-    for p in measurements:
-        check(p.sql, p)
+    check(claim_of_all(measurements, shared.events, shared.guarantee))
     _check_price(shared.events, shared.guarantee)
     identity = _identity(measurements, shared.law)
     places = {name: _place(p, by_rows[rows[name]], order.index(rows[name])) for name, p in alone.items()}

@@ -157,14 +157,31 @@ def lattice_sql(v: LatticeValue) -> str:
     return f"CASE WHEN isfinite({text}) THEN CAST({steps} AS {width}) END"
 
 
+def contribution_stages(b: Bounding) -> str:
+    """WITH and the stages of the question's SQL up to `"unit bounded"`, in which the unit u stands beside what it adds
+    to a group (`m0`, …) instead of the group's keys. No row of it is of two units.
+    """
+    return _bounded(b, ["u"])
+
+
+def scope_stages(b: Bounding) -> str:
+    """WITH and `"unit rows"`: the unit u of each row in question, whatever is measured of it."""
+    rows, _, _ = _stages(replace(b, measures=()))
+    return f"WITH {_keys_with(b)}{rows}"
+
+
 def _per_unit(b: Bounding) -> str:
+    return f"{_bounded(b, _names('g', len(b.keys.exprs)))}\n{_totals(b)}"
+
+
+def _bounded(b: Bounding, beside: Sequence[str]) -> str:
+    """WITH and the stages up to what each unit adds to each group, with these columns beside it."""
     first = needs_secret(b) and (b.keys.count is None or b.keys.count > _FEW)
     rows, groups, name = _stages(b, kept=first)
-    g = _names("g", len(b.keys.exprs))
     clipped = [f"{m.clipped(name, b.max_rows)} AS m{i}" for i, m in enumerate(b.measures)]
     rank = "" if first else _rank(b)
-    bounded = f'"unit bounded" AS (\n  SELECT {", ".join([*g, *clipped])} FROM "unit groups"{rank}\n)'
-    return f"WITH {_keys_with(b)}{rows},\n{groups},\n{bounded}\n{_totals(b)}"
+    bounded = f'"unit bounded" AS (\n  SELECT {", ".join([*beside, *clipped])} FROM "unit groups"{rank}\n)'
+    return f"WITH {_keys_with(b)}{rows},\n{groups},\n{bounded}"
 
 
 _FEW = 256

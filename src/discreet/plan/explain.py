@@ -40,7 +40,8 @@ def explain(plan: Plan) -> str:
     g = plan.allocation.guarantee
     lines += [
         "",
-        f"Together: ε = {decimal(g.epsilon)}, δ = {decimal(g.delta)} (composition: {_composition(plan)}).",
+        f"Together: ε = {decimal(g.epsilon)}, δ = {decimal(g.delta)} (composition: {_composition(plan)})."
+        + (f" {plan.outlook}" if plan.outlook else ""),
     ]
     lines += [
         "Arithmetic, HAVING, ORDER BY, LIMIT and intervals use only the noisy numbers: post-processing, free."

@@ -15,6 +15,7 @@ from discreet.errors import InvalidParameter, MissingBounds, UnknownColumn, Unsu
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.bound import Bounding, bounded_sql, needs_secret, truncation_sql
+from discreet.plan.claim import claim_of
 from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
 from discreet.plan.expr import Expr, Histogram, Mean
 from discreet.plan.intervals.interval import MeanError, half_width
@@ -29,7 +30,7 @@ from discreet.plan.spreads.spread import Looked
 from discreet.plan.spreads.sql import spread_sql
 from discreet.plan.totals import summed_noises
 from discreet.privacy.exact import Real, exact, positive, probability
-from discreet.privacy.guarantee import words
+from discreet.privacy.guarantee import Budget, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.rederive.check import check
 
@@ -51,6 +52,8 @@ class Plan:
         allocation: noise, selection of groups, events and the guarantee to be charged.
         distinct: the place of each COUNT(DISTINCT x) among the columns, and the statement of its own that counts it.
         spreads: for each spread that the question reads, how far one unit moves a level of it, and its statement.
+        left: what the account that planned it would have left; None where it would refuse, or no account was asked.
+        outlook: what the account would say to it now, in a sentence.
     """
 
     question: Question
@@ -63,6 +66,8 @@ class Plan:
     allocation: Allocation
     distinct: tuple[tuple[int, str], ...] = ()
     spreads: tuple[tuple[Sensitivity, str], ...] = ()
+    left: Budget | None = None
+    outlook: str = ""
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -280,7 +285,7 @@ def make_plan(
         by_rank=[i for i, q in enumerate(allocation.spreads) if isinstance(q, ExponentialQuantile)],
     )
     plan = Plan(question, identity, eps, dlt, text, extra, sensitivities, allocation, distinct, spreads)
-    check(plan.sql, plan)
+    check(claim_of(plan))
     return plan
 
 

@@ -1,4 +1,4 @@
-"""Pictures of privacy losses, as figures of matplotlib; `pip install 'discreet[plots]'`.
+"""Pictures of privacy losses, and of what accounts spend, in matplotlib; `pip install 'discreet[plots]'`.
 
 >>> from discreet import accounting, plots
 >>> figure = plots.privacy(accounting.gaussian(noise_multiplier=1), delta=1e-6)
@@ -11,6 +11,7 @@ touches the global state of `pyplot`.
 
 from __future__ import annotations
 
+from discreet.plots.accounts import spending as spending
 from discreet.plots.files import check as check
 from discreet.plots.files import save as save
 from discreet.plots.loss import delta as delta

@@ -9,11 +9,11 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto.advice import EDGES, SHARES, Caps, choose
 from discreet.plan.auto.extent import LARGEST, PLACES, Stakes, Use, choose_range
 from discreet.plan.bound import census_sql, values_sql
+from discreet.plan.claim import source_of
 from discreet.plan.expr import Call, Column, Expr, columns_of, walk
 from discreet.plan.measures.measure import CentredTotal, Total
 from discreet.plan.plan import Plan, bounding
@@ -22,8 +22,9 @@ from discreet.plan.types import Type
 from discreet.privacy.event import Composed
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.rederive.census import check_price, derive_census, derive_values
-from discreet.rederive.check import source_of
+from discreet.rederive.census import check_price
+from discreet.rederive.check import check_look
+from discreet.rederive.claim import Look
 
 if TYPE_CHECKING:
     from discreet.noise.entropy import Entropy
@@ -47,6 +48,7 @@ class CapsLook:
         groups: how many groups there are, None if that is private.
         columns: how many numbers of a group share the second stage's budget.
         epsilon: what the second stage spends.
+        claim: what it reads and costs, for the second derivation.
     """
 
     sql: str
@@ -56,6 +58,7 @@ class CapsLook:
     groups: int | None
     columns: int
     epsilon: Fraction
+    claim: Look
 
     def choose(self, run: Run, rng: Entropy) -> Caps:
         """The caps with the least error expected: a function of the noisy counts."""
@@ -89,6 +92,7 @@ class ValuesLook:
         named: what they are called.
         uses: what is made of each.
         plan: a plan of the second stage, for all that does not depend on the choice.
+        claim: what it reads and costs, for the second derivation.
     """
 
     sql: str
@@ -98,6 +102,7 @@ class ValuesLook:
     named: tuple[str, ...]
     uses: tuple[frozenset[Use], ...]
     plan: Plan
+    claim: Look
 
     @property
     def counts(self) -> int:
@@ -147,10 +152,10 @@ def look_at_caps(plan: Plan, epsilon: Fraction, most: Caps) -> CapsLook:
         InternalError: the text does not say what was planned.
     """
     text, question = census_sql(bounding(plan.question)), plan.question
-    if derive_census(text, source_of(plan)) != 3:
-        raise InternalError("The census of units has another shape than was planned. Nothing was charged.")
     noise, events = _noise(plan, 1, epsilon)
-    return CapsLook(text, noise, events, most, question.keys.count, _columns(plan), plan.epsilon)
+    claim = Look("caps", source_of(question), text, 3, noise, epsilon)
+    check_look(claim)
+    return CapsLook(text, noise, events, most, question.keys.count, _columns(plan), plan.epsilon, claim)
 
 
 def look_at_values(plan: Plan, epsilon: Fraction, exprs: Sequence[Expr]) -> ValuesLook:
@@ -160,11 +165,13 @@ def look_at_values(plan: Plan, epsilon: Fraction, exprs: Sequence[Expr]) -> Valu
         InternalError: the text does not say what was planned.
     """
     text, counts = values_sql(bounding(plan.question), exprs), len(exprs) * _counted(plan)
-    if derive_values(text, source_of(plan)) != counts:
-        raise InternalError("The counts of values have another shape than was planned. Nothing was charged.")
     noise, events = _noise(plan, counts, epsilon)
+    claim = Look("values", source_of(plan.question), text, counts, noise, epsilon)
+    check_look(claim)
     named = _distinct_names([_name(e, plan) for e in exprs])
-    return ValuesLook(text, noise, events, tuple(exprs), named, tuple(_uses(e, plan) for e in exprs), plan)
+    return ValuesLook(
+        text, noise, events, tuple(exprs), named, tuple(_uses(e, plan) for e in exprs), plan, claim
+    )
 
 
 def _noise(plan: Plan, counts: int, epsilon: Fraction) -> tuple[DiscreteLaplaceNoise, Composed]:

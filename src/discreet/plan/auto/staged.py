@@ -20,6 +20,7 @@ from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
 from discreet.plan.auto.advice import CANDIDATES, Caps
 from discreet.plan.auto.extent import LARGEST
 from discreet.plan.auto.looks import CapsLook, ValuesLook, look_at_caps, look_at_values
+from discreet.plan.claim import claim_in_stages
 from discreet.plan.explain import explain
 from discreet.plan.expr import Expr
 from discreet.plan.expr import identity as identity_of
@@ -31,7 +32,9 @@ from discreet.plan.schema import Range, TableSchema
 from discreet.plan.spreads.chosen import is_alone
 from discreet.plan.spreads.sql import spread_sql
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.guarantee import Approximate, words
+from discreet.privacy.guarantee import Approximate, Budget, words
+from discreet.rederive.claim import Claim, Look
+from discreet.rederive.price import check_charge
 
 if TYPE_CHECKING:
     from discreet.noise.entropy import Entropy
@@ -62,16 +65,23 @@ class Advised(Plan):
         both: the events of both stages.
         choice: what was chosen.
         named: what the ranges are of.
+        looks: what was looked at first, for the second derivation.
     """
 
     whole: Approximate = Approximate(Fraction(0))  # noqa: RUF009  # a frozen value
     both: Composed = Composed()  # noqa: RUF009  # a frozen value
     choice: Choice = Choice(None)
     named: tuple[str, ...] = ()
+    looks: tuple[Look, ...] = ()
 
     @property
     def cost(self) -> PrivacyLoss:
         return PrivacyLoss(self.both)
+
+    @property
+    def claim(self) -> Claim:
+        """Both stages, as the second derivation takes them."""
+        return claim_in_stages(self.looks, self, self.both, self.whole)
 
     @property
     def price(self) -> str:
@@ -137,6 +147,7 @@ class StagedPlan:
         last: that for the largest caps and ranges, and for all that does not depend on them.
         rehearsed: plans of the second stage to be tried before the charge: for the least and for the largest choices.
         events, guarantee: of both stages together.
+        left, outlook: as those of a `Plan`.
     """
 
     identity: str
@@ -147,6 +158,8 @@ class StagedPlan:
     rehearsed: tuple[Plan, ...]
     events: Composed
     guarantee: Approximate
+    left: Budget | None = None
+    outlook: str = ""
 
     @property
     def cost(self) -> PrivacyLoss:
@@ -159,9 +172,19 @@ class StagedPlan:
         return Charge(self.events, self.guarantee)
 
     @property
+    def looks(self) -> tuple[CapsLook | ValuesLook, ...]:
+        """The first stage."""
+        return tuple(look for look in (self.of_caps, self.of_values) if look is not None)
+
+    @property
+    def claim(self) -> Claim:
+        """What is charged for, whatever is chosen, as the second derivation takes it: its second stage is `last`."""
+        return claim_in_stages([look.claim for look in self.looks], self.last, self.events, self.guarantee)
+
+    @property
     def first(self) -> tuple[str, ...]:
         """What the database will run first; the other statements follow from what is chosen."""
-        return tuple(look.sql for look in (self.of_caps, self.of_values) if look is not None)
+        return tuple(look.sql for look in self.looks)
 
     @property
     def sql(self) -> str:
@@ -181,7 +204,8 @@ class StagedPlan:
             raise InternalError("The second stage costs more than was charged for it.")
         own = {f.name: getattr(plan, f.name) for f in fields(Plan)}
         named = () if self.of_values is None else self.of_values.named
-        return Advised(**own, whole=self.guarantee, both=self.events, choice=choice, named=named)
+        looks = tuple(look.claim for look in self.looks)
+        return Advised(**own, whole=self.guarantee, both=self.events, choice=choice, named=named, looks=looks)
 
     def choose(self, run: Callable[[str], list[tuple[Any, ...]]], rng: Entropy) -> Choice:
         """Runs the first stage, adds its noise, and chooses: a function of the noisy counts."""
@@ -204,7 +228,9 @@ class StagedPlan:
             )
         left = words(self.guarantee.epsilon - self._first_epsilon, self.guarantee.delta)
         lines.append(f"Second stage ({left}): the question with what was chosen.")
-        return "\n".join([*lines, f"Together: {words(self.guarantee.epsilon, self.guarantee.delta)}."])
+        outlook = f" {self.outlook}" if self.outlook else ""
+        together = f"Together: {words(self.guarantee.epsilon, self.guarantee.delta)}.{outlook}"
+        return "\n".join([*lines, together])
 
     @property
     def _first_epsilon(self) -> Fraction:
@@ -285,7 +311,9 @@ def stage(asked: Asked) -> StagedPlan | None:
     named += _told_apart(last.question, exprs)
     identity = hashlib.sha256(named.encode()).hexdigest()
     guarantee = Approximate(asked.epsilon, asked.delta)
-    return StagedPlan(identity, of_caps, of_values, second, last, rehearsed, events, guarantee)
+    staged = StagedPlan(identity, of_caps, of_values, second, last, rehearsed, events, guarantee)
+    check_charge(staged.claim)
+    return staged
 
 
 def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:

@@ -83,6 +83,8 @@ class Reader:
         """The same node with its parts read; a part that is not known is refused."""
         allowed, marks = NEUTRAL[type(node)]
         parts = {k: v for k, v in node.args.items() if v and k not in marks}
+        if isinstance(node, exp.Join) and node.kind in ("SEMI", "ANTI") and node.side == "LEFT":
+            del parts["side"]  # there is no other
         if not parts.keys() <= allowed:
             self.refuse(node)
         if isinstance(node, exp.Select):
@@ -93,7 +95,12 @@ class Reader:
             return _identifier(node)
         if isinstance(node, exp.Literal | exp.Boolean):
             return node.copy()
-        return type(node)(**{k: self._part(v) for k, v in parts.items()})
+        made = type(node)(**{k: self._part(v) for k, v in parts.items()})
+        if isinstance(node, exp.Union):
+            made.set(
+                "distinct", bool(node.args.get("distinct"))
+            )  # what is not set is UNION, and not UNION ALL
+        return made
 
     def _part(self, value: object) -> object:
         if isinstance(value, list):

@@ -85,7 +85,7 @@ NEUTRAL: dict[type[exp.Expr], tuple[frozenset[str], frozenset[str]]] = {
     exp.Floor: _ONE,
     exp.Ceil: _ONE,
     exp.Sign: _ONE,
-    exp.Trunc: _ONE,
+    exp.Trunc: _known("this", marks=("fractions_supported",)),
     exp.Sqrt: _ONE,
     exp.Ln: _ONE,
     exp.Exp: _ONE,
@@ -316,6 +316,17 @@ def _ours(node: exp.Expr, reader: Reader) -> exp.Expr:
     return exp.Anonymous(this=node.name, expressions=[reader.read(e) for e in node.expressions])
 
 
+def _unequal(node: exp.Expr, reader: Reader) -> exp.Expr:
+    """Snowflake's parser reads x NOT IN (SELECT …) as x <> ALL (SELECT …), which is the same in all of them."""
+    every = node.expression
+    if not isinstance(every, exp.All):
+        return reader.rebuilt(node)
+    inner = every.this.this if isinstance(every.this, exp.Subquery) else every.this
+    if not isinstance(inner, exp.Select):
+        reader.refuse(node)
+    return exp.Not(this=exp.In(this=reader.read(node.this), query=exp.Subquery(this=reader.read(inner))))
+
+
 def _same(node: exp.Expr, reader: Reader) -> exp.Expr:
     return exp.NullSafeEQ(this=reader.read(node.this), expression=reader.read(node.expression))
 
@@ -344,6 +355,7 @@ RULES: dict[type[exp.Expr], Rule] = {
     exp.WithinGroup: _percentile,
     exp.Quantile: _quantile,
     exp.EqualNull: _same,
+    exp.NEQ: _unequal,
     exp.Anonymous: _ours,
     **TIMES,
 }

@@ -106,7 +106,8 @@ class NoisyTree:
         """Between which numbers the bounded mode lies with probability `confidence`."""
         weights = self._leaves()
         t = self.noise.quantile(1 - (1 - confidence) / len(weights))
-        near = [i for i, w in enumerate(weights) if w >= max(weights) - 2 * t]
+        least = max(weights) - 2 * t
+        near = [i for i, w in enumerate(weights) if w >= least]
         return self.spread.reach(near[0], near[-1])
 
     def _leaves(self) -> tuple[int, ...]:

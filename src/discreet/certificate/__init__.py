@@ -1,0 +1,1 @@
+"""Releases that carry their proof: what a certificate says, and its check, which needs neither planner nor session."""

@@ -1,0 +1,358 @@
+"""A claim as JSON, and back.
+
+A treaty with every certificate ever written: a field never changes its meaning, one that is not in the tables below is
+refused and not skipped, and what means something new gets a new format number.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from discreet.certificate.forms import (
+    anything,
+    flag,
+    fraction,
+    listed,
+    number,
+    optional,
+    record,
+    refuse,
+    text,
+    whole,
+)
+from discreet.errors import InternalError, InvalidParameter
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.threshold import Threshold
+from discreet.privacy import codec
+from discreet.privacy.codec import fraction_text
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
+from discreet.rederive.claim import Claim, Column, Cost, Level, Look, Measurement, Tree
+from discreet.rederive.derive import Source
+from discreet.rederive.owned import Table
+
+
+def encode(claim: Claim) -> dict[str, Any]:
+    """A claim as JSON."""
+    return {
+        "relation": claim.relation.value,
+        "looks": [_look_json(look) for look in claim.looks],
+        "measurements": [_measurement_json(m) for m in claim.measurements],
+        "measured": _cost_json(claim.measured),
+        "charged": _cost_json(claim.charged),
+    }
+
+
+def decode(value: Any) -> Claim:
+    """The claim that `encode` wrote.
+
+    Raises:
+        InvalidParameter: anything else.
+    """
+    try:
+        return Claim(**record(value, _CLAIM, "the claim"))
+    except InternalError as error:  # a table of the source that is nobody's, or several kinds at once
+        raise InvalidParameter(error.message) from None
+
+
+def _measurement_json(m: Measurement) -> dict[str, Any]:
+    return {
+        "source": _source_json(m.source),
+        "sql": m.sql,
+        "distinct": [[place, own] for place, own in m.distinct],
+        "truncation": m.truncation,
+        "keys": m.keys,
+        "lists": None if m.lists is None else list(m.lists),
+        "groups": m.groups,
+        "rows": m.rows,
+        "columns": [
+            {
+                "low": str(c.low),
+                "high": str(c.high),
+                "sensitivity": _sensitivity_json(c.sensitivity),
+                "noise": _noise_json(c.noise),
+            }
+            for c in m.columns
+        ],
+        "trees": [
+            {
+                "sql": t.sql,
+                "depth": t.depth,
+                "at": [fraction_text(p) for p in t.at],
+                "sensitivity": _sensitivity_json(t.sensitivity),
+                "noise": _noise_json(t.noise),
+            }
+            for t in m.trees
+        ],
+        "levels": [{"kept": list(v.kept), "noises": [_noise_json(z) for z in v.noises]} for v in m.levels],
+        "threshold": None if m.threshold is None else _threshold_json(m.threshold),
+        "reports": [_noise_json(z) for z in m.reports],
+    }
+
+
+def _look_json(look: Look) -> dict[str, Any]:
+    return {
+        "kind": look.kind,
+        "source": _source_json(look.source),
+        "sql": look.sql,
+        "counts": look.counts,
+        "noise": _noise_json(look.noise),
+        "epsilon": fraction_text(look.epsilon),
+    }
+
+
+def _cost_json(cost: Cost) -> dict[str, Any]:
+    return {
+        "events": codec.encode(cost.events),
+        "epsilon": fraction_text(cost.epsilon),
+        "delta": fraction_text(cost.delta),
+    }
+
+
+def _source_json(source: Source) -> dict[str, Any]:
+    return {
+        "table": source.table,
+        "columns": sorted(source.columns),
+        "unit": source.unit,
+        "tables": {
+            name: {
+                "columns": dict(t.columns),
+                "unit": t.unit,
+                "key": None if t.key is None else list(t.key),
+                "public": t.public,
+            }
+            for name, t in source.tables.items()
+        },
+    }
+
+
+def _sensitivity_json(s: Sensitivity) -> dict[str, str]:
+    return {"l0": str(s.l0), "linf": str(s.linf), "l1": str(s.l1), "l2_squared": str(s.l2_squared)}
+
+
+def _threshold_json(t: Threshold) -> dict[str, Any]:
+    return {
+        "epsilon": fraction_text(t.epsilon),
+        "delta": fraction_text(t.delta),
+        "max_groups": t.max_groups,
+        "relation": t.relation.value,
+    }
+
+
+def _noise_json(noise: Additive | ExponentialQuantile) -> dict[str, Any]:
+    match noise:
+        case DiscreteLaplaceNoise(scale):
+            return {"kind": "discrete-laplace", "scale": fraction_text(scale)}
+        case RoundedGaussianNoise(sigma):
+            return {"kind": "rounded-gaussian", "sigma": fraction_text(sigma)}
+        case ExponentialQuantile():
+            return {
+                "kind": "exponential-quantile",
+                "epsilon": fraction_text(noise.epsilon),
+                "p": fraction_text(noise.p),
+                "sensitivity": str(noise.sensitivity),
+                "relation": noise.relation.value,
+                "max_groups": noise.max_groups,
+                "groups": noise.groups,
+                "row": noise.row,
+            }
+        case _:
+            raise InternalError("A noise of this plan has no place in a certificate.")
+
+
+def _sensitivity(value: Any) -> Sensitivity:
+    found = record(value, dict.fromkeys(("l0", "linf", "l1", "l2_squared"), whole), "a sensitivity")
+    return Sensitivity(found.pop("l0"), found.pop("linf"), **found)
+
+
+def _relation(value: Any) -> Relation:
+    return Relation.parse(text(value))
+
+
+def _threshold(value: Any) -> Threshold:
+    names = {"epsilon": fraction, "delta": fraction, "max_groups": number, "relation": _relation}
+    return Threshold(**record(value, names, "a selection of groups"))
+
+
+def _kind(value: Any) -> str:
+    if type(value) is not dict or type(value.get("kind")) is not str:
+        refuse("a mechanism has no kind")
+    kind: str = value["kind"]
+    return kind
+
+
+def _additive(value: Any) -> Additive:
+    match _kind(value):
+        case "discrete-laplace":
+            return DiscreteLaplaceNoise(record(value, {"kind": text, "scale": fraction}, "a noise")["scale"])
+        case "rounded-gaussian":
+            return RoundedGaussianNoise(record(value, {"kind": text, "sigma": fraction}, "a noise")["sigma"])
+        case other:
+            refuse(f"the noise {other!r:.60} is not known")
+
+
+def _laplace(value: Any) -> DiscreteLaplaceNoise:
+    noise = _additive(value)
+    if not isinstance(noise, DiscreteLaplaceNoise):
+        refuse("the noise of a first look is not discrete Laplace noise")
+    return noise
+
+
+def _node_noise(value: Any) -> Additive | ExponentialQuantile:
+    if _kind(value) != "exponential-quantile":
+        return _additive(value)
+    found = record(value, _QUANTILE, "a choice by rank")
+    del found["kind"]
+    return ExponentialQuantile(**found)
+
+
+_QUANTILE = {
+    "kind": text,
+    "epsilon": fraction,
+    "p": fraction,
+    "sensitivity": whole,
+    "relation": _relation,
+    "max_groups": number,
+    "groups": optional(number),
+    "row": number,
+}
+
+
+def _table(value: Any) -> Table:
+    names = {
+        "columns": _kinds,
+        "unit": optional(text),
+        "key": optional(listed(text)),
+        "public": flag,
+    }
+    found = record(value, names, "a table")
+    key = found["key"]
+    if key is not None and len(key) != 3:
+        refuse("a key that leads to a unit has not three parts")
+    return Table(found["columns"], found["unit"], key, found["public"])
+
+
+def _kinds(value: Any) -> dict[str, str | None]:
+    if type(value) is not dict:
+        refuse("the columns of a table are no object")
+    return {text(name): optional(text)(kind) for name, kind in value.items()}
+
+
+def _source(value: Any) -> Source:
+    names = {
+        "table": optional(text),
+        "columns": listed(text),
+        "unit": optional(text),
+        "tables": anything,
+    }
+    found = record(value, names, "the rows")
+    if type(found["tables"]) is not dict or list(found["columns"]) != sorted(set(found["columns"])):
+        refuse("the tables or columns are not as they are written")
+    tables = {name: _table(t) for name, t in found["tables"].items()}
+    if (found["table"] is None) != bool(tables):
+        refuse("the rows are of one table or of several")
+    if tables and (found["columns"] or found["unit"] != "u"):
+        refuse("the rows of several tables have their unit as u")
+    return Source(found["table"], frozenset(found["columns"]), found["unit"], tables)
+
+
+def _events(value: Any) -> Any:
+    if type(value) is not list or any(type(event) is not dict for event in value):
+        refuse("the events are no list of objects")
+    events = codec.decode(value)
+    if codec.encode(events) != value:
+        refuse("the events are not as they are written")
+    return events
+
+
+def _cost(value: Any) -> Cost:
+    names = {"events": _events, "epsilon": fraction, "delta": fraction}
+    cost = Cost(**record(value, names, "a cost"))
+    if cost.epsilon < 0 or not 0 <= cost.delta < 1:
+        refuse("a cost is no (ε, δ)")
+    return cost
+
+
+def _column(value: Any) -> Column:
+    return Column(
+        **record(
+            value, {"low": whole, "high": whole, "sensitivity": _sensitivity, "noise": _additive}, "a column"
+        )
+    )
+
+
+def _tree(value: Any) -> Tree:
+    names = {
+        "sql": text,
+        "depth": _few,
+        "at": listed(fraction),
+        "sensitivity": _sensitivity,
+        "noise": _node_noise,
+    }
+    return Tree(**record(value, names, "a spread"))
+
+
+def _level(value: Any) -> Level:
+    return Level(**record(value, {"kept": listed(number), "noises": listed(_additive)}, "a level of totals"))
+
+
+def _few(value: Any) -> int:
+    if number(value) > _MOST_LEVELS:
+        refuse("a spread has more levels than any number needs")
+    return number(value)
+
+
+def _length(value: Any) -> int:
+    if number(value) > _LONGEST_LIST:
+        refuse("a list of keys is longer than any that is asked")
+    return number(value)
+
+
+_MOST_LEVELS, _LONGEST_LIST = 64, 1 << 24  # so that a hostile file is refused, and not computed for ever
+
+
+def _apart(value: Any) -> tuple[int, str]:
+    if type(value) is not list or len(value) != 2:
+        refuse("a count of different values has not a place and a statement")
+    return number(value[0]), text(value[1])
+
+
+def _measurement(value: Any) -> Measurement:
+    names = {
+        "source": _source,
+        "sql": text,
+        "distinct": listed(_apart),
+        "truncation": optional(text),
+        "keys": number,
+        "lists": optional(listed(_length)),
+        "groups": number,
+        "rows": optional(number),
+        "columns": listed(_column),
+        "trees": listed(_tree),
+        "levels": listed(_level),
+        "threshold": optional(_threshold),
+        "reports": listed(_additive),
+    }
+    return Measurement(**record(value, names, "a measurement"))
+
+
+def _look(value: Any) -> Look:
+    names = {
+        "kind": text,
+        "source": _source,
+        "sql": text,
+        "counts": number,
+        "noise": _laplace,
+        "epsilon": fraction,
+    }
+    return Look(**record(value, names, "a first look"))
+
+
+_CLAIM = {
+    "relation": _relation,
+    "looks": listed(_look),
+    "measurements": listed(_measurement),
+    "measured": _cost,
+    "charged": _cost,
+}

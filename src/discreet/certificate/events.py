@@ -1,0 +1,69 @@
+"""What a claim's mechanisms cost, as events: recomputed from each column's move and noise, and composed."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from discreet.accounting.loss import PrivacyLoss
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.privacy.event import ApproximateEvent, Composed
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.rederive.claim import Claim, Cost, Measurement
+
+
+def of_measurements(claim: Claim) -> tuple[Composed, bool]:
+    """The events of what the measurements release, and whether these are all of them.
+
+    They are not where totals are measured as well: how far a unit moves all levels of a column together is for
+    `rederive.levels` to say, and these columns are left out.
+    """
+    found = sum((_measured(m) for m in claim.measurements), Composed())
+    return found, not any(m.levels for m in claim.measurements)
+
+
+def of_charge(claim: Claim) -> Composed:
+    """The events of the whole charge: of the first looks, and the measurements by their guarantee; the same as those of
+    the measurements where nothing is looked at first.
+    """
+    if not claim.looks:
+        return claim.measured.events
+    moved = Sensitivity(2 if claim.relation.value == "replace" else 1, 1)
+    looks = sum((look.noise.event(moved) * look.moved for look in claim.looks), Composed())
+    return looks + Composed([(ApproximateEvent(claim.measured.epsilon, claim.measured.delta), 1)])
+
+
+def contains(told: Composed, found: Composed) -> bool:
+    """Whether every event that was found is told as often."""
+    counts = dict(told.parts)
+    return all(counts.get(event, 0) >= n for event, n in found.parts)
+
+
+def fits(cost: Cost) -> bool:
+    """Whether the events composed cost at most (ε, δ), by the accountant; ε to nine digits."""
+    pure, failure = Fraction(0), Fraction(0)
+    exact = True
+    for event, n in cost.events:
+        exact = exact and event.pure is not None
+        pure, failure = pure + n * (event.pure or 0), failure + n * event.failure
+    if exact and pure <= cost.epsilon and failure <= cost.delta:
+        return True
+    if not cost.delta:
+        return False
+    return PrivacyLoss(cost.events).epsilon(delta=cost.delta) <= float(cost.epsilon) * (1 + 1e-9)
+
+
+def _measured(m: Measurement) -> Composed:
+    found = Composed()
+    if not m.levels:
+        found += sum((c.noise.event(c.sensitivity) for c in m.columns), Composed())
+    for tree in m.trees:
+        if isinstance(tree.noise, ExponentialQuantile):
+            found += tree.noise.events
+        else:
+            found += tree.noise.event(tree.sensitivity) * tree.depth
+    if m.threshold is not None:
+        found += m.threshold.event()
+    return found + sum((z.event(_ONE_UNIT) for z in m.reports), Composed())
+
+
+_ONE_UNIT = Sensitivity(1, 1)

@@ -1,0 +1,141 @@
+"""What a ledger says of one release: the entries that opened its account, paid for it and keep it, and the head."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from discreet.certificate.forms import digest, number, record, text
+from discreet.errors import InvalidParameter, LedgerError
+from discreet.ledger.chain import GENESIS, canonical, link, parse
+from discreet.ledger.entry import Entry, Opened, Pinned, Released, from_row
+from discreet.ledger.log import View
+from discreet.ledger.store import Row
+
+if TYPE_CHECKING:
+    from discreet.ledger.account import Account
+
+CERTIFIED = "certified"
+"""The field of a stored release that holds its digests; what is stored beside it is the release itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """One entry of a chain: its number, the hash before it, its body as it is hashed, and its hash."""
+
+    seq: int
+    previous: str
+    body: str
+    hash: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The link as JSON."""
+        return {"seq": self.seq, "previous": self.previous, "body": self.body, "hash": self.hash}
+
+    @classmethod
+    def from_json(cls, value: Any) -> Link:
+        """What `to_json` wrote.
+
+        Raises:
+            InvalidParameter: anything else.
+        """
+        names = {"seq": number, "previous": digest, "body": text, "hash": digest}
+        return cls(**record(value, names, "an entry"))
+
+    @property
+    def follows(self) -> bool:
+        """Whether the hash is that of the body after the previous hash."""
+        return link(self.previous, self.body) == self.hash
+
+    def read(self) -> Entry:
+        """What the entry says.
+
+        Raises:
+            LedgerError: a body that this version cannot read, or of another number.
+        """
+        try:
+            body = parse(self.body)
+            key = _KEYS.get(body["kind"])
+            row = Row(
+                self.seq, body["population"], body["kind"], body[key] if key else "", self.body, self.hash
+            )
+        except (ValueError, KeyError, TypeError, RecursionError):
+            raise LedgerError(f"entry {self.seq} is not as a ledger writes it.") from None
+        return from_row(row)
+
+
+_KEYS = {"charge": "question", "release": "question", "schema": "table"}
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The entries of one release, those that fixed the tables it was measured on, and the number and hash of the last
+    entry of the chain when they were looked up.
+    """
+
+    account: Link
+    schemas: tuple[Link, ...]
+    charge: Link
+    release: Link
+    head: tuple[int, str]
+
+
+def evidence_of(account: Account, question: str, kept: Mapping[str, Any], tables: Iterable[str]) -> Evidence:
+    """The entries behind a stored release.
+
+    Args:
+        account: whose ledger has it.
+        question: the identity of what was measured.
+        kept: the release as it is stored, without its digests.
+        tables: whose rows were measured.
+
+    Raises:
+        InvalidParameter: the ledger has no such release, or it is not to be shown to this analyst.
+        LedgerError: the ledger cannot be read.
+    """
+    if account.alone:
+        raise InvalidParameter(
+            "an analyst who is kept apart has no certificates: an entry tells what all analysts spent.",
+            hint="certificates are for accounts whose analysts are together",
+        )
+    wanted, names = canonical(dict(kept)), sorted({name.casefold() for name in tables})
+
+    def find(view: View) -> Evidence | None:
+        found = view.latest(account.population, Released.kind, question)
+        while found is not None and isinstance(found.content, Released):
+            stored = {name: part for name, part in found.content.release.items() if name != CERTIFIED}
+            if canonical(stored) == wanted:
+                opened = view.latest(account.population, Opened.kind, Opened.key)
+                assert opened is not None  # an account has its first entry
+                pins = [view.latest(account.population, Pinned.kind, name) for name in names]
+                first, paid, last = (
+                    _link(view, seq) for seq in (opened.seq, found.content.charge, found.seq)
+                )
+                schemas = tuple(_link(view, pin.seq) for pin in pins if pin is not None)
+                return Evidence(first, schemas, paid, last, view.head)
+            found = view.latest(account.population, Released.kind, question, before=found.seq)
+        return None
+
+    evidence = account._log.read(find)
+    if evidence is None:
+        raise InvalidParameter(
+            "the ledger does not keep this answer any more, so that nothing can be shown of it.",
+            hint="ask again with the same ledger; fresh=True draws and charges anew",
+        )
+    return evidence
+
+
+def _link(view: View, seq: int) -> Link:
+    rows = {row.seq: row for row in view.rows(after=max(seq - 2, 0), limit=2)}
+    previous = GENESIS if seq == 1 else rows[seq - 1].hash
+    return Link(seq, previous, rows[seq].body, rows[seq].hash)
+
+
+def links_of(bodies: Iterable[str]) -> Iterator[Link]:
+    """The links of a chain from its beginning, given the body of each entry in order."""
+    previous = GENESIS
+    for seq, body in enumerate(bodies, 1):
+        found = Link(seq, previous, body, link(previous, body))
+        yield found
+        previous = found.hash

@@ -1,0 +1,74 @@
+"""What a release needs to prove itself: its account, what was asked, and how it is stored."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from discreet.certificate import seal
+from discreet.certificate.document import Question, write
+from discreet.certificate.evidence import CERTIFIED, evidence_of
+from discreet.certificate.tables import names_of
+from discreet.errors import InvalidParameter
+from discreet.ledger.entry import Released
+from discreet.rederive.claim import Claim
+
+if TYPE_CHECKING:
+    from discreet.ledger.account import Account
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """One question's release in a ledger.
+
+    Attributes:
+        account: who paid.
+        identity: of what was measured.
+        name: what the question is called in a batch; "" without one.
+        kept: the noisy numbers as they are stored, without digests.
+        claim: what was paid for.
+    """
+
+    account: Account
+    identity: str
+    name: str
+    kept: Callable[[], dict[str, Any]]
+    claim: Callable[[], Claim]
+
+    def keep(self, charge: int, digests: dict[str, Any]) -> None:
+        """Stores the numbers under the charge that paid for them, with digests."""
+        self.account.store(self.identity, charge, {**self.kept(), CERTIFIED: digests})
+
+    def certificate(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """The certificate of the release whose answer these rows are.
+
+        Raises:
+            InvalidParameter: the ledger does not keep the release, or keeps it without digests or with others.
+        """
+        claim = self.claim()
+        tables = {name for source in claim.sources for name in names_of(source)}
+        evidence = evidence_of(self.account, self.identity, self.kept(), tables)
+        content = evidence.release.read().content
+        assert isinstance(content, Released)
+        seals = content.release.get(CERTIFIED, {})
+        if seals.get("claim") != seal.of_claim(claim):
+            raise InvalidParameter(
+                "this answer was measured by another version of discreet, which would write its certificate.",
+                hint="use that version; or ask again with fresh=True, which is charged anew",
+            )
+        answer = seal.answer(columns, rows)
+        name = self._stored_as(seals["answers"], seal.digest(answer))
+        charged = evidence.charge.read().note
+        texts = charged.get("batch") or {"": charged.get("sql")}
+        # the same numbers may answer a question that makes something else of them: its rows were never stored
+        known = name is not None
+        name = name if name is not None else self.name if self.name in texts else next(iter(texts))
+        question = Question(texts[name], self.identity, name if "batch" in charged else None)
+        return write(question, claim, answer if known else None, evidence)
+
+    def _stored_as(self, answers: Mapping[str, str], own: str) -> str | None:
+        """The name under which this answer is stored; None when it is not."""
+        if answers.get(self.name) == own:
+            return self.name
+        return next((name for name, found in answers.items() if found == own), None)

@@ -1,0 +1,56 @@
+"""Why each column moves as far as is claimed, in sentences; their wording belongs to the format."""
+
+from __future__ import annotations
+
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.rederive.claim import Claim, Measurement
+
+
+def reasons(claim: Claim) -> list[str]:
+    """A sentence for each integer column, spread and selection of the claim, in order."""
+    found = []
+    for look in claim.looks:
+        times = 2 if claim.relation.value == "replace" else 1
+        found.append(
+            f"The first look at {look.kind} counts a unit in {look.moved} of its counts or vectors of counts; a unit "
+            f"moves each of them by {times} in all."
+        )
+    for m in claim.measurements:
+        where, change = _where(m), _change(claim)
+        for i, c in enumerate(m.columns):
+            found.append(
+                f"Column m{i}: {where} and adds a whole number from {c.low:,} to {c.high:,} to each of them; when it "
+                f"{change}, {_moves(c.sensitivity)}."
+            )
+        for i, t in enumerate(m.trees):
+            found.append(
+                f"Spread {i}: {where} and adds weights to its leaves; when it {change}, in each of {t.depth} levels "
+                f"{_moves(t.sensitivity)}."
+            )
+        for v in m.levels:
+            kept = ", ".join(f"g{i}" for i in v.kept) or "no key"
+            found.append(f"Totals by {kept} are sums of the groups, and move as these do together.")
+        if m.threshold is not None:
+            found.append(
+                f"Selection of groups: a unit is in at most {m.threshold.max_groups:,} of them, counted once in each."
+            )
+        found += [f"Report {i}: a unit is at the cap or not." for i in range(len(m.reports))]
+    return found
+
+
+def _where(m: Measurement) -> str:
+    if m.keys == 0:
+        return "a unit enters the one group"
+    of = "" if m.declared is None else f" of {m.declared:,}"
+    return f"a unit enters at most {m.groups:,}{of} groups"
+
+
+def _change(claim: Claim) -> str:
+    return "becomes another unit" if claim.relation.value == "replace" else "comes or goes"
+
+
+def _moves(s: Sensitivity) -> str:
+    return (
+        f"at most {s.l0:,} numbers move, each by {s.linf:,} at most, all by {s.l1:,} in sum and {s.l2_squared:,} in "
+        "sum of squares"
+    )

@@ -1,0 +1,126 @@
+"""A release in the words of registries of deployments and of evaluators: what is promised to whom, and what is not.
+
+The questions are those of NIST SP 800-226, *Guidelines for Evaluating Differential Privacy Guarantees* (2025),
+https://doi.org/10.6028/NIST.SP.800-226, and the fields those of the third tier of the registry of deployments,
+https://registry.opendp.org/transparency-tiers. Everything follows from the claim and the ledger; the wording belongs to
+the format. What only the owner knows (the purpose, the people, who has access) is left to the owner.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from discreet.ledger.entry import Opened
+from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.privacy.codec import fraction_text
+from discreet.privacy.guarantee import Budget
+from discreet.rederive.claim import Claim
+from discreet.rederive.derive import Source
+
+
+def registry(claim: Claim, opened: Opened, *, population: str, version: str | None) -> dict[str, Any]:
+    """The release as an entry of a registry."""
+    cost = claim.charged
+    return {
+        "flavor": {
+            "definition": "approximate differential privacy" if cost.delta else "pure differential privacy",
+            "neighbours": _NEIGHBOURS[claim.relation.value],
+            "unprotected": _unprotected(claim),
+        },
+        "unit": {
+            "is": sorted({_unit(m.source) for m in claim.measurements}),
+            "population": population,
+            "contribution": [
+                {"groups": m.groups, "rows": m.rows, "of_groups": m.declared} for m in claim.measurements
+            ],
+            "bounded_by": "the SQL that runs; nothing is assumed of the data",
+        },
+        "parameters": {"epsilon": fraction_text(cost.epsilon), "delta": fraction_text(cost.delta)},
+        "model": "central: the noise is added where the data is, by the owner of the data, who is trusted with it",
+        "life_cycle": {
+            "protects": "what leaves in answer to this question, and whatever is made of it later",
+            "does_not_protect": "the data where it is collected, stored, copied and processed before that",
+            "data_version": version,
+        },
+        "accounting": {
+            "mechanisms": _mechanisms(claim),
+            "composition": opened.filter,
+            "whole_promise": _promise(opened.budget),
+            "promise_to_each_person": None if opened.people is None else _promise(opened.people.budget),
+            "post_processing": "rows, intervals and order of the answer are computed from the noisy numbers alone",
+        },
+        "implementation": {
+            "integers": "the database gives whole numbers; noise is drawn exactly, on whole numbers",
+            "charged": "durably, before the data was read",
+            "randomness": "the operating system's generator, stretched by AES",
+        },
+        "out_of_scope": list(_OUT_OF_SCOPE),
+    }
+
+
+_NEIGHBOURS = {
+    "add-remove": "one unit with all its rows is there or is not (unbounded)",
+    "replace": "one unit with all its rows becomes another (bounded); the number of units is public",
+}
+
+_OUT_OF_SCOPE = (
+    "what the answer says of groups of people, which is what it is for",
+    "bias of the data and of the caps and bounds, which intervals do not cover",
+    "answers about the same people from other ledgers or by other means, whose losses add up with this one",
+    "how long the database takes, unless answers are paced, and what else its machine lets be seen",
+    "the owner of the data, who could have read it, and whether the program that ran is the one that is published",
+)
+
+
+def _unprotected(claim: Claim) -> list[str]:
+    found = ["the names and types of tables and columns", "declared bounds, lists and caps", "public tables"]
+    if claim.relation.value == "replace":
+        found.append("the number of units")
+    if any(m.lists for m in claim.measurements):
+        found.append("which groups are shown: those that are declared")
+    return found
+
+
+def _unit(source: Source) -> str:
+    if source.table is not None:
+        if source.unit is None:
+            return f"each row of {source.table}"
+        return f"all rows of {source.table} with one value of {source.unit}"
+    ways = []
+    for name, t in sorted(source.tables.items()):
+        if t.unit is not None:
+            ways.append(f"{name}.{t.unit}")
+        elif t.key is not None:
+            ways.append(f"{name}.{t.key[0]} -> {t.key[1]}.{t.key[2]}")
+    return f"all rows that lead to one value of the unit: {', '.join(ways)}"
+
+
+def _mechanisms(claim: Claim) -> list[str]:
+    noises = [look.noise for look in claim.looks]
+    found = set()
+    for m in claim.measurements:
+        found |= {_name(c.noise) for c in m.columns} | {_name(t.noise) for t in m.trees}
+        found |= {_name(z) for z in m.reports} | {_name(z) for v in m.levels for z in v.noises}
+        if m.threshold is not None:
+            found.add("optimal private selection of groups")
+    return sorted(found | {_name(z) for z in noises})
+
+
+def _name(noise: object) -> str:
+    match noise:
+        case DiscreteLaplaceNoise():
+            return "discrete Laplace noise"
+        case RoundedGaussianNoise():
+            return "Gaussian noise, rounded to whole numbers"
+        case ExponentialQuantile():
+            return "exponential mechanism on ranks"
+        case _:
+            return "unknown"
+
+
+def _promise(budget: Budget | None) -> dict[str, str] | None:
+    """What everything that is ever charged costs together, as it was promised at the opening of the account."""
+    if budget is None:
+        return None
+    return {"epsilon": fraction_text(budget.epsilon), "delta": fraction_text(budget.delta)}

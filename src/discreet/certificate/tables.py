@@ -1,0 +1,33 @@
+"""Whether a claim has the tables as the ledger fixed them: their columns, and whose their rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from discreet.rederive.derive import Source
+
+
+def names_of(source: Source) -> tuple[str, ...]:
+    """The tables that may be read."""
+    return tuple(source.tables) if source.table is None else (source.table,)
+
+
+def is_pinned(source: Source, pinned: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether the rows are as the ledger has them: `pinned` has each table's schema, by its name in lower case."""
+    if source.table is not None:
+        schema = pinned[source.table.casefold()]
+        owner = (schema.get("unit"), schema.get("reached"), bool(schema.get("public")))
+        return set(_columns(schema)) == source.columns and owner == (source.unit, None, False)
+    for name, table in source.tables.items():
+        schema = pinned[name.casefold()]
+        key = None if table.key is None else [table.key[0], table.key[1].casefold(), table.key[2]]
+        unit = schema.get("unit") if key is None else None
+        owner = (unit, schema.get("reached"), bool(schema.get("public")))
+        if _columns(schema) != dict(table.columns) or owner != (table.unit, key, table.public):
+            return False
+    return True
+
+
+def _columns(schema: Mapping[str, Any]) -> dict[str, str | None]:
+    return dict(schema["columns"])

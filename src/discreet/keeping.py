@@ -1,0 +1,79 @@
+"""How releases are stored and found again: the noisy numbers, and digests of the claim and of the answer."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from discreet.certificate.paid import Paid
+from discreet.certificate.seal import answer, certified, noted
+from discreet.plan.auto.staged import kept, restored
+from discreet.plan.claim import claim_of
+from discreet.privacy.guarantee import Approximate
+from discreet.release import NoisyTable, Release
+
+if TYPE_CHECKING:
+    from discreet.ledger.account import Account
+    from discreet.plan.auto.staged import Advised, StagedPlan
+    from discreet.plan.plan import Plan
+
+FREE = Approximate(Fraction(0))
+"""What an answer from the ledger costs."""
+
+
+def note(plan: Plan, version: str | None) -> dict[str, Any]:
+    """The public facts beside a charge; they commit to all that will run, before the data is read."""
+    return {**_asked(plan, version), **noted(claim_of(plan))}
+
+
+def note_in_stages(staged: StagedPlan, version: str | None) -> dict[str, Any]:
+    """The same of a question in two stages: to its first, and to what its second may cost."""
+    return {**_asked(staged.last, version), **noted(staged.claim)}
+
+
+def _asked(plan: Plan, version: str | None) -> dict[str, Any]:
+    return {"sql": plan.question.text, "table": plan.question.table.name, "version": version}
+
+
+def released(account: Account, plan: Plan, table: NoisyTable, charged: Approximate | None = None) -> Release:
+    """The release of a question; without `charged`, of one that the ledger had."""
+    paid = Paid(account, plan.identity, "", table.to_json, lambda: claim_of(plan))
+    return Release(plan, table, charged=charged or FREE, stored=charged is None, paid=paid)
+
+
+def released_in_stages(
+    account: Account, identity: str, plan: Advised, table: NoisyTable, charged: Approximate | None = None
+) -> Release:
+    """The same of a question in two stages."""
+    paid = Paid(account, identity, "", lambda: kept(plan.choice, table.to_json()), lambda: plan.claim)
+    return Release(plan, table, charged=charged or FREE, stored=charged is None, paid=paid)
+
+
+def find(account: Account, plan: Plan) -> Release | None:
+    """The release that the ledger has of a question; None when there is none."""
+    found = account.find(plan.identity)
+    return None if found is None else released(account, plan, NoisyTable.from_json(found))
+
+
+def find_in_stages(account: Account, staged: StagedPlan) -> Release | None:
+    """The same of a question in two stages."""
+    found = account.find(staged.identity)
+    if found is None:
+        return None
+    choice, table = restored(found)
+    plan = staged.advised(choice)
+    return released_in_stages(account, staged.identity, plan, NoisyTable.from_json(table))
+
+
+def keep(releases: dict[str, Release], charge: int) -> dict[str, Release]:
+    """Stores what one charge paid for, the numbers that all these releases are made of and their digests; and returns
+    the releases.
+
+    Args:
+        releases: by the names of their questions in a batch; "" without one.
+        charge: the number of the charge.
+    """
+    (paid, *_) = [r.paid for r in releases.values() if r.paid is not None]
+    answers = {name: answer(r.columns, r.rows) for name, r in releases.items()}
+    paid.keep(charge, certified(paid.claim(), answers))
+    return releases

@@ -1,0 +1,278 @@
+"""Analysts inside a population's budget: their caps, their groups, and the weaker promise for analysts kept apart.
+
+A charge is taken by the population, the analyst's group and the analyst, or by none of them. Apart means that nothing
+an analyst sees follows from what others asked: caps are reserved, so that only the analyst's own charges decide what
+is refused, and stored releases, sums and history are the analyst's own.
+
+References: docs/proofs/analysts.md
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from discreet.accounting.filter import Filter, Tally
+from discreet.errors import InvalidParameter
+from discreet.ledger import names
+from discreet.ledger.entry import (
+    AnalystCapped,
+    Analysts,
+    Charged,
+    Entry,
+    GroupCapped,
+    Moved,
+    Opened,
+    PeopleCharged,
+    Released,
+)
+from discreet.ledger.owner import Owned
+from discreet.ledger.reserving import reserved, reserved_of, total
+from discreet.ledger.standing import Cap, Limit, Standing
+from discreet.ledger.states import analyst_name, group_name, tally_text
+from discreet.ledger.units import refit, within
+from discreet.privacy.guarantee import Budget, words
+
+
+@dataclass(frozen=True, slots=True)
+class Standings:
+    """An analyst, or a group of them, with its cap, as its owner sees it.
+
+    Attributes:
+        kind: "analyst" or "group".
+        name: who.
+        group: an analyst's group.
+        budget: the cap.
+        limit: what is spent of it.
+    """
+
+    kind: str
+    name: str
+    group: str | None
+    budget: Budget
+    limit: Limit
+
+
+def known(capped: Collection[str], population: str, analyst: str) -> str:
+    """The analyst's name, normalised.
+
+    Raises:
+        InvalidParameter: the owner has not added one of that name.
+    """
+    who = names.person("analyst", analyst)
+    if who not in capped:
+        raise unknown(population, who)
+    return who
+
+
+def unknown(population: str, analyst: str) -> InvalidParameter:
+    """The refusal of an analyst whom the owner has not added."""
+    return InvalidParameter(
+        f"{analyst!r} is no analyst of {population!r}.",
+        hint="its owner adds one with account.cap_analyst(name, Budget(1), by=…, reason=…), "
+        "or `discreet ledger analyst`",
+    )
+
+
+def nobody(
+    capped: Collection[str], analysts: Analysts, population: str, analyst: str | None
+) -> InvalidParameter | None:
+    """The refusal of a charge by nobody, once an account has analysts or was opened to keep them apart.
+
+    A cap that leaving out a name gets round would be none.
+    """
+    if analyst is None and (capped or analysts is Analysts.APART):
+        return InvalidParameter(
+            f"{population!r} has analysts: every question needs the one who asks.",
+            hint='connect(…, analyst="ana"), with a name that its owner has added',
+        )
+    return None
+
+
+def cap_analyst(account: Owned, analyst: str, cap: Budget, group: str | None, by: str, reason: str) -> Entry:
+    """Append an analyst's cap. See `Account.cap_analyst`."""
+    account.refuse_closed()
+    who, now = names.person("analyst", analyst), account.now
+    team = None if group is None else names.person("group", group)
+    if (old := now.analyst(who)) is None:
+        names.apart("analyst", who, now.terms.analysts)
+    elif team not in (None, old.group):
+        raise InvalidParameter(
+            f"{who!r} is in {'no group' if old.group is None else f'the group {old.group!r}'}, and stays there.",
+            hint="what was spent stays with the group; add the analyst under another name",
+        )
+    else:
+        team = old.group
+    if team is not None and team not in now.terms.groups:
+        raise InvalidParameter(
+            f"there is no group {team!r}.", hint="its cap comes first: account.cap_group(…)"
+        )
+    capacity = refit(account.units, cap).capacity
+    _check(account, f"the cap of {who!r}", capacity, old)
+    if account.opened.analysts is Analysts.APART:
+        others = [c for c in now.analysts() if c.content.name != who]
+        if team is None:
+            _fits(
+                account,
+                total([reserved(now.groups(), others, account.units.empty), capacity], account.units.empty),
+            )
+        else:
+            taken = total([reserved_of(team, others, account.units.empty), capacity], account.units.empty)
+            room = now.group(team)
+            assert room is not None
+            if not within(taken, room.content.capacity):
+                raise InvalidParameter(
+                    f"the caps of the analysts in {team!r} would be more than its own, and they are reserved.",
+                    hint="give less, or raise the cap of the group",
+                )
+    content = AnalystCapped(who, team, cap, capacity, names.words("by", by), names.words("reason", reason))
+    entry = account.say(content)
+    account.agree(replace(now.terms, analysts=now.terms.analysts | {who: entry.seq}))
+    if old is None:
+        account.view.put(analyst_name(account.population, who), tally_text(entry.seq, account.units.empty))
+    return entry
+
+
+def cap_group(account: Owned, group: str, cap: Budget, by: str, reason: str) -> Entry:
+    """Append a group's cap. See `Account.cap_group`."""
+    account.refuse_closed()
+    team, now = names.person("group", group), account.now
+    if (old := now.group(team)) is None:
+        names.apart("group", team, now.terms.groups)
+    capacity = refit(account.units, cap).capacity
+    _check(account, f"the cap of the group {team!r}", capacity, old)
+    if account.opened.analysts is Analysts.APART:
+        others = [c for c in now.groups() if c.content.name != team]
+        _fits(
+            account,
+            total([reserved(others, now.analysts(), account.units.empty), capacity], account.units.empty),
+        )
+    entry = account.say(
+        GroupCapped(team, cap, capacity, names.words("by", by), names.words("reason", reason))
+    )
+    account.agree(replace(now.terms, groups=now.terms.groups | {team: entry.seq}))
+    if old is None:
+        account.view.put(group_name(account.population, team), tally_text(entry.seq, account.units.empty))
+    return entry
+
+
+def standings(now: Standing) -> list[Standings]:
+    """Every group and every analyst, by name."""
+    found: list[tuple[str, Cap]] = [("group", cap) for cap in now.groups()]
+    found += [("analyst", cap) for cap in now.analysts()]
+    return [
+        Standings(kind, cap.content.name, cap.group, cap.content.budget, cap.limit) for kind, cap in found
+    ]
+
+
+def least(limits: Sequence[Limit]) -> Budget:
+    """What can still be charged under all these limits, as one budget: the least ε, the least δ."""
+    left = [limit.remaining for limit in limits if limit.capacity is not None]
+    if not left:  # a population without a budget: what nobody's spending may show
+        return limits[-1].filter.budget
+    return Budget(
+        min(b.epsilon for b in left), min(b.delta for b in left), per_query=min(b.per_query for b in left)
+    )
+
+
+def own_history(entries: Sequence[Entry], analyst: str, units: Filter) -> list[Entry]:
+    """The entries that an analyst who is kept apart may see, as if nobody else had written any."""
+    caps = [e.content for e in entries if isinstance(e.content, AnalystCapped) and e.content.name == analyst]
+    group = caps[0].group if caps else None
+    spent, places, found = units.empty, dict[int, int](), list[Entry]()
+    for entry in entries:
+        content = entry.content
+        match content:
+            case Charged():
+                if content.analyst != analyst:
+                    continue
+                spent = units.add(spent, units.cost(content.charge))
+                content = replace(content, spent=spent)
+                places[entry.seq] = len(found) + 1
+            case Released():
+                if content.charge not in places:
+                    continue
+                content = replace(content, charge=places[content.charge])
+            case AnalystCapped():
+                if content.name != analyst:
+                    continue
+            case GroupCapped():
+                if content.name != group:
+                    continue
+            case PeopleCharged() | Moved():  # they commit to what all have done
+                continue
+            case _:
+                pass
+        found.append(Entry(len(found) + 1, entry.time, entry.population, content))
+    return found
+
+
+def promises(opened: Opened, now: Standing, population: str, analyst: str | None) -> list[str]:
+    """What is promised, in sentences."""
+    whole, who = now.population.budget, f"each unit of {population!r}"
+    near = f"({opened.relation.value} neighbours)"
+    said = []
+    if whole is not None:
+        said.append(
+            f"All answers together are {words(whole.epsilon, whole.delta)} differentially private for {who} {near}, "
+            "whatever analysts tell each other."
+        )
+    if opened.people is not None:
+        each = opened.people.budget
+        said.append(
+            f"All answers together are {words(each.epsilon, each.delta)} differentially private for each person by "
+            f"itself {near}, by a budget that each person has alone."
+        )
+    if opened.analysts is Analysts.APART:
+        said += _apart(now, analyst)
+    elif analyst is not None and (cap := now.analyst(analyst)) is not None:
+        b = cap.content.budget
+        said.append(
+            f"{analyst!r} may spend {words(b.epsilon, b.delta)} of it; that is a limit and no promise of its own, "
+            "since answers to others are shown too."
+        )
+    return said
+
+
+def _apart(now: Standing, analyst: str | None) -> list[str]:
+    cap = None if analyst is None else now.analyst(analyst)
+    silent = "as long as analysts tell each other nothing"
+    if cap is None:
+        return [
+            f"What one analyst alone has seen is differentially private at that analyst's own cap, {silent}."
+        ]
+    b = cap.content.budget
+    said = [
+        f"What {analyst!r} alone has seen is {words(b.epsilon, b.delta)} differentially private, {silent}."
+    ]
+    if cap.group is not None and (group := now.group(cap.group)) is not None:
+        b = group.content.budget
+        said.append(
+            f"What the group {cap.group!r} has seen together is {words(b.epsilon, b.delta)} differentially private, as "
+            "long as it tells and hears nothing else."
+        )
+    return said
+
+
+def _check(account: Owned, what: str, capacity: Tally, old: Cap | None) -> None:
+    if old is None:
+        return
+    if not within(old.limit.spent, capacity):
+        raise InvalidParameter(f"{what} cannot be so low: more than that is spent.")
+    if account.opened.analysts is Analysts.APART and not within(old.content.capacity, capacity):
+        raise InvalidParameter(
+            f"{what} is reserved, and is never lowered.",
+            hint="where analysts are kept apart, caps are added or raised",
+        )
+
+
+def _fits(account: Owned, taken: Tally) -> None:
+    capacity = account.now.population.capacity
+    if capacity is not None and not within(taken, capacity):
+        over = [Fraction(t - c) for t, c in zip(taken, capacity, strict=True) if t > c]
+        raise InvalidParameter(
+            f"all caps together would be more than the budget of {account.population!r}, and they are reserved "
+            f"({len(over)} of its {len(capacity)} sums {'is' if len(over) == 1 else 'are'} short).",
+            hint="give a smaller cap, or raise the budget of the population",
+        )

@@ -1,0 +1,185 @@
+"""Settling a question's people: one write transaction that finds who can pay, and keeps what they have spent then."""
+
+from __future__ import annotations
+
+import hmac
+from dataclasses import dataclass
+from weakref import WeakKeyDictionary
+
+import numpy as np
+
+from discreet.accounting.filter import Filter, Tally, reopen_filter
+from discreet.errors import InvalidParameter, LedgerCorrupt
+from discreet.ledger.entry import Charged, Opened, PeopleCharged
+from discreet.ledger.kinds.opening import People as Promise
+from discreet.ledger.log import Log, View
+from discreet.ledger.owner import refuse_moved
+from discreet.ledger.people import segments
+from discreet.ledger.people.segments import MERGED, Segments, corrupt
+from discreet.ledger.people.table import BEYOND, Hashes, People, Sums, settle
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Known:
+    """The table as one transaction left it: what this process need not read again."""
+
+    segments: Segments
+    table: People
+
+    def __repr__(self) -> str:
+        return "_Known(…)"
+
+
+_KNOWN: WeakKeyDictionary[Log, dict[str, _Known]] = WeakKeyDictionary()
+"""The last table that was seen, of each population. What is stored is looked at before it is trusted."""
+
+
+class PersonBudgets:
+    """Each person's own budget: what a question's people pay, and who of them cannot.
+
+    Guarantee:
+        Of any number of questions, threads and processes, each question settles alone, in the order of its `people`
+        entry: whether a person takes part follows from what that person spent in questions settled before and from its
+        cost in this one. A cost that was taken is never forgotten: the table is stored in the transaction that appends
+        the entry which commits to it, and a table that does not meet the last commitment is refused.
+
+    Attributes:
+        filter: the rule by which a person's costs add up.
+        capacity: what its sums may reach, fixed when the account was opened.
+        key: the key under which ids are hashed. Never shown.
+    """
+
+    __slots__ = ("_counted", "_log", "_population", "_secret", "capacity", "filter", "key")
+
+    filter: Filter
+    capacity: Tally
+    key: str
+
+    def __init__(self, log: Log, population: str, promise: Promise, secret: bytes) -> None:
+        self._log, self._population, self._secret = log, population, secret
+        self.filter = reopen_filter(promise.filter, promise.budget, promise.capacity)
+        self.capacity = promise.capacity
+        self._counted = _counted(promise.capacity)
+        self.key = hmac.digest(secret, b"discreet person table, ids", "sha256")[:16].hex()
+
+    def __repr__(self) -> str:
+        return f"PersonBudgets({self._population!r})"
+
+    def settle(self, charge: int, hashes: Hashes, costs: Sums) -> Hashes:
+        """Charges the people of a question, and returns the hashes of those who cannot pay. Private.
+
+        Args:
+            charge: the number of the question's charge, whose people have not been settled yet.
+            hashes: of each person in the question.
+            costs: in parts of the capacity, a row for each sum and a column for each of `hashes`.
+
+        Raises:
+            InvalidParameter: no such charge, or its people have been settled.
+            LedgerError: the ledger could not be read and written; then nothing may be released.
+            LedgerCorrupt: the table is not the one that the chain commits to.
+        """
+        due = _due(costs, self._counted)
+
+        def work(view: View) -> tuple[Hashes, _Known]:
+            refuse_moved(view, self._log.store.place)
+            self._check(view, charge)
+            known = self._read(view)
+            settled = settle(known.table, hashes, due)
+            return settled.out, self._write(view, charge, known, settled.paid)
+
+        out, known = self._log.write(work)
+        _KNOWN.setdefault(self._log, {})[self._population] = known
+        return out
+
+    def _check(self, view: View, charge: int) -> None:
+        paid = view.numbered(charge)
+        if paid is None or (paid.population, paid.kind) != (self._population, Charged.kind):
+            raise InvalidParameter(f"entry {charge} is not a charge of {self._population!r}.")
+        if view.latest(self._population, PeopleCharged.kind, str(charge)) is not None:
+            raise InvalidParameter(f"the people of the charge {charge} have been charged already.")
+
+    def _read(self, view: View) -> _Known:
+        """The table as it is stored, of which only what is not known yet is read."""
+        sums, names = len(self._counted), segments.stored(view, self._population)
+        known = _KNOWN.get(self._log, {}).get(self._population)
+        if known is None or not known.segments.portions.keys() <= set(
+            names
+        ):  # merged by another process, say
+            known = _Known(Segments(self._population, sums, {}), People.nobody(sums))
+        new = [name for name in names if name not in known.segments.portions]
+        if new and known.segments.portions and new[0] < max(known.segments.portions):
+            raise corrupt(self._population)
+        found = {name: view.blob(name) or b"" for name in new}
+        digests = {name: segments.digest(portion) for name, portion in found.items()}
+        told = Segments(self._population, sums, {**known.segments.portions, **digests})
+        newest = max(told.numbers, default=0)
+        entry = segments.last_entry(view, self._population, newest)
+        if entry is not None and not (
+            isinstance(entry.content, PeopleCharged)
+            and entry.content.commitment == told.commitment(self._secret)
+        ):
+            raise corrupt(self._population)
+        try:
+            each = [
+                People.restored([found[name] for name in told.of(number)], sums)
+                for number in told.numbers
+                if number not in known.segments.numbers
+            ]
+        except ValueError:
+            raise corrupt(self._population) from None
+        return _Known(told, segments.joined([known.table, *each], sums))
+
+    def _write(self, view: View, charge: int, known: _Known, paid: People) -> _Known:
+        """Stores those who paid as a segment, or the whole table in place of all segments, and commits to it."""
+        seq, table = view.head[0] + 1, known.table.after(paid)
+        merges = len(known.segments.numbers) + 1 >= MERGED
+        kept = {} if merges else dict(known.segments.portions)
+        for name in known.segments.portions if merges else ():
+            view.put_blob(name, None)
+        for i, portion in enumerate((table if merges else paid).portions()):
+            name = segments.name(self._population, seq, i)
+            view.put_blob(name, portion)
+            kept[name] = segments.digest(portion)
+        told = Segments(self._population, known.segments.sums, kept)
+        entry = view.append(self._population, PeopleCharged(charge, told.commitment(self._secret)))
+        assert entry.seq == seq
+        return _Known(told, table)
+
+
+def problems(view: View, population: str, opened: Opened, secret: bytes | None) -> list[str]:
+    """What is wrong with a population's person table, in sentences: whether it is the one that its chain commits to."""
+    names = segments.stored(view, population)
+    if opened.people is None or secret is None:
+        return (
+            [f"there is a table of people of {population!r}, who have no budgets."]
+            if names and secret
+            else []
+        )
+    sums = len(_counted(opened.people.capacity))
+    try:
+        digests = {name: segments.digest(view.blob(name) or b"") for name in names}
+        told = Segments(population, sums, digests)
+        entry = segments.last_entry(view, population, max(told.numbers, default=0))
+        if entry is not None and (
+            not isinstance(entry.content, PeopleCharged)
+            or entry.content.commitment != told.commitment(secret)
+        ):
+            raise corrupt(population)
+        for number in told.numbers:
+            People.restored([view.blob(name) or b"" for name in told.of(number)], sums)
+    except ValueError:
+        return [corrupt(population).message]
+    except LedgerCorrupt as error:
+        return [error.message]
+    return []
+
+
+def _counted(capacity: Tally) -> list[int]:
+    """The places of the sums that anything can be spent of: a budget without a δ has one of ε alone."""
+    return [i for i, most in enumerate(capacity) if most > 0]
+
+
+def _due(costs: Sums, counted: list[int]) -> Sums:
+    """The costs in the sums that are counted; who has one in another cannot pay."""
+    others = [i for i in range(len(costs)) if i not in counted]
+    return np.where((costs[others] > 0).any(axis=0), BEYOND, costs[counted])

@@ -1,0 +1,201 @@
+"""The person table as a value: hashes of ids in order, and beside each what that person has spent.
+
+Spending is counted in whole parts of a person's capacity, rounded up, so that sums are exact and never wrap. Nothing
+here knows of privacy but that it errs upwards: two people with one hash share one budget.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+CAPACITY = 2**15 * 3**3 * 5**6 * 7 * 11 * 13 * 17
+"""The parts of a person's capacity, a number near 2^48 that decimals and small numbers divide: three questions of a
+third, or a thousand of a thousandth, fit exactly.
+"""
+
+BEYOND = CAPACITY + 1
+"""Stands for every cost that nobody can pay: all larger ones are this one."""
+
+PORTION = 1 << 21
+"""People in one stored portion: a few dozen MB."""
+
+_TAG = b"discreet people, format 1\x00"
+_HEAD = struct.Struct("<QB")
+
+Hashes = NDArray[np.uint64]
+Sums = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class People:
+    """People and what each has spent.
+
+    Attributes:
+        hashes: ascending, each once.
+        spent: one row for each sum, one column for each person; from 0 to `CAPACITY`.
+    """
+
+    hashes: Hashes
+    spent: Sums
+
+    @classmethod
+    def nobody(cls, sums: int) -> People:
+        """Nobody has spent anything, in so many sums."""
+        return cls(np.empty(0, np.uint64), np.empty((sums, 0), np.int64))
+
+    def __len__(self) -> int:
+        return len(self.hashes)
+
+    def __repr__(self) -> str:
+        return "People(…)"  # how many there are is private
+
+    def of(self, hashes: Hashes) -> Sums:
+        """What these people have spent; 0 for those who are not there."""
+        found = np.zeros((len(self.spent), len(hashes)), np.int64)
+        if len(self):
+            place, there = self._places(hashes)
+            found[:, there] = self.spent[:, place[there]]
+        return found
+
+    def after(self, newer: People) -> People:
+        """The table after these people's sums, which replace theirs here; a sum never becomes less."""
+        if not len(newer):
+            return self
+        if not len(self):
+            return newer
+        place, there = self._places(newer.hashes)
+        spent = self.spent.copy()
+        known = place[there]
+        spent[:, known] = np.maximum(spent[:, known], newer.spent[:, there])
+        new = ~there
+        if not new.any():
+            return People(self.hashes, spent)
+        at = place[new]
+        hashes = np.insert(self.hashes, at, newer.hashes[new])
+        return People(hashes, np.insert(spent, at, newer.spent[:, new], axis=1))
+
+    def portions(self, size: int = PORTION) -> list[bytes]:
+        """The table as bytes, in portions of at most so many people; one at least."""
+        starts = range(0, max(len(self), 1), size)
+        return [self._encoded(start, start + size) for start in starts]
+
+    @classmethod
+    def restored(cls, portions: Sequence[bytes], sums: int) -> People:
+        """What `portions` wrote.
+
+        Raises:
+            ValueError: anything else.
+        """
+        parts = [_decoded(portion, sums) for portion in portions]
+        if not parts:
+            raise ValueError("no portion")
+        whole = cls(
+            np.concatenate([p.hashes for p in parts]), np.concatenate([p.spent for p in parts], axis=1)
+        )
+        if (whole.hashes[1:] <= whole.hashes[:-1]).any():
+            raise ValueError("hashes that do not ascend")
+        return whole
+
+    def _places(self, hashes: Hashes) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+        """Where these hashes are or would be, and whether they are there; the table is not empty."""
+        place = np.searchsorted(self.hashes, hashes)
+        there = self.hashes[np.minimum(place, len(self) - 1)] == hashes
+        return place, there
+
+    def _encoded(self, start: int, end: int) -> bytes:
+        hashes = self.hashes[start:end]
+        columns = [hashes.astype("<u8").tobytes()]
+        columns += [row[start:end].astype("<i8").tobytes() for row in self.spent]
+        return b"".join([_TAG, _HEAD.pack(len(hashes), len(self.spent)), *columns])
+
+
+def _decoded(portion: bytes, sums: int) -> People:
+    start = len(_TAG) + _HEAD.size
+    if portion[: len(_TAG)] != _TAG or len(portion) < start:
+        raise ValueError("not a portion of a person table")
+    n, found = _HEAD.unpack_from(portion, len(_TAG))
+    if found != sums or len(portion) != start + 8 * n * (1 + sums):
+        raise ValueError("another size than it says")
+    hashes = np.frombuffer(portion, "<u8", n, start).astype(np.uint64)
+    spent = np.frombuffer(portion, "<i8", n * sums, start + 8 * n).astype(np.int64).reshape(sums, n)
+    if n and (int(spent.min()) < 0 or int(spent.max()) > CAPACITY):
+        raise ValueError("sums that nobody can have spent")
+    return People(hashes, spent)
+
+
+def parts_of(cost: Fraction, capacity: Fraction) -> int:
+    """A cost in parts of a capacity, rounded up; `BEYOND` where it is more than all of it.
+
+    >>> parts_of(Fraction(1, 3), Fraction(1)) * 3 == CAPACITY
+    True
+    """
+    if cost <= 0:
+        return 0
+    if cost > capacity:
+        return BEYOND
+    return -int(-cost * CAPACITY // capacity)  # ⌈x⌉ = −⌊−x⌋
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Settled:
+    """What becomes of a question's people.
+
+    Attributes:
+        paid: those who take part, with what they have spent now. Private.
+        out: the hashes, ascending, of those who cannot pay and are left out of the data. Private.
+    """
+
+    paid: People
+    out: Hashes
+
+    def __repr__(self) -> str:
+        return "Settled(…)"
+
+
+def settle(before: People, hashes: Hashes, costs: Sums) -> Settled:
+    """Who of these people can pay their costs, and what they have spent then.
+
+    Guarantee:
+        Whether a person takes part follows from what that person has spent before and from its own cost, and where
+        several people have one hash, from theirs. Those who take part have spent their cost more than before, in every
+        sum, and no sum is above `CAPACITY`; those who are left out have spent what they had.
+
+    Args:
+        before: what everybody has spent so far.
+        hashes: of the people in the question; where several have one hash, it is there several times.
+        costs: one row for each sum, one column for each of `hashes`; none below 0, and `BEYOND` at most.
+    """
+    if costs.shape != (len(before.spent), len(hashes)):
+        raise TypeError("a cost for each sum and each person")
+    if costs.size and (int(costs.min()) < 0 or int(costs.max()) > BEYOND):
+        raise OverflowError("a cost out of range")
+    order = np.argsort(hashes)
+    found = hashes[order]
+    first = np.ones(len(found), np.bool_)
+    first[1:] = found[1:] != found[:-1]
+    starts = np.flatnonzero(first)
+    each = found[starts]
+    due = _added(costs[:, order], starts)
+    after = before.of(each) + due  # at most 2^49
+    can = (after <= CAPACITY).all(axis=0)
+    changed = can & (due > 0).any(axis=0)
+    return Settled(People(each[changed], after[:, changed]), each[~can])
+
+
+def _added(costs: Sums, starts: NDArray[np.intp]) -> Sums:
+    """The costs of each hash, added up where several people have it; `BEYOND` at most."""
+    people = costs.shape[1]
+    if len(starts) == people:
+        return costs
+    if int(np.diff(starts, append=people).max()) > _MOST:  # so many with one hash do not happen
+        return np.full((len(costs), len(starts)), BEYOND)
+    return np.minimum(np.add.reduceat(costs, starts, axis=1), BEYOND)
+
+
+_MOST = 1 << 14  # people with one hash, whose costs of 2^48 are less than 2^63 together

@@ -1,0 +1,96 @@
+"""Where a ledger is: in memory, in a file, or in a PostgreSQL database; and the store for each."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discreet.errors import LedgerError
+from discreet.ledger.memory import MemoryStore
+from discreet.ledger.sqlite import SQLiteStore
+from discreet.ledger.store import Store
+
+if TYPE_CHECKING:
+    from discreet.ledger.postgres.store import PostgresStore
+
+MEMORY = ":memory:"
+"""The path that asks for a ledger that ends with the process."""
+
+SCHEMES = ("postgresql://", "postgres://")
+"""How the URL of a PostgreSQL database begins."""
+
+
+def made_store(path: str | os.PathLike[str]) -> Store:
+    """The store at a place, made if nothing is there; one that cannot be written is refused."""
+    if path == MEMORY:
+        return MemoryStore()
+    if is_url(path):
+        store = _database(path)
+        store.create()
+        store.rehearse()
+        return store
+    where = _file(path)
+    if not where.exists():
+        SQLiteStore.create(where)
+    file = SQLiteStore(where)
+    file.rehearse()
+    return file
+
+
+def existing_store(path: str | os.PathLike[str]) -> Store:
+    """The store at a place, which must be there; enough permission to read it is enough."""
+    store = _database(path) if is_url(path) else SQLiteStore(_file(path))
+    store.read(lambda transaction: None)
+    return store
+
+
+def is_there(path: str | os.PathLike[str]) -> bool:
+    """Whether there is a ledger at a place, or another file in its way; in memory there never is."""
+    if path == MEMORY:
+        return False
+    if not is_url(path):
+        return _file(path).exists()
+    store = _database(path)
+    try:
+        return store.exists()
+    finally:
+        store.close()
+
+
+def is_url(path: str | os.PathLike[str]) -> bool:
+    """Whether the place is a PostgreSQL database."""
+    return isinstance(path, str) and path.startswith(SCHEMES)
+
+
+def _database(path: str | os.PathLike[str]) -> PostgresStore:
+    from discreet.ledger.postgres.store import PostgresStore
+    from discreet.ledger.postgres.url import address
+
+    return PostgresStore(address(os.fspath(path)))
+
+
+def _file(path: str | os.PathLike[str]) -> Path:
+    """The absolute path, symbolic links followed, so that neither a new directory nor a new link moves it."""
+    text = os.fspath(path)
+    if not text or type(text) is not str or "\0" in text:
+        raise LedgerError("a ledger needs the path of a file.", hint='give ledger="customers.ledger"')
+    if text == MEMORY:
+        raise LedgerError("the ledger :memory: ends with its process: there is none to look at.")
+    try:
+        where = Path(os.path.realpath(text))
+        if where.is_dir():
+            raise LedgerError(f"the ledger {text} is a folder.", hint="name a file in it")
+    except OSError as error:
+        raise LedgerError(f"the ledger {text} cannot be reached.", hint="look at the path") from error
+    return where
+
+
+def shown(path: str | os.PathLike[str]) -> str:
+    """A place as it may be shown: a URL without its password."""
+    return _database(path).place if is_url(path) else os.fspath(path)
+
+
+def called(path: str | os.PathLike[str]) -> str:
+    """A ledger's name in a sentence: the file's own, or the URL without its password."""
+    return shown(path) if is_url(path) else Path(path).name

@@ -1,0 +1,1 @@
+"""A ledger in a PostgreSQL database: URLs, the driver, the tables, and the store over them."""

@@ -1,0 +1,287 @@
+"""One connection to a PostgreSQL server, and the only file that knows the driver (pg8000).
+
+Steps are sent together where they can be: between the lock and the commit each round trip is time in which nobody
+else can charge. Values travel as parameters, never inside a statement's text, which the server may log and show.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import struct
+import weakref
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, TypeAlias
+
+from discreet.errors import LedgerError, MissingExtra
+from discreet.ledger.postgres.failures import Lost, Refused, unreachable
+from discreet.ledger.postgres.url import Address
+
+Values: TypeAlias = list[Any]
+
+Step: TypeAlias = str | tuple[Any, ...]
+"""Statements without values, in one text; or one statement, and its values for $1, $2, …"""
+
+_GRACE = 10.0
+"""Seconds beyond the patience after which a silent connection counts as lost."""
+
+_HANGING = "60s"
+"""A client that stops in the middle of a transaction, for good or not, loses it after this long."""
+
+OLDEST = 13
+"""The first version of PostgreSQL that says what became of a transaction by its full number."""
+
+_TLS = struct.pack("!ii", 8, 80877103)
+"""The message that asks the server for TLS (SSLRequest)."""
+
+
+class Link:
+    """A connection, for one thread at a time and for the process that made it alone.
+
+    Raises:
+        MissingExtra: the driver is not installed.
+        LedgerError: the server cannot be reached, refuses the user, or does not speak as is demanded.
+        Refused: it has no connection free, or is starting: worth trying again.
+    """
+
+    def __init__(self, address: Address, *, patience: float) -> None:
+        self._pid = os.getpid()
+        self._inside = False
+        self._prepared: dict[str, Any] = {}
+        self.commits = 0
+        self._socket = _connected(address)
+        try:
+            self._connection = _logged_in(address, self._socket)
+            self._socket.settimeout(patience + _GRACE)
+            self._connection.message_types[b"C"] = self._completed
+            self.ask(
+                f"SET lock_timeout = {max(1, round(1000 * patience))}; SET synchronous_commit = on; "
+                f"SET statement_timeout = 0; SET idle_in_transaction_session_timeout = '{_HANGING}'"
+            )
+        except BaseException:
+            self._socket.close()
+            raise
+        _LINKS.add(self)
+
+    def ask(self, *steps: Step) -> list[list[Values]]:
+        """The rows of each step. All are sent before the first answer is read: together they are one round trip.
+
+        Raises:
+            Refused: a step failed; inside a transaction, those after it did nothing.
+            Lost: the connection ended; nothing more is known than `commits` says.
+        """
+        self.commits = 0
+        if not self.usable:
+            raise Lost
+        answers: list[list[Values]] = []
+        refused, self._inside = None, True
+        try:
+            for step in steps:
+                self._prepare(step)
+            asked = [self._sent(step) for step in steps]
+            self._connection._sock.flush()
+            for context in asked:
+                code = self._answered(context)
+                refused = refused or code
+                answers.append(context.rows or [])
+            self._inside = False
+        except Exception as error:
+            # Not kept as a cause: it may quote anything. Preparing alone is answered to its end by an error.
+            refused = _code(error)
+            self._inside = refused is None
+        if self._inside:
+            raise Lost
+        if refused is not None:
+            raise Refused(refused)
+        return answers
+
+    @property
+    def usable(self) -> bool:
+        """Whether the last answer came to its end, in this process."""
+        return not self._inside and self._pid == os.getpid()
+
+    @property
+    def idle(self) -> bool:
+        """Whether it is usable and outside of any transaction."""
+        return self.usable and self._connection._transaction_status == b"I"
+
+    def _prepare(self, step: Step) -> None:
+        """Let the server know the statement, once for this connection."""
+        if not isinstance(step, str) and step[0] not in self._prepared:
+            self._prepared[step[0]] = self._connection.prepare_statement(step[0], ())
+
+    def _sent(self, step: Step) -> Any:
+        """Send a step without waiting, and return what its answer will be gathered in."""
+        from pg8000 import converters, core
+
+        connection = self._connection
+        if isinstance(step, str):
+            connection.send_QUERY(step)
+            return core.Context(step)
+        statement, *values = step
+        name, columns, functions = self._prepared[statement]
+        connection.send_BIND(name, converters.make_params(connection.py_types, values))
+        connection.send_EXECUTE()
+        connection._sock.write(core.SYNC_MSG)
+        return core.Context(statement, columns=columns, input_funcs=functions)
+
+    def _answered(self, context: Any) -> str | None:
+        """Read the answer to a step up to its end; the code of its error, if it failed."""
+        try:
+            self._connection.handle_messages(context)
+        except Exception as error:
+            if error is not context.error:  # not the server's answer: the connection broke
+                raise
+            return _code(error) or "25P02"
+        return None
+
+    def close(self) -> None:
+        """End the connection."""
+        if self._pid != os.getpid():
+            return
+        with suppress(Exception):
+            if self.usable:
+                self._connection.close()
+        with suppress(OSError):  # the driver's file over the socket would keep it open
+            self._socket.shutdown(socket.SHUT_RDWR)
+        with suppress(Exception):
+            self._connection._sock.close()
+        self._socket.close()
+        self._inside = True
+
+    def cut(self) -> None:
+        """Let a forked child hold none of its parent's connection, without a word to the server.
+
+        Otherwise the server would not see the end of a parent that dies while its child lives on.
+        """
+        if (fd := self._socket.detach()) >= 0:
+            os.close(fd)
+
+    def _completed(self, data: bytes, context: Any) -> None:
+        """Called by the driver for each statement that was carried out."""
+        self.commits += data == b"COMMIT\0"
+        self._connection.handle_COMMAND_COMPLETE(data, context)
+
+
+_LINKS: weakref.WeakSet[Link] = weakref.WeakSet()
+
+
+def _cut_all() -> None:
+    for link in list(_LINKS):
+        link.cut()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_cut_all)
+
+
+def _connected(address: Address) -> socket.socket:
+    """A socket to the server, with TLS where it is demanded or offered."""
+    raw = None
+    try:
+        if address.is_local_socket:
+            raw = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+            raw.settimeout(address.connect_timeout)
+            raw.connect(str(Path(address.host, f".s.PGSQL.{address.port}")))
+            return raw
+        raw = socket.create_connection((address.host, address.port), address.connect_timeout)
+        raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        raw.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        return raw if address.sslmode == "disable" else _secured(raw, address)
+    except (OSError, UnicodeError, AttributeError) as error:  # no such host, no Unix sockets here
+        refused = isinstance(error, ssl.SSLError)
+    except LedgerError:
+        assert raw is not None
+        raw.close()
+        raise
+    if raw is not None:
+        raw.close()
+    raise _no_tls(address) if refused else unreachable(address.place)
+
+
+def _secured(raw: socket.socket, address: Address) -> socket.socket:
+    raw.sendall(_TLS)
+    answer = raw.recv(1)
+    if answer == b"S":
+        return _context(address).wrap_socket(raw, server_hostname=address.host)
+    if answer == b"N" and address.sslmode == "prefer":
+        return raw
+    raise _no_tls(address) if answer else unreachable(address.place)
+
+
+def _context(address: Address) -> ssl.SSLContext:
+    verified = address.sslmode.startswith("verify")
+    roots = address.sslrootcert if verified and address.sslrootcert != "system" else None
+    try:
+        context = ssl.create_default_context(cafile=roots)
+        if address.sslcert:
+            context.load_cert_chain(address.sslcert, address.sslkey)
+    except OSError:  # ssl.SSLError is one too
+        raise LedgerError(
+            f"a file of certificates for the ledger {address.place} cannot be read.",
+            hint="look at sslrootcert=, sslcert= and sslkey=",
+        ) from None
+    context.check_hostname = address.sslmode == "verify-full"
+    context.verify_mode = ssl.CERT_REQUIRED if verified else ssl.CERT_NONE
+    return context
+
+
+def _no_tls(address: Address) -> LedgerError:
+    return LedgerError(
+        f"the server of the ledger {address.place} does not speak TLS as sslmode={address.sslmode} demands.",
+        hint="look at its certificate and at sslrootcert=; sslmode=disable is for a network that nobody else is in",
+    )
+
+
+def _logged_in(address: Address, connected: socket.socket) -> Any:
+    """The driver's connection over the socket."""
+    try:
+        from pg8000 import native
+    except ImportError:
+        raise MissingExtra(
+            "a ledger in PostgreSQL needs the driver pg8000, which is not installed.",
+            hint="pip install 'discreet[postgres]'",
+        ) from None
+    told: Exception
+    try:
+        connection = native.Connection(
+            address.user,
+            database=address.database,
+            password=address.password
+            or "",  # the server refuses it, where none is given and one is asked for
+            application_name="discreet",
+            startup_params={"client_encoding": "UTF8", "standard_conforming_strings": "on"},
+            sock=connected,
+            ssl_context=False,  # it is there already, if it is
+        )
+    except Exception as error:
+        code = _code(error)
+        told = unreachable(address.place) if code is None else Refused(code)
+    else:
+        return _known(connection, address)
+    raise told
+
+
+def _known(connection: Any, address: Address) -> Any:
+    """The connection, unless its server is too old or reads quoted text otherwise than it is written here."""
+    told = connection.parameter_statuses
+    version = str(told.get("server_version", "0")).partition(" ")[0].partition(".")[0]
+    if version.isdigit() and int(version) >= OLDEST and told.get("standard_conforming_strings") == "on":
+        return connection
+    connection.close()
+    raise LedgerError(
+        f"the server of the ledger {address.place} is not PostgreSQL {OLDEST} or later.",
+        hint="keep the ledger on a newer server",
+    )
+
+
+def _code(error: BaseException | None) -> str | None:
+    """The server's code, if the error repeats one: the driver's own mishaps while closing may lie on top of it."""
+    while error is not None:
+        told = error.args[0] if error.args else None
+        if isinstance(told, dict) and "C" in told:
+            return str(told["C"])
+        error = error.__context__
+    return None

@@ -1,0 +1,91 @@
+"""What an account says when it refuses: what was asked, what is left, and the smallest change that would fit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from fractions import Fraction
+
+from discreet.accounting.filter import Charge
+from discreet.errors import BudgetExceeded, InvalidParameter
+from discreet.ledger.standing import Limit, Status
+from discreet.privacy.guarantee import Budget, decimal
+
+_FREE = "ask again what has been answered, which is free; a budget is for life"
+
+
+def refused(population: str, limit: Limit, charge: Charge, limits: Sequence[Limit]) -> BudgetExceeded:
+    """The refusal of a charge that one limit cannot pay; `limits` are all that whoever asks may hear of."""
+    asked, left = charge.guarantee, limit.remaining
+    asks = _amounts(asked.epsilon, asked.delta, _up, always=bool(left.delta))
+    has = _amounts(left.epsilon, left.delta, _down, always=bool(asked.delta))
+    budget = limit.filter.budget
+    whole = decimal(budget.epsilon) + (f" and {decimal(budget.delta)}" if "δ" in has else "")
+    # The other filters count in units of their own, in which an ε that is left may be too much.
+    rule = "" if limit.filter.name == "basic" else f", counted by the {limit.filter.name} filter"
+    whose = f", the cap of {limit.whose}" if limit.whose else ""
+    return BudgetExceeded(
+        f"{population!r}: the question asks {asks}, and {has} is left of {whole}{whose}{rule}.",
+        asked=asks,
+        left=has,
+        hint=f"{_fitting(charge, limits)}; or {_FREE}",
+    )
+
+
+def shut(population: str, status: Status, charge: Charge, left: Budget) -> BudgetExceeded:
+    """The refusal of a charge to an account that takes none."""
+    asked = charge.guarantee
+    return BudgetExceeded(
+        f"the account of {population!r} is {status.value}: no charge is taken.",
+        asked=_amounts(asked.epsilon, asked.delta, _up, always=False),
+        left=_amounts(left.epsilon, left.delta, _down, always=False),
+        hint="what has been answered is still free; `discreet budget --history` tells who did it and why",
+    )
+
+
+def above_one_query(charge: Charge, limits: Sequence[Limit]) -> InvalidParameter | None:
+    """The refusal of a charge above what the owner allows for one query; None when it is not."""
+    for limit in limits:
+        most = limit.filter.budget.per_query
+        if charge.guarantee.epsilon > most:
+            whose = f" of {limit.whose}" if limit.whose else ""
+            return InvalidParameter(
+                f"one query{whose} may ask ε = {decimal(most)} at most, and this one asks "
+                f"ε = {_up(charge.guarantee.epsilon)}.",
+                hint="ask for less; the owner sets the cap with Budget(per_query=…)",
+            )
+    return None
+
+
+def _fitting(charge: Charge, limits: Sequence[Limit]) -> str:
+    """The smallest change that would fit, where sums are of ε and δ themselves; elsewhere the session searches it."""
+    if any(limit.filter.name != "basic" for limit in limits):
+        return "ask for less"
+    capped = [limit.remaining for limit in limits if limit.capacity is not None]
+    epsilon, delta = min(b.epsilon for b in capped), min(b.delta for b in capped)
+    changes = []
+    if charge.guarantee.epsilon > epsilon:
+        changes.append(f"epsilon={_down(epsilon)}")
+    if charge.guarantee.delta > delta:
+        changes.append(f"delta={_down(delta)}")
+    if not epsilon:
+        return "nothing is left: the owner would have to raise it"
+    return f"{' and '.join(changes)} would fit" if changes else "ask for less"
+
+
+def _amounts(epsilon: Fraction, delta: Fraction, words: Callable[[Fraction], str], *, always: bool) -> str:
+    return f"ε = {words(epsilon)}" + (f", δ = {words(delta)}" if delta or always else "")
+
+
+def _up(x: Fraction) -> str:
+    return _rounded(x, ROUND_CEILING)
+
+
+def _down(x: Fraction) -> str:
+    return _rounded(x, ROUND_FLOOR)
+
+
+def _rounded(x: Fraction, direction: str) -> str:
+    """Six digits: what is asked is rounded up and what is left down, so that a refusal never looks wrong."""
+    digits = Context(prec=6, rounding=direction).divide(Decimal(x.numerator), Decimal(x.denominator))
+    return f"{float(digits):.6g}"

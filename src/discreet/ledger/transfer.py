@@ -1,0 +1,82 @@
+"""A ledger that goes on in another store: its end here is durable before anything begins there.
+
+The order decides. If the copy came first, a crash between the two would leave two ledgers that both take charges, and
+every budget could be spent twice. So all accounts end here first, with entries that name the other store and the head
+up to which its copy goes; then everything is copied in one transaction. A crash between leaves a ledger that takes no
+charge anywhere, and the same call again goes on where it stopped.
+"""
+
+from __future__ import annotations
+
+from discreet.errors import LedgerCorrupt, LedgerError
+from discreet.ledger import names
+from discreet.ledger.entry import Moved, Opened
+from discreet.ledger.log import HEAD, NO_END, Log, View
+from discreet.ledger.states import MOVED, moved_text, read_moved
+from discreet.ledger.store import Row, Store, Transaction
+
+_AT_ONCE = 2000
+
+
+def transfer(old: Log, new: Store, *, by: str, reason: str) -> None:
+    """End every account here and copy the ledger's chain, states and blobs into an empty store.
+
+    Raises:
+        LedgerError: nothing to move, the other store is not empty, or the ledger has moved to a third one.
+    """
+    signed = names.words("by", by), names.words("reason", reason)
+    if old.store.read(lambda now: now.get(MOVED)) is None:
+        new.read(lambda now: _refuse_full(now, new.place))
+
+    def end(view: View) -> tuple[str, int, str]:
+        if (text := view.get(MOVED)) is not None:
+            return read_moved(text)
+        seq, head = view.head
+        ended = [row.population for row in view.rows(after=0, limit=NO_END, kind=Opened.kind)]
+        if not ended:
+            raise LedgerError("there is no account in this ledger that could be moved.")
+        for population in ended:
+            view.append(population, Moved(new.place, head, *signed))
+        view.put(MOVED, moved_text(new.place, seq, head))
+        return new.place, seq, head
+
+    to, seq, head = old.write(end)
+    if to != new.place:
+        raise LedgerError(
+            f"the ledger {old.store.place} has moved to another place.", hint=f"open it in {to}"
+        )
+    new.write(lambda copy: _copy(old.store, copy, new.place, seq, head))
+
+
+def _copy(old: Store, copy: Transaction, place: str, end: int, head: str) -> None:
+    if (there := copy.row(end)) is not None and there.hash == head:
+        return  # an earlier call has copied it
+    _refuse_full(copy, place)
+    seq = 0
+    while seq < end:
+        rows = _portion(old, seq, end)
+        if not rows:
+            raise LedgerCorrupt(f"the ledger {old.place} lacks entries {seq + 1} to {end}.")
+        for row in rows:
+            copy.append(row)
+        seq = rows[-1].seq
+    states = old.read(lambda now: {name: now.get(name) or "" for name in now.names()})
+    for name, value in states.items():
+        if name not in (HEAD, MOVED):
+            copy.put(name, value)
+    copy.put(HEAD, f"{end} {head}")
+    for name in old.read(lambda now: now.blobs()):
+        copy.put_blob(name, _blob(old, name))
+
+
+def _portion(old: Store, seq: int, end: int) -> list[Row]:
+    return old.read(lambda now: now.rows(after=seq, limit=min(_AT_ONCE, end - seq)))
+
+
+def _blob(old: Store, name: str) -> bytes | None:
+    return old.read(lambda now: now.blob(name))
+
+
+def _refuse_full(now: Transaction, place: str) -> None:
+    if now.last() is not None or now.names() or now.blobs():
+        raise LedgerError(f"the ledger {place} is not empty.", hint="move into a new one")

@@ -1,0 +1,42 @@
+"""What is asked beside a question's text: how much it may cost, and what is to be chosen privately for it."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from discreet.errors import InvalidParameter
+from discreet.plan.least import LEAST_EPSILON
+from discreet.privacy.exact import Real, positive
+
+
+def bounds_asked(bounds: str | None) -> str | None:
+    """What a first stage chooses: "auto", "values", or nothing.
+
+    Raises:
+        InvalidParameter: anything else.
+    """
+    if bounds not in (None, "auto", "values"):
+        raise InvalidParameter(
+            f"bounds must be 'auto' or 'values' or left out, not {bounds!r:.60}.",
+            hint="caps are declared with dp.PrivacyUnit(column, max_groups=…, max_rows=…), bounds with dp.Range",
+        )
+    return bounds
+
+
+def epsilon_asked(epsilon: Real | None) -> Fraction:
+    """The ε that a question may cost.
+
+    Raises:
+        InvalidParameter: none, or too little for any answer.
+    """
+    if epsilon is None:
+        raise InvalidParameter(
+            "A question needs epsilon=: what it may cost.",
+            hint="epsilon=0.5, or epsilon=session.plan(sql, error={'n': 50}).epsilon for a wanted error",
+        )
+    if positive("epsilon", epsilon) < LEAST_EPSILON:
+        raise InvalidParameter(
+            f"epsilon must be at least {float(LEAST_EPSILON):g}, not {epsilon!s:.40}.",
+            hint="so little ε is drowned by its noise: over a million times what one person can change",
+        )
+    return positive("epsilon", epsilon)

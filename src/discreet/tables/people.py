@@ -1,0 +1,166 @@
+"""The people of a question: what it costs each of them, who can pay, and the tables without the others.
+
+Guarantee:
+    Questions are settled one after another, each before a number of its answer is read: a person who cannot pay what
+    the question costs it is left out of everything that is read, and nothing else tells of it (docs/proofs/people.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any, Never, TypeAlias, TypeVar
+
+import numpy as np
+
+from discreet.backends.leaving import PERSON, Leaving, hashed
+from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
+from discreet.privacy.guarantee import Budget, words
+from discreet.privacy.unit import PrivacyUnit, Relation
+
+if TYPE_CHECKING:
+    from discreet.accounting.filter import Charge
+    from discreet.backends.backend import Backend
+    from discreet.ledger.account import Account
+    from discreet.ledger.people.keeping import PersonBudgets
+    from discreet.plan.auto.staged import StagedPlan
+    from discreet.plan.people.toll import Toll
+    from discreet.plan.plan import Plan
+    from discreet.plan.schema import TableSchema
+
+T = TypeVar("T")
+
+Rows: TypeAlias = Callable[[str, Mapping[str, int]], list[tuple[Any, ...]]]
+"""Runs SQL with parameters on the data."""
+
+
+class PeopleOf:
+    """What a session knows of its account's people, where each has an own budget."""
+
+    __slots__ = ("_backend", "_budgets", "_tables")
+
+    def __init__(self, budgets: PersonBudgets, backend: Backend, tables: Sequence[TableSchema]) -> None:
+        if any(t.unit.is_row for t in tables):
+            _refuse_rows()
+        backend.check_leaving()
+        self._budgets, self._backend = budgets, backend
+        own = [t for t in tables if not t.public and t.reached is None]
+        self._tables = {t.name: t.unit.column for t in own if t.unit.column is not None}
+
+    @classmethod
+    def find(cls, account: Account, backend: Backend, tables: Sequence[TableSchema]) -> PeopleOf | None:
+        """The people of an account; None where they have no budgets of their own."""
+        budgets = account.person_budgets
+        return None if budgets is None else cls(budgets, backend, tables)
+
+    def toll(self, plans: Sequence[Plan], charge: Charge) -> Toll:
+        """What a charge for these measurements costs each person; its statement has been tried on empty tables.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be charged to each person.
+            BudgetExceeded: it costs everybody in it more than a whole budget.
+        """
+        from discreet.plan.people.toll import toll_of
+
+        return self._rehearsed(toll_of(plans, charge, self._budgets.filter, self._budgets.capacity), charge)
+
+    def toll_of_stages(self, staged: StagedPlan) -> Toll:
+        """As `toll`, of a question in two stages: each person in it pays the worst case of both."""
+        from discreet.plan.people.toll import whole_toll
+
+        toll = whole_toll(staged.last, staged.charge, self._budgets.filter, self._budgets.capacity)
+        return self._rehearsed(toll, staged.charge)
+
+    def check_stages(self, staged: StagedPlan, chosen: Plan) -> None:
+        """Looks whether what was chosen asks of the people who were charged.
+
+        Raises:
+            InternalError: it asks of others.
+        """
+        from discreet.plan.people.toll import same_people
+
+        if not same_people(staged.last, chosen):
+            raise InternalError(
+                "The second stage asks of other people than were charged. The charge stands.",
+                hint="please report the question",
+            )
+
+    @contextmanager
+    def taking_part(self, toll: Toll, charge: int, secret: int) -> Iterator[Rows]:
+        """Settles the people of a charge, and gives what runs SQL on the data of those who can pay.
+
+        Raises:
+            LedgerError: they could not be settled; nothing may be released.
+            BackendFailed: the database failed; the charge stands.
+        """
+        with self._backend.leaving(self._tables) as leaving:
+            _forgetting(lambda: self._settle(leaving, toll, charge, secret))
+            yield leaving.rows
+
+    def _settle(self, leaving: Leaving, toll: Toll, charge: int, secret: int) -> None:
+        hashes, costs = leaving.people(_text(toll), self._parameters(toll, secret), toll.sums)
+        worst = np.array(toll.worst, np.int64)[:, None]
+        costs = np.where(costs[0] > worst[0], worst, costs)  # both are prices of the whole charge
+        leaving.leave_out(self._budgets.settle(charge, hashes, costs))
+
+    def _rehearsed(self, toll: Toll, charge: Charge) -> Toll:
+        if toll.hopeless:
+            asked, has = charge.guarantee, self._budgets.filter.budget
+            raise BudgetExceeded(
+                f"The question asks {words(asked.epsilon, asked.delta)} of everybody in it, and each person has "
+                f"{words(has.epsilon, has.delta)}: nobody would be left to answer it.",
+                asked=words(asked.epsilon, asked.delta),
+                left=words(has.epsilon, has.delta),
+                hint="ask for less; sums and counts are charged by what each person adds, other answers in full",
+            )
+        self._backend.rehearse(_text(toll), self._parameters(toll, 0))
+        return toll
+
+    def _parameters(self, toll: Toll, secret: int) -> dict[str, int | str]:
+        key: dict[str, int | str] = {PERSON.removeprefix("$"): self._budgets.key}
+        return key | {"secret": secret} if toll.keyed else key
+
+
+def check_people(unit: PrivacyUnit, per_person: object, relation: Relation | None) -> None:
+    """Refuses budgets for people who cannot be told apart, or whose place others take.
+
+    Raises:
+        InvalidParameter: each row is a unit, or neighbours are by replacement, or it is no budget.
+    """
+    if not isinstance(per_person, Budget):
+        raise InvalidParameter(
+            f"per_person must be a Budget, not {type(per_person).__name__}.",
+            hint="per_person=dp.Budget(epsilon=2, delta=1e-6)",
+        )
+    if unit.is_row:
+        _refuse_rows()
+    if relation is Relation.REPLACE:
+        raise InvalidParameter(
+            "A budget for each person holds for add-remove neighbours only.",
+            hint="leave relation= out: under replacement one person's records stand for another's",
+        )
+
+
+def _refuse_rows() -> Never:
+    raise InvalidParameter(
+        "A budget for each person needs to know who is who, and here each row is a unit of its own.",
+        hint="connect with a column that names the person: dp.PrivacyUnit('person_id', max_groups=3, max_rows=10)",
+    )
+
+
+def _text(toll: Toll) -> str:
+    return hashed(toll.sql, toll.kind.value, toll.sums)
+
+
+def _forgetting(work: Callable[[], T]) -> T:
+    """What the work returns; when it raises, no frame in which it held what is private is reachable from the error."""
+    failed: BaseException | None = None
+    try:
+        return work()
+    except BaseException as error:  # raised again below
+        failed = error
+    seen: BaseException | None = failed
+    while seen is not None:
+        seen.__traceback__ = None
+        seen = seen.__cause__ or seen.__context__
+    raise failed

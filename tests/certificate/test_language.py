@@ -1,0 +1,81 @@
+"""The claims of plans over the whole language: written as JSON and read again they are the same, and hold."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from fractions import Fraction
+from typing import Any
+
+import pytest
+
+from discreet.certificate.codec import decode, encode
+from discreet.certificate.events import fits, of_measurements
+from discreet.certificate.exact import check_exact
+from discreet.errors import DiscreetError, InternalError
+from discreet.ledger.chain import canonical, parse
+from discreet.plan.claim import claim_of
+from discreet.plan.plan import Plan, make_plan
+from discreet.privacy.unit import Relation
+from discreet.rederive.check import check, derived
+from discreet.rederive.claim import Claim
+from tests.plan.relations import tables
+from tests.plan.test_check import SQL, plan
+from tests.plan.test_relation import QUESTIONS
+
+
+def again(p: Plan) -> Claim:
+    """A plan's claim, by way of its JSON."""
+    claim = claim_of(p)
+    text = canonical(encode(claim))
+    read = decode(parse(text))
+    assert canonical(encode(read)) == text
+    return read
+
+
+def judged(claim: Claim) -> None:
+    check(claim)
+    check_exact(claim, derived(claim))
+    events, complete = of_measurements(claim)
+    assert complete
+    assert events == claim.measured.events
+    assert fits(claim.measured)
+
+
+@pytest.mark.parametrize("sql", QUESTIONS)
+def test_questions_over_several_tables_hold_as_they_are(sql: str) -> None:
+    try:
+        p = make_plan(sql, tables(2, 3), population="p", version=None, epsilon=1, delta="1e-6")
+    except DiscreetError as error:
+        assert not isinstance(error, InternalError)
+        pytest.skip("it needs wider caps")
+    judged(again(p))
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("name", list(SQL))
+def test_questions_over_one_table_hold_as_they_are(name: str, relation: Relation) -> None:
+    for asked in ({}, {"noise": "gaussian", "delta": "1e-6"}, {"delta": "1e-6", "epsilon": "1/3"}):
+        judged(again(plan(name, relation, **asked)))
+
+
+def test_many_columns_that_compose_below_the_sum_of_their_epsilons_hold() -> None:
+    from discreet.plan.schema import Range, TableSchema
+    from discreet.plan.types import Type
+    from discreet.privacy.unit import PrivacyUnit
+
+    facts: dict[str, Any] = {"day": Range(1, 60, integer=True), "x": Range(0, 1, integer=True)}
+    unit = PrivacyUnit("uid", max_groups=30, max_rows=1)
+    t = TableSchema("t", {"uid": Type.INT, "day": Type.INT, "x": Type.INT}, facts, unit, Relation.ADD_REMOVE)
+    p = make_plan(
+        "SELECT day, COUNT(*), SUM(x), COUNT(x) FROM t GROUP BY day",
+        [t],
+        population="p",
+        version=None,
+        epsilon=1,
+        delta="1e-6",
+    )
+    claim = again(p)
+    judged(claim)
+    assert sum((n * (e.pure or 0) for e, n in claim.measured.events), Fraction(0)) > claim.measured.epsilon
+    cheaper = replace(claim.measured, epsilon=claim.measured.epsilon * Fraction(99, 100))
+    assert not fits(cheaper)
