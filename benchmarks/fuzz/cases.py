@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.fuzz.check import Asked, Databases, Outcome, check
 from benchmarks.fuzz.questions import random_question
-from benchmarks.fuzz.worlds import Shape, Table, World, neighbours, random_shape, random_world
+from benchmarks.fuzz.worlds import Shape, Table, World, random_neighbours, random_shape
 from discreet.plan.schema import Fact, Range, Values
 from discreet.privacy.unit import Relation
 
@@ -37,10 +37,10 @@ def cases(seed: int, questions: int = QUESTIONS) -> Iterator[Case]:
     """The questions that a seed gives, all of one pair of neighbours."""
     rng = Random(seed)
     shape = random_shape(rng)
-    first, second = neighbours(rng, shape, random_world(rng, shape))
+    first, second = random_neighbours(rng, shape)
     for _ in range(questions):
         question = random_question(rng, shape)
-        asked = _asked(rng)
+        asked = _asked(rng, question.dialect, needs_delta=bool(_SELECTED & {*question.constructs}))
         extra = [
             *(["bounds='auto'"] if asked.auto else []),
             *(["truncation report"] if asked.truncation != "0" else []),
@@ -90,18 +90,25 @@ def load(path: Path) -> Case:
     return Case(shape, first, second, record["sql"], Asked(**record["asked"]))
 
 
-def _asked(rng: Random) -> Asked:
+_SELECTED = {"GROUP BY columns", "GROUP BY expressions"}
+"""Constructs whose groups are mostly private."""
+
+
+def _asked(rng: Random, dialect: str, *, needs_delta: bool) -> Asked:
+    noise = rng.choice((None,) * 5 + ("laplace", "laplace", "gaussian"))
+    needed = needs_delta or noise == "gaussian" or rng.random() < 0.02
     return Asked(
         epsilon=rng.choice(("1", "0.0001", "0.1", "100")),
-        delta=rng.choice(("1e-6", "1e-6", "1e-2")),
-        noise=rng.choice((None, None, None, "laplace", "gaussian")),
-        truncation="0.1" if rng.random() < 0.05 else "0",
-        auto=rng.random() < 0.03,
+        delta=rng.choice(("1e-6", "1e-6", "1e-2")) if needed else "0",
+        noise=noise,
+        truncation="0.1" if rng.random() < 0.02 else "0",
+        auto=rng.random() < 0.008,
         secret=rng.getrandbits(62),
-        collide=rng.random() < 0.1,
-        again=rng.random() < 0.03,
-        rehearse=rng.random() < 0.25,
-        intervals=rng.random() < 0.15,
+        collide=rng.random() < 0.05,
+        again=rng.random() < 0.02,
+        rehearse=rng.random() < 0.1,
+        intervals=rng.random() < 0.1,
+        dialect=dialect,
     )
 
 

@@ -47,6 +47,7 @@ class Asked:
         again: whether to plan it twice.
         rehearse: whether to run it on empty tables too.
         intervals: whether to work out every interval of the release, which can take seconds.
+        dialect: the spelling.
     """
 
     epsilon: str = "1"
@@ -59,6 +60,7 @@ class Asked:
     again: bool = False
     rehearse: bool = True
     intervals: bool = True
+    dialect: str = "duckdb"
 
 
 @dataclass(slots=True)
@@ -67,10 +69,12 @@ class Outcome:
 
     Attributes:
         refusal: the message with which it was refused; None when it was answered.
+        moved: whether an integer that leaves the database differs between the neighbours.
         broken: what does not hold.
     """
 
     refusal: str | None = None
+    moved: bool = False
     broken: list[str] = field(default_factory=list)
 
 
@@ -115,8 +119,9 @@ class Databases:
     ) -> tuple[list[Rows], list[list[Any]]]:
         """The rows and the columns' types of a statement on each of the three, or on the neighbours alone."""
         rows, types = [], []
+        (parsed,) = self._open[0].extract_statements(text)  # once for all
         for c in self._open if rehearse else self._open[:2]:
-            done = c.execute(text, {} if secret is None else {"secret": secret})
+            done = c.execute(parsed, {} if secret is None else {"secret": secret})
             types.append([d[1] for d in done.description or []])
             rows.append(done.fetchall())
         return rows, types
@@ -146,7 +151,7 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
             return outcome
     plan = _second(databases, planned, asked)
     for looked in [plan, *([_colliding(plan)] if asked.collide and "ORDER BY hash(" in plan.sql else [])]:
-        outcome.broken += _differences(databases, looked, asked, shape.relation)
+        _compare(databases, looked, asked, outcome)
     if asked.again and not outcome.broken:
         other = _planned(shape, sql, asked)
         if (other.identity, other.sql) != (planned.identity, planned.sql):
@@ -156,17 +161,17 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
 
 def _planned(shape: Shape, sql: str, asked: Asked) -> Plan | StagedPlan:
     schemas = tuple(shape.schemas())
-    prepared = prepare(sql, "duckdb", schemas)
+    prepared = prepare(sql, asked.dialect, schemas)
     options: dict[str, Any] = {
         "population": "p",
         "version": None,
-        "epsilon": Fraction(asked.epsilon),
-        "delta": Fraction(asked.delta),
+        "epsilon": prepared.epsilon or Fraction(asked.epsilon),
+        "delta": Fraction(asked.delta) if prepared.delta is None else prepared.delta,
         "noise": asked.noise,
         "truncation": asked.truncation,
     }
     staged = plan_in_stages(prepared, schemas, caps=not shape.is_row, **options) if asked.auto else None
-    return make_plan(prepared.text, schemas, **options) if staged is None else staged
+    return make_plan(prepared.text, prepared.tables, **options) if staged is None else staged
 
 
 def _second(databases: Databases, planned: Plan | StagedPlan, asked: Asked) -> Plan:
@@ -180,29 +185,31 @@ def _second(databases: Databases, planned: Plan | StagedPlan, asked: Asked) -> P
     return planned.advised(planned.choose(run, SystemEntropy()))
 
 
-def _differences(databases: Databases, plan: Plan, asked: Asked, relation: Relation) -> list[str]:
-    """What does not hold of the plan's statements on the three databases."""
+def _compare(databases: Databases, plan: Plan, asked: Asked, outcome: Outcome) -> None:
+    """Adds what does not hold of the plan's statements on the three databases."""
     read: list[dict[str, Rows]] = [{}, {}, {}] if asked.rehearse else [{}, {}]
     for text in plan.statements:
         try:
             secret = asked.secret if "$secret" in text else None
             rows, types = databases.read(text, secret, rehearse=asked.rehearse)
         except duckdb.Error as error:
-            return [f"the database failed: {type(error).__name__}: {str(error)[:300]}"]
+            outcome.broken.append(f"the database failed: {type(error).__name__}: {str(error)[:300]}")
+            return
         if any(t != types[0] for t in types):
-            return ["the columns' types follow from the data"]
+            outcome.broken.append("the columns' types follow from the data")
+            return
         for found, got in zip(read, rows, strict=True):
             found[text] = got
     try:
         (one, leaves), (other, others), *_ = [exact(plan, found.__getitem__) for found in read]
     except Exception as error:
-        return [f"reading the cells crashed: {type(error).__name__}: {str(error)[:300]}"]
-    return [
-        *_cells(plan, one, other),
-        *_leaves(plan, leaves, others),
-        *_reports(plan, read),
-        *_release(plan, read[0].__getitem__, intervals=asked.intervals),
-    ]
+        outcome.broken.append(f"reading the cells crashed: {type(error).__name__}: {str(error)[:300]}")
+        return
+    outcome.moved = (one, leaves) != (other, others)
+    outcome.broken += _cells(plan, one, other)
+    outcome.broken += _leaves(plan, leaves, others)
+    outcome.broken += _reports(plan, read)
+    outcome.broken += _release(plan, read[0].__getitem__, intervals=asked.intervals)
 
 
 def _cells(plan: Plan, one: Cells, other: Cells) -> Iterable[str]:

@@ -2,14 +2,17 @@
 
 In a template `{i}` stands for a whole number, `{r}` a real, `{n}` either, `{t}` text, `{d}` a date, `{s}` a time, `{m}`
 either of these two, `{b}` a condition, `{c}` a small written whole number, `{p}` a written pattern of LIKE, `{g}` a
-written regular expression, and `{k}` for whatever type the result has.
+written regular expression, `{q}` a written text, `{w}` a column of whole numbers, and `{k}` for whatever type the
+result has.
 """
 
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import accumulate
 from random import Random
 
 _UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
@@ -156,7 +159,7 @@ TEMPLATES: Mapping[str, tuple[tuple[str, str], ...]] = {
 }
 """Letter of the result → (name of the function, template)."""
 
-_WRITTEN: Mapping[str, tuple[str, ...]] = {
+WRITTEN: Mapping[str, tuple[str, ...]] = {
     "i": ("0", "1", "2", "3", "-1", "7", "9223372036854775807", "NULL"),
     "r": ("0.0", "0.5", "-1.5", "2.25", "1e20", "0.1"),
     "t": ("'a'", "'b'", "''", "'é'", "'it''s'", "'2.5'", "'2024-02-29'"),
@@ -167,7 +170,7 @@ _WRITTEN: Mapping[str, tuple[str, ...]] = {
     "p": ("'a%'", "'%é'", "'_'", "'%'", "'%a_b%'", "''"),
     "g": ("'a'", "'^[a-c]+$'", "'\\d{2,4}|\\s\\w'", "'(a|-)+'", "'.'", "'x+'"),
 }
-_CASTS: Mapping[str, tuple[str, ...]] = {
+CASTS: Mapping[str, tuple[str, ...]] = {
     "i": ("CAST({r} AS BIGINT)", "length({t})", "CAST({b} AS BIGINT)", "year({d})", "month({s})"),
     "r": ("CAST({i} AS DOUBLE)", "CAST({t} AS DOUBLE)", "epoch({s})", "epoch({d})", "CAST({b} AS DOUBLE)"),
     "t": tuple(f"CAST({{{k}}} AS VARCHAR)" for k in "irbds"),
@@ -179,6 +182,51 @@ _CASTS: Mapping[str, tuple[str, ...]] = {
         "(TIMESTAMP '2024-01-01 00:00:00' + INTERVAL ({i}) DAY)",
     ),
 }
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """One spelling of the language.
+
+    Attributes:
+        name: as `dialect=` takes it.
+        templates: letter of the result → (construct, template).
+        written: letter → constants.
+        casts: letter → how a name of another type is read as it.
+        aggregates: (construct, template, letter of the result); none where the asker knows them itself.
+        joins, public_joins: how tables of people are joined, and a public one to them.
+    """
+
+    name: str
+    templates: Mapping[str, tuple[tuple[str, str], ...]]
+    written: Mapping[str, tuple[str, ...]]
+    casts: Mapping[str, tuple[str, ...]]
+    aggregates: tuple[tuple[str, str, str], ...] = ()
+    joins: tuple[str, ...] = ()
+    public_joins: tuple[str, ...] = ()
+
+    weights: Mapping[str, tuple[float, ...]] = field(init=False)
+
+    def __post_init__(self) -> None:
+        """Constructs with many templates are written with none of them much more often than others."""
+        often = Counter(c for found in self.templates.values() for c, _ in found)
+        weights = {k: tuple(accumulate(often[c] ** -0.8 for c, _ in t)) for k, t in self.templates.items()}
+        object.__setattr__(self, "weights", weights)
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is DuckDB's."""
+        return self.name == "duckdb"
+
+
+DUCKDB = Language(
+    "duckdb",
+    {letter: tuple((f"function {name}", t) for name, t in found) for letter, found in TEMPLATES.items()},
+    WRITTEN,
+    CASTS,
+    joins=(*("JOIN", "INNER JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN", ","),),
+    public_joins=("JOIN", "LEFT JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN", ","),
+)
 _PLACE = re.compile(r"\{(\w)\}")
 
 
@@ -194,12 +242,18 @@ class Name:
     role: str = ""
     listed: bool = False
 
+    @property
+    def column(self) -> str:
+        """The column's own name."""
+        return self.text.split(".")[-1]
+
 
 @dataclass(slots=True)
 class Writer:
     """Writes random expressions, and keeps the constructs that it used."""
 
     rng: Random
+    language: Language = DUCKDB
     used: list[str] = field(default_factory=list)
 
     def use(self, *constructs: str) -> None:
@@ -210,22 +264,30 @@ class Writer:
         """Whether something of this probability happens."""
         return self.rng.random() < share
 
+    def depth(self) -> int:
+        """How deep an expression nests: functions of functions are long texts, and asked least."""
+        return self.rng.choices((0, 1, 2), (20, 60, 20))[0]
+
     def expression(self, kind: str, names: Sequence[Name], depth: int) -> str:
         """An expression of the type with this letter, over these names."""
         if kind == "n":
             kind = "i" if self.chance(0.5) else "r"
         elif kind == "m":
             kind = "d" if self.chance(0.5) else "s"
-        if kind in "cpg":
-            return self.rng.choice(_WRITTEN[kind])
+        if kind in "cpgq":
+            return self.rng.choice(self.language.written[kind])
+        if kind == "w":
+            whole = [n.text for n in names if n.kind == "i"]
+            return self.rng.choice(whole or self.language.written["i"])
         if depth <= 0 or self.chance(0.1):
             return self.leaf(kind, names)
-        function, template = self.rng.choice(TEMPLATES[kind])
-        self.use(f"function {function}")
+        templates, weights = self.language.templates[kind], self.language.weights[kind]
+        construct, template = self.rng.choices(templates, cum_weights=weights)[0]
+        self.use(construct)
         return self.fill(template, kind, names, depth - 1)
 
     def fill(self, template: str, kind: str, names: Sequence[Name], depth: int) -> str:
-        """A template with random arguments in its places; one of them may be deep."""
+        """A template with random arguments in its places; one of them may be deep, in other spellings all."""
         deep = self.rng.randint(0, 2)
         place = -1
 
@@ -233,7 +295,7 @@ class Writer:
             nonlocal place
             place += 1
             wanted = kind if match[1] == "k" else match[1]
-            return self.expression(wanted, names, depth if place == deep else 0)
+            return self.expression(wanted, names, depth if place == deep or not self.language.is_own else 0)
 
         return _PLACE.sub(argument, template)
 
@@ -244,13 +306,20 @@ class Writer:
             return self.rng.choice(fitting)
         if names and self.chance(0.8):
             return self._read_as(kind, self.rng.choice(names))
-        return self.rng.choice(_WRITTEN[kind])
+        return self.rng.choice(self.language.written[kind])
 
     def _read_as(self, kind: str, name: Name) -> str:
         """A name of another type, cast."""
-        found = [t for t in _CASTS[kind] if f"{{{name.kind}}}" in t]
-        return found[0].replace(f"{{{name.kind}}}", name.text) if found else self.rng.choice(_WRITTEN[kind])
+        found = [t for t in self.language.casts[kind] if f"{{{name.kind}}}" in t]
+        if not found:
+            return self.rng.choice(self.language.written[kind])
+        return found[0].replace(f"{{{name.kind}}}", name.text)
 
-    def condition(self, names: Sequence[Name], depth: int = 1) -> str:
+    def condition(self, names: Sequence[Name]) -> str:
         """A condition that reads a name, where there is one."""
-        return self.expression("b", names, depth)
+        return self.expression("b", names, self.rng.choice((1, 2)) if self.language.is_own else 2)
+
+    def filter(self, names: Sequence[Name]) -> str:
+        """A condition that more rows meet: most random ones are false or NULL."""
+        found = self.condition(names)
+        return f"({found} IS NOT TRUE)" if self.chance(0.65) else found

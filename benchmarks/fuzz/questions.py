@@ -6,6 +6,7 @@ import re
 from dataclasses import dataclass
 from random import Random
 
+from benchmarks.fuzz.dialects import LANGUAGES
 from benchmarks.fuzz.functions import Name, Writer
 from benchmarks.fuzz.relations import Relations, Source
 from benchmarks.fuzz.worlds import Shape
@@ -56,8 +57,19 @@ _OF_MOMENTS = (
     ),
     *("HISTOGRAM({d}, [DATE '2023-06-01', '2024-01-01'])", "APPROX_TOP_K({d}, 2)"),
 )
+_NARROW = "greatest({k} '2024-02-29', least({k} '{h}', {m}))"
+"""Few enough days or seconds for each to have a count of its own."""
+_COUNTED = ("MODE({d})", "APPROX_TOP_K({d}, 2)")
 _CLAMPS = (("2023-01-01", "2024-12-31"), ("2024-02-29", "2024-02-29"), ("0001-01-01", "9999-12-31"))
-_ADDS = ("count", "one", "one", "two", "two", "within")
+_DEEP = (52, 38, 9, 1)
+_FLAT = (75, 22, 3, 0)
+"""How often FROM nests that deep: what costs most is asked least."""
+_ADDS = ("count", "one", "two")
+_HOW = (*_ADDS, "count", "one", "two", "distinct", "spread", "several", "moment", "truth", "within")
+_ADD_UP = ("COUNT of x", "SUM", "AVG", "STDDEV", "VAR", "CO", "REGR")
+"""How the names of aggregates in other spellings begin that mostly add up over groups."""
+_PLAIN = ("SUM", "AVG", "MEAN")
+"""Aggregates that read their argument once."""
 _TRUTH = ("COUNT_IF", "BOOL_OR", "BOOL_AND", "EVERY")
 _WRONG = (
     "SELECT * FROM {f}", "SELECT {x} FROM {f}", "SELECT DISTINCT {x} FROM {f}", "SELECT COUNT(*) FROM nowhere",
@@ -77,20 +89,25 @@ class Question:
 
     sql: str
     constructs: tuple[str, ...]
+    dialect: str = "duckdb"
 
 
 def random_question(rng: Random, shape: Shape) -> Question:
-    """A question of a shape's tables; about one in ten is wrong on purpose."""
+    """A question of a shape's tables, a quarter in another spelling; about one in ten is wrong on purpose."""
     writer = Writer(rng)
+    if rng.random() < 0.25:
+        writer.language = LANGUAGES[rng.choice(list(LANGUAGES))]
+        writer.use(f"dialect {writer.language.name}")
     if rng.random() < 0.03:
         table = rng.choice(shape.tables)
         text = rng.choice(_WRONG).replace("{f}", table.name)
-        return Question(text.replace("{x}", rng.choice(list(table.columns))), ("wrong on purpose",))
+        text = text.replace("{x}", rng.choice(list(table.columns)))
+        return Question(text, ("wrong on purpose",), writer.language.name)
     text = _Asker(writer, Relations(writer, shape)).ask()
     if rng.random() < 0.05:
         writer.use("changed text")
         text = _changed(rng, text)
-    return Question(text, tuple(dict.fromkeys(writer.used)))
+    return Question(text, tuple(dict.fromkeys(writer.used)), writer.language.name)
 
 
 class _Asker:
@@ -105,30 +122,50 @@ class _Asker:
 
     def ask(self) -> str:
         w, r = self.w, self.relations
-        self.source = r.some(w.rng.choice((0, 0, 0, 1, 1, 1, 2, 3)))
-        where = r.where(self.source) if w.chance(0.5) else ""
+        self.source = r.some(w.rng.choices((0, 1, 2, 3), _DEEP if w.language.is_own else _FLAT)[0])
+        where = r.where(self.source) if w.chance(0.4 if w.language.is_own else 0.8) else ""
         keys = self._keys()
         sets, group = self._group(keys)
-        aggregates = [self._aggregate(adds=sets and w.chance(0.95)) for _ in range(w.rng.choice((1, 1, 2)))]
+        aggregates = [
+            self._aggregate(adds=sets and w.chance(0.95)) for _ in range(w.rng.choice((1, 1, 1, 2)))
+        ]
         items = [f"{k.text} AS g{i}" if w.chance(0.8) else k.text for i, k in enumerate(keys)]
         items += [f"{text} AS m{i}" for i, (text, _) in enumerate(aggregates)]
         answer = [*(Name(k.text, k.kind) for k in keys), *(Name(t, k) for t, k in aggregates)]
         if w.chance(0.2):
-            text = w.expression(w.rng.choice("irnbtds"), answer, 2)
+            text = w.expression(w.rng.choice("irnbtds"), answer, w.depth())
             if any(n.text in text for n in answer):
                 w.use("expression over the answer")
                 items.append(f"{text} AS o")
         if w.chance(0.03):
             w.use("DP_INTERVAL_LOW")
             items.append("DP_INTERVAL_LOW(m0) AS low, DP_INTERVAL_HIGH(m0) AS high")
-        if sets and w.chance(0.5):
+        if sets and w.language.is_own and w.chance(0.5):
             w.use("GROUPING")
             items.append(f"GROUPING({keys[0].text}) AS gr")
         if not group:
             w.rng.shuffle(items)
         tail = self._tail(answer, aggregates)
         common = self._common(f"{self.source.text}{where}")
-        return f"{common}SELECT {', '.join(items)} FROM {self.source.text}{where}{group}{tail}"
+        clause = self._clause() if w.chance(0.04 if w.language.is_own else 0.15) else ""
+        return f"{common}SELECT {clause}{', '.join(items)} FROM {self.source.text}{where}{group}{tail}"
+
+    def _clause(self) -> str:
+        """BigQuery's clause, with some of its options."""
+        w, shape = self.w, self.relations.shape
+        w.use("WITH DIFFERENTIAL_PRIVACY")
+        units = [t.unit for t in shape.tables if t.unit is not None]
+        most = w.rng.choice((shape.caps[0], max(shape.caps[0] - 1, 1), 1, shape.caps[0] + 1))
+        options = [
+            ("epsilon", w.rng.choice(("1", "0.25"))),
+            ("delta", w.rng.choice(("0.000001", "1e-6", "0.01"))),
+            ("max_groups_contributed", str(most)),
+            ("privacy_unit_column", w.rng.choice(units) if units and w.chance(0.95) else "nobody"),
+        ]
+        said = [o for o in options if w.chance(0.6) and (units or o[0] != "privacy_unit_column")]
+        w.use(*(f"option {name}" for name, _ in said))
+        written = ", ".join(f"{name} = {value}" for name, value in said)
+        return f"WITH DIFFERENTIAL_PRIVACY OPTIONS ({written}) " if said else "WITH DIFFERENTIAL_PRIVACY "
 
     def _common(self, text: str) -> str:
         """WITH, and those of its subqueries that are used."""
@@ -155,7 +192,7 @@ class _Asker:
         column = w.rng.choice(listed or list(names))
         found = [Name(w.expression(column.kind, [column], 1), column.kind)]
         kind = w.rng.choice("irtbds")
-        found += [Name(w.expression(kind, names, 2), kind)] if n == 2 else []
+        found += [Name(w.expression(kind, names, w.depth()), kind)] if n == 2 else []
         return [k for k in found if any(name.text in k.text for name in names)]
 
     def _group(self, keys: list[Name]) -> tuple[bool, str]:
@@ -169,7 +206,9 @@ class _Asker:
             w.use(how)
             inside = f"({texts}), ({keys[0].text}), ()" if how == "GROUPING SETS" else texts
             return True, f" GROUP BY {how} ({inside})"
-        how = w.rng.choice(("texts", "ALL", "places"))
+        how = w.rng.choice(
+            ("texts", "places") if w.language.name == "postgres" else ("texts", "ALL", "places")
+        )
         w.use(f"GROUP BY {how}")
         places = ", ".join(str(i + 1) for i in range(len(keys)))
         return False, f" GROUP BY {({'texts': texts, 'ALL': 'ALL', 'places': places})[how]}"
@@ -194,9 +233,9 @@ class _Asker:
     def _aggregate(self, *, adds: bool) -> tuple[str, str]:
         """An aggregate, perhaps with FILTER, and the letter of its type; one that adds up over groups where it must."""
         w, names = self.w, self.source.names
-        how = w.rng.choice(
-            _ADDS if adds else ("distinct", "spread", "spread", "several", "moment", "truth", *_ADDS)
-        )
+        if not w.language.is_own:
+            return self._spelled(adds=adds)
+        how = w.rng.choice(_ADDS if adds else _HOW)
         kind = "r"
         if how == "count":
             text, kind = (
@@ -213,11 +252,12 @@ class _Asker:
             name = w.rng.choice(_ONE)
             w.use(name)
             boolean = name in ("SUM", "AVG") and w.chance(0.1)
-            text = f"{name}({w.condition(names) if boolean else self._bounded()})"
+            text = f"{name}({w.condition(names) if boolean else self._bounded(name in _PLAIN or w.chance(0.15))})"
         elif how == "two":
             name = w.rng.choice(_TWO)
             w.use(name)
-            text = f"{name}({self._bounded()}, {self._bounded()})"
+            long = w.chance(0.1)
+            text = f"{name}({self._bounded(long)}, {self._bounded(long)})"
         elif how == "spread":
             text = w.rng.choice(_SPREAD)
             w.use(text.split("(")[0] + (" WITHIN GROUP" if "WITHIN" in text else ""))
@@ -227,45 +267,67 @@ class _Asker:
             w.use(text.partition("(")[0] + (" of a list" if "[" in text else ""))
             text = text.replace("{v}", self._bounded()).replace("{m}", self._whole())
         elif how == "moment":
-            text, (moment, kind) = w.rng.choice(_OF_MOMENTS), self._moment()
+            text = w.rng.choice(_OF_MOMENTS)
+            moment, kind = self._moment(narrow=text in _COUNTED and w.chance(0.8))
             w.use(text.partition("(")[0] + (" of dates" if kind == "d" else " of times"))
             text, kind = text.replace("{d}", moment), "l" if "[" in text or "TOP" in text else kind
         elif how == "truth":
             name = w.rng.choice(_TRUTH)
             w.use(name)
-            text, kind = f"{name}({w.condition(names)})", "i" if name == "COUNT_IF" else "b"
+            text, kind = f"{name}({w.filter(names)})", "i" if name == "COUNT_IF" else "b"
         else:
             low, high = w.rng.choice(((0, 1), (0, 1), (0, 1), (-1, 1), (-2, 3)))
             counted = w.chance(0.5)
             w.use("COUNT_WITHIN" if counted else "SUM_WITHIN")
             value = w.rng.choice(("*", self._any())) if counted else self._bounded()
-            text = (
-                f"{'COUNT' if counted else 'SUM'}_WITHIN({value}, {max(low, 0) if counted else low}, {high})"
-            )
-        if w.chance(0.2):
+            name, low = ("COUNT", max(low, 0)) if counted else ("SUM", low)
+            text = f"{name}_WITHIN({value}, {low}, {high})"
+            if w.chance(0.3):
+                w.use(f"contribution_bounds_per_group of {name}")
+                text = f"{name}({value}, contribution_bounds_per_group => ({low}, {high}))"
+        if w.chance(0.03 if how == "two" else 0.15):
             w.use("FILTER")
-            text += f" FILTER (WHERE {w.condition(names)})"
+            text += f" FILTER (WHERE {w.filter(names)})"
         return text, kind
+
+    def _spelled(self, *, adds: bool) -> tuple[str, str]:
+        """An aggregate in another spelling."""
+        w, names = self.w, self.source.names
+        fitting = [a for a in w.language.aggregates if not adds or a[0].split(" ", 1)[1].startswith(_ADD_UP)]
+        construct, text, kind = w.rng.choice(fitting)
+        w.use(construct)
+        reals = [n.text for n in names if n.bounded and n.kind == "r"]
+        text = text.replace("{x}", w.rng.choice(names).text)
+        text = text.replace("{u}", w.rng.choice(reals or ["GREATEST(0.5, LEAST(2.5, 1.5))"]))
+        while "{v}" in text:
+            text = text.replace("{v}", self._bounded(w.chance(0.15)), 1)
+        return w.fill(text, kind, names, w.depth()), kind
 
     def _any(self) -> str:
         w = self.w
         if w.chance(0.5):
             return w.rng.choice(self.source.names).text
-        return w.expression(w.rng.choice("irtbds"), self.source.names, 2)
+        return w.expression(w.rng.choice("irtbds"), self.source.names, w.depth())
 
-    def _bounded(self) -> str:
-        """A number with bounds: declared ones, arithmetic of them, or a clamp of anything."""
+    def _bounded(self, long: bool = True) -> str:
+        """A number with bounds: declared ones, arithmetic of them, or a clamp of anything; of a column if not `long`,
+        as what is squared and multiplied with others is written many times.
+        """
         w, names = self.w, self.source.names
         columns = [n.text for n in names if n.bounded and n.kind in "ir"]
-        how = w.rng.choice(("column", "column", "arithmetic", "case", "clamp", "clamp"))
+        how = w.rng.choice(
+            ("column", "column", "arithmetic", "case", "clamp", "clamp")[: None if long else 2]
+        )
         if not columns and how != "clamp":
             how = "clamp"
         if how == "clamp":
             w.use("clamp")
+            if not long:
+                return f"greatest(0, least(3, {w.leaf('i', names)}))"
             low, high = w.rng.choice(
                 (("0", "10"), ("-1.5", "2.25"), ("0", "1"), ("-1000000", "1000000"), ("2", "2"))
             )
-            return f"greatest({low}, least({high}, {w.expression('n', names, 2)}))"
+            return f"greatest({low}, least({high}, {w.expression('n', names, w.depth())}))"
         one = w.rng.choice(columns)
         if how == "arithmetic":
             op, other = w.rng.choice("+-*"), w.rng.choice([*columns, "2", "0.5"])
@@ -273,7 +335,7 @@ class _Asker:
             return f"{one} {op} {other}"
         if how == "case":
             w.use("function case")
-            return f"CASE WHEN {w.condition(names)} THEN {one} ELSE {w.rng.choice(('0', 'NULL', one))} END"
+            return f"CASE WHEN {w.filter(names)} THEN {one} ELSE {w.rng.choice(('0', 'NULL', one))} END"
         return one
 
     def _whole(self) -> str:
@@ -284,17 +346,20 @@ class _Asker:
             return w.rng.choice(listed)
         return f"greatest(0, least(9, {w.expression('i', names, 1)}))"
 
-    def _moment(self) -> tuple[str, str]:
+    def _moment(self, *, narrow: bool) -> tuple[str, str]:
         """A date or time with bounds, and which: a column's own, or a clamp of one."""
         w, names = self.w, self.source.names
         moments = [n for n in names if n.kind in "ds"]
         if not moments:
             return "DATE '2024-02-29'", "d"
         one = w.rng.choice([n for n in moments if n.bounded] or moments)
-        if one.bounded and w.chance(0.7):
+        if one.bounded and not narrow and w.chance(0.7):
             return one.text, one.kind
         w.use("clamp of dates")
         kind = "DATE" if one.kind == "d" else "TIMESTAMP"
+        if narrow:
+            high = "2024-03-15" if one.kind == "d" else "2024-02-29 00:02:00"
+            return _NARROW.format(k=kind, h=high, m=one.text), one.kind
         low, high = w.rng.choice(_CLAMPS)
         return f"greatest({kind} '{low}', least({kind} '{high}', {one.text}))", one.kind
 

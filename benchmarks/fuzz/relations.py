@@ -13,8 +13,6 @@ from benchmarks.fuzz.functions import Name, Writer
 from benchmarks.fuzz.worlds import Shape, Table
 from discreet.plan.schema import Range, Values
 
-_KINDS = ("JOIN", "INNER JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", "SEMI JOIN", "ANTI JOIN")
-_PUBLIC_KINDS = ("JOIN", "LEFT JOIN", "SEMI JOIN", "ANTI JOIN", "CROSS JOIN", ",")
 _WINDOWS = (
     "row_number() {over}", "rank() {over}", "dense_rank() {over}", "count(*) {over}", "count({x}) {over}",
     "sum({i}) {over}", "min({n}) {over}", "max({x}) {over}", "lag({x}) {over}", "lead({x}, 2) {over}",
@@ -36,6 +34,10 @@ _INNER = (
     ("AVG({n})", "r"), ("MIN({i})", "i"), ("MAX({r})", "r"), ("MIN({t})", "t"), ("MAX({d})", "d"),
     ("BOOL_OR({b})", "b"), ("BOOL_AND({b})", "b"), ("COUNT_IF({b})", "i"),
     ("COUNT(*) FILTER (WHERE {b})", "i"), ("SUM({i}) FILTER (WHERE {b})", "i"),
+)  # fmt: skip
+_INNER_ANYWHERE = (
+    ("COUNT(*)", "i"), ("COUNT({x})", "i"), ("COUNT(DISTINCT {x})", "i"), ("SUM({i})", "i"), ("AVG({n})", "r"),
+    ("MIN({i})", "i"), ("MAX({r})", "r"),
 )  # fmt: skip
 
 
@@ -59,7 +61,7 @@ class Relations:
 
     writer: Writer
     shape: Shape
-    slip: float = 0.02
+    slip: float = 0.03
     common: list[str] = field(default_factory=list)
     aliases: int = 0
 
@@ -79,7 +81,9 @@ class Relations:
         if depth <= 0 or (self.shape.is_row and self.writer.chance(0.8)):
             return self.base(self.writer.rng.choice(private))
         several = len(self.shape.tables) > 1
-        ways: list[Callable[[int], Source]] = [self.projected, self.grouped, self.windows, self.union]
+        ways: list[Callable[[int], Source]] = [self.projected, self.grouped, self.union]
+        if self.writer.language.is_own:
+            ways += [self.windows] * 2
         if several:
             ways += [self.public_join] * 2
         ways += [self.join] * 3
@@ -100,16 +104,20 @@ class Relations:
         if not pairs and not w.chance(self.slip * 5):
             return left
         one, other = w.rng.choice(pairs) if pairs else (left.names[0], right.names[0])
-        kind = w.rng.choice((*_KINDS, ","))
+        kind = w.rng.choice(w.language.joins)
         if kind == ",":
             return self._comma(left, right, f"{one.text} = {other.text}")
         w.use(f"private {kind}")
-        if not left.joined and one.text.split(".")[-1] == other.text.split(".")[-1] and w.chance(0.5):
-            return self._using(left, right, kind, one.text.split(".")[-1])
+        if not left.joined and one.column == other.column and w.chance(0.6):
+            same = {(n.column, n.kind) for n in left.names} & {(n.column, n.kind) for n in right.names}
+            common = {n.column for n in left.names} & {n.column for n in right.names}
+            if w.language.is_own and len(same) == len(common) and w.chance(0.5):
+                return self._natural(left, right, kind, common)
+            return self._using(left, right, kind, one.column)
         on = f"{one.text} = {other.text}"
         if w.chance(0.4):
             w.use("further condition in ON")
-            on = f"{on} AND {w.condition([*left.names, *right.names])}"
+            on = f"{on} AND {w.filter([*left.names, *right.names])}"
         return _joined(left, right, kind, f"ON {on}")
 
     def public_join(self, depth: int) -> Source:
@@ -117,7 +125,7 @@ class Relations:
         w = self.writer
         left = self.owned(depth)
         right = self.public(next(t for t in self.shape.tables if t.public))
-        kind = w.rng.choice(_PUBLIC_KINDS)
+        kind = w.rng.choice(w.language.public_joins)
         if w.chance(self.slip):
             kind = w.rng.choice(("FULL JOIN", "RIGHT JOIN", "ASOF JOIN", "POSITIONAL JOIN"))
         w.use(f"public {kind}")
@@ -127,8 +135,8 @@ class Relations:
         if texts and w.chance(0.7):
             on = f"{w.rng.choice(texts)} = {right.names[0].text}"
         else:
-            on = w.condition([*left.names, *right.names])
-        if kind == "JOIN" and w.chance(0.15):
+            on = w.filter([*left.names, *right.names])
+        if kind == "JOIN" and w.chance(0.3):
             w.use("public RIGHT JOIN towards the private side")
             found = _joined(right, left, "RIGHT JOIN", f"ON {on}")
             return replace(found, public=False, names=(*right.names, *left.names))
@@ -147,7 +155,7 @@ class Relations:
             kinds = [("name", "t"), ("n", "i"), ("f", "r")]
         else:
             w.use("public derived table")
-            where = w.condition(base.names)
+            where = w.filter(base.names)
             text = f"(SELECT DISTINCT {name} AS name, factor AS n FROM {base.text} WHERE {where}) {alias}"
             kinds = [("name", "t"), ("n", "i")]
         return Source(text, tuple(Name(f"{alias}.{n}", k) for n, k in kinds), True)
@@ -176,11 +184,10 @@ class Relations:
         for i, key in enumerate(keys):
             out.append(Name(f"k{i}", key.kind, key.bounded, key.role, key.listed))
             items.append(f"{key.text} AS k{i}")
-        by = w.rng.choice(
-            (", ".join(k.text for k in keys), "ALL", ", ".join(str(i + 1) for i in range(len(keys))))
-        )
+        spellings = [", ".join(k.text for k in keys), ", ".join(str(i + 1) for i in range(len(keys)))]
+        by = w.rng.choice([*spellings, "ALL"] if w.language.is_own else spellings)
         for i in range(w.rng.randint(1, 3)):
-            template, kind = w.rng.choice(_INNER)
+            template, kind = w.rng.choice(_INNER if w.language.is_own else _INNER_ANYWHERE)
             w.use(f"inner {template.split('(')[0]}{' DISTINCT' if 'DISTINCT' in template else ''}")
             w.use(*["inner FILTER"] if "FILTER" in template else [])
             items.append(f"{self._over(template, of)} AS n{i}")
@@ -214,11 +221,11 @@ class Relations:
         """The same columns of two selections."""
         w, of = self.writer, self.owned(depth)
         items, names = self._items(of)
-        every = w.rng.choice(("UNION ALL", "UNION ALL", "UNION"))
+        every = w.rng.choice(("UNION ALL", "UNION ALL", "UNION")) if w.language.is_own else "UNION ALL"
         w.use(every)
         selected = ", ".join(items)
         again = f"SELECT {selected} FROM {of.text}{self.where(of)}"
-        if w.chance(0.4) or w.chance(self.slip):
+        if w.language.is_own and w.chance(0.4):
             every = w.rng.choice(("EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL"))
             w.use(every)
         return self._derived(f"SELECT {selected} FROM {of.text} {every} {again}", names)
@@ -226,7 +233,9 @@ class Relations:
     def where(self, of: Source) -> str:
         """WHERE, with subqueries at times."""
         w = self.writer
-        parts = [w.condition(of.names, w.rng.randint(1, 2))]
+        parts = [w.filter(of.names)]
+        if not w.language.is_own:
+            parts = [f"({parts[0]} OR {w.filter(of.names)})"]
         if w.chance(0.3) and not self.shape.is_row:
             parts.append(self._subquery(of))
         if w.chance(0.25) and not self.shape.is_row:
@@ -249,15 +258,15 @@ class Relations:
             right = self.base(w.rng.choice([t for t in self.shape.tables if not t.public]))
             pairs = _pairs(of, right)
             if not pairs:
-                return w.condition(of.names)
+                return w.filter(of.names)
             found = w.rng.choice(pairs)
             one, other, what = found[0].text, found[1].text, "private"
         if w.chance(0.5):
             w.use(f"{what} {no}IN")
-            inside = f" WHERE {w.condition(right.names)}" if w.chance(0.5) else ""
+            inside = f" WHERE {w.filter(right.names)}" if w.chance(0.5) else ""
             return f"{one} {no}IN (SELECT {other} FROM {right.text}{inside})"
         w.use(f"{what} {no}EXISTS")
-        further = f" AND {w.condition([*of.names, *right.names])}" if w.chance(0.5) else ""
+        further = f" AND {w.filter([*of.names, *right.names])}" if w.chance(0.5) else ""
         return f"{no}EXISTS (SELECT 1 FROM {right.text} WHERE {one} = {other}{further})"
 
     def _mixed(self, of: Source) -> str:
@@ -265,9 +274,10 @@ class Relations:
         w = self.writer
         if w.chance(0.5):
             w.use("subquery under OR")
-            return f"({w.condition(of.names)} OR {self._subquery(of)})"
+            return f"({w.filter(of.names)} OR {self._subquery(of)})"
         value, _ = self._value(of)
-        return f"{value} {w.rng.choice(('>', '<=', '=', '<>'))} {w.rng.choice(('0', '1', '2'))}"
+        compared = f"{value} {w.rng.choice(('>', '<=', '=', '<>'))} {w.rng.choice(('0', '1', '2'))}"
+        return f"(({compared}) IS NOT TRUE)" if w.chance(0.5) else compared
 
     def _value(self, of: Source) -> tuple[str, str]:
         """A subquery in place of a value, and its kind."""
@@ -292,7 +302,7 @@ class Relations:
             what = "private value"
         if w.chance(0.4):
             w.use(f"{what} by what is around")
-            conditions.append(w.condition([*of.names, *right.names]))
+            conditions.append(w.filter([*of.names, *right.names]))
         w.use(what)
         template, kind = w.rng.choice(_VALUES)
         where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
@@ -309,19 +319,30 @@ class Relations:
         w.use("comma join")
         both = Source(f"{left.text}, {right.text}", (*left.names, *right.names))
         items, names = self._items(both)
-        more = f" AND {w.condition(both.names)}" if w.chance(0.3) else ""
+        more = f" AND {w.filter(both.names)}" if w.chance(0.3) else ""
         return self._derived(f"SELECT {', '.join(items)} FROM {both.text} WHERE {on}{more}", names)
 
     def _using(self, left: Source, right: Source, kind: str, column: str) -> Source:
         w = self.writer
         w.use("USING")
-        rest = [n for n in (*left.names, *right.names) if n.text.split(".")[-1] != column]
-        (holder,) = [n for n in left.names if n.text.split(".")[-1] == column][:1]
+        rest = [n for n in (*left.names, *right.names) if n.column != column]
+        (holder,) = [n for n in left.names if n.column == column][:1]
         found = _joined(left, right, kind, f"USING ({column})")
         kept = [n for n in found.names if n.text in {r.text for r in rest}]
-        if kind in ("SEMI JOIN", "ANTI JOIN"):
+        if _is_one_sided(kind):
             return found
         return replace(found, names=(replace(holder, text=column), *kept))
+
+    def _natural(self, left: Source, right: Source, kind: str, common: set[str]) -> Source:
+        """Every column that both have is held equal, and is one."""
+        self.writer.use(f"NATURAL {kind}")
+        found = _joined(left, right, f"NATURAL {kind}", "")
+        if _is_one_sided(kind):
+            return found
+        theirs = {n.role for n in right.names if n.role}
+        merged = [replace(n, text=n.column) for n in left.names if n.column in common]
+        merged = [n if n.role in theirs else replace(n, role="") for n in merged]
+        return replace(found, names=(*merged, *(n for n in found.names if n.column not in common)))
 
     def _items(self, of: Source) -> tuple[list[str], list[Name]]:
         """A select list of columns and expressions, the unit's first; and the names that it gives."""
@@ -336,7 +357,7 @@ class Relations:
             names.append(replace(n, text=f"p{i}"))
         for i in range(w.rng.randint(0, 1)):
             kind = w.rng.choice("irtbds")
-            items.append(f"{w.expression(kind, of.names, 2)} AS e{i}")
+            items.append(f"{w.expression(kind, of.names, w.depth())} AS e{i}")
             names.append(Name(f"e{i}", kind))
         if w.chance(0.15) and not self.shape.is_row:
             value, kind = self._value(of)
@@ -370,7 +391,7 @@ class Relations:
         by = f"PARTITION BY {', '.join(partition)} " if partition else ""
         ordered = w.chance(0.8)
         frame = ""
-        if call.split("(")[0] in _FRAMED and w.chance(0.5 if ordered else self.slip):
+        if call.split("(")[0] in _FRAMED and w.chance(0.8 if ordered else self.slip):
             frame = f" {w.rng.choice(_FRAMES)}"
             w.use(f"frame {frame.split()[0]}", f"framed {call.split('(')[0]}")
         over = f"OVER ({by}{'ORDER BY ' + order if ordered else ''}{frame})"
@@ -402,14 +423,19 @@ class Relations:
 
 def _joined(left: Source, right: Source, kind: str, on: str) -> Source:
     """The join, and which of its names still tell the unit."""
-    ours = kind not in ("RIGHT JOIN", "FULL JOIN")
-    theirs = kind in ("JOIN", "INNER JOIN", "RIGHT JOIN")
+    plain = kind.removeprefix("NATURAL ")
+    ours = plain not in ("RIGHT JOIN", "FULL JOIN")
+    theirs = plain in ("JOIN", "INNER JOIN", "RIGHT JOIN")
     names = [n if ours else replace(n, role="") for n in left.names]
-    if kind not in ("SEMI JOIN", "ANTI JOIN"):
+    if not _is_one_sided(kind):
         names += [n if theirs else replace(n, role="") for n in right.names]
     comma = kind == ","
     text = f"{left.text}{'' if comma else ' '}{kind} {right.text}{' ' + on if on else ''}"
     return Source(text, tuple(names), joined=True)
+
+
+def _is_one_sided(kind: str) -> bool:
+    return "SEMI" in kind or "ANTI" in kind
 
 
 def _pairs(left: Source, right: Source) -> list[tuple[Name, Name]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
@@ -233,36 +234,53 @@ def _cell(rng: Random, table: Table, name: str) -> Any:
     if name == table.unit:
         return rng.choice(_UNITS[kind])
     if name == "id" or name.endswith("_id"):
-        return rng.choice((1, 2, 3, 4, 1, 2, 3, 4, (1 << 63) - 1, None))
+        return rng.choice((1, 2, 3, 1, 2, 3, 1, 2, 3, 4, (1 << 63) - 1, None))
     if name in _FEW:
         return rng.choice(_FEW[name])
     cells = _CELLS[kind]
     return rng.choice(cells[: _TAME[kind]] if rng.random() < 0.6 else cells)
 
 
-def random_world(rng: Random, shape: Shape, most: int = 7) -> World:
+def random_world(rng: Random, shape: Shape, most: int = 10) -> World:
     """Rows of every table; some of them twice."""
     world: World = {}
     for t in shape.tables:
-        n = rng.randint(0, most)
+        n = rng.randint(0, most) if rng.random() < 0.2 else rng.randint(most // 2, most)
         rows = [tuple(_cell(rng, t, name) for name in t.columns) for _ in range(n)]
         rows += [rng.choice(rows) for _ in range(rng.randint(0, 3))] if rows else []
         world[t.name] = rows
     return world
 
 
+def random_neighbours(rng: Random, shape: Shape) -> tuple[World, World]:
+    """Two worlds that a unit tells apart."""
+    while True:
+        first, second = neighbours(rng, shape, random_world(rng, shape))
+        if first != second:
+            return first, second
+
+
 def neighbours(rng: Random, shape: Shape, world: World) -> tuple[World, World]:
-    """The world and the same without a unit; or, where one is replaced by another, without either of two."""
+    """The world and the same without a unit; or, where one is replaced by another, without either of two. The same
+    twice where there are too few units.
+    """
     units = _units(shape, world)
     if shape.relation is Relation.ADD_REMOVE:
-        return world, without(shape, world, rng.choice(units) if units else None)
-    if shape.is_row:
-        if len(units) < 2:
-            return world, world
-        one, other = rng.sample(units, 2)
-    else:
-        one, other = rng.choice([*units, None]), rng.choice([*units, None])
+        return world, without(shape, world, _busy(rng, shape, world, units) if units else None)
+    found = units if shape.is_row else [*units, None]
+    if len(found) < 2:
+        return world, world
+    one = _busy(rng, shape, world, units)
+    other = rng.choice([u for u in found if u != one])
     return without(shape, world, one), without(shape, world, other)
+
+
+def _busy(rng: Random, shape: Shape, world: World, units: list[Any]) -> Any:
+    """A unit: mostly the one with most rows."""
+    if shape.is_row or rng.random() < 0.3:
+        return rng.choice(units)
+    owned = Counter(u for t in shape.tables for row in world[t.name] for u in _owners(shape, world, t, row))
+    return max(units, key=lambda u: owned[u])
 
 
 def without(shape: Shape, world: World, unit: Any) -> World:
