@@ -3,7 +3,7 @@
     python -m benchmarks.auditor                           until every case has twenty repetitions, on two cores
     python -m benchmarks.auditor --repetitions 1           one of each
     python -m benchmarks.auditor --only SparseVector,SVT34 the cases whose names contain one of these
-    python -m benchmarks.auditor --only SVT34 --restart    forgets their repetitions first
+    python -m benchmarks.auditor --only SVT34 --restart    forgets first what they have of it
     python -m benchmarks.auditor --record                  stores the table in auditor_table.md as well
 
 Each repetition audits every case: `refute` with an error of 1e-4 and the repetition's number as the seed of its search.
@@ -42,7 +42,10 @@ ERROR = 1e-4  # of each verdict
 UNSURE = 0.05  # of each lower bound that is set beside the published ones
 SECONDS = 300  # for one repetition of the whole suite
 SAMPLES = 4_000_000  # of each neighbour, for such a bound
-MORE = {  # where the best event is rare, and the published bound near the truth; that took 200 million
+MORE = {  # where the best event is rare, or the published bound near the truth; that took 200 million
+    "LaplaceMechanism": 16_000_000,
+    "TruncatedGeometricMechanism": 16_000_000,
+    "NoisyHist1": 16_000_000,
     "ReportNoisyMax1": 40_000_000,
     "ReportNoisyMax2": 40_000_000,
     "ReportNoisyMax3": 60_000_000,
@@ -109,9 +112,13 @@ def recorded() -> dict[Task, Found]:
     return {(r.case, r.purpose, r.repetition): r for r in rows}
 
 
-def forget(names: Collection[str]) -> None:
-    """Takes the audits of some cases out of the file."""
-    kept = [json.dumps(asdict(r)) + "\n" for task, r in recorded().items() if task[0] not in names]
+def forget(names: Collection[str], purposes: Collection[str]) -> None:
+    """Takes the audits of some cases for some purposes out of the file."""
+    kept = [
+        json.dumps(asdict(r)) + "\n"
+        for task, r in recorded().items()
+        if task[0] not in names or task[1] not in purposes
+    ]
     RESULTS.mkdir(parents=True, exist_ok=True)
     DONE.write_text("".join(kept), encoding="utf-8")
 
@@ -238,7 +245,9 @@ def main() -> None:
     )
     parser.add_argument("--repetitions", type=int, default=20, help="how many each case is to have")
     parser.add_argument("--only", default="", metavar="NAMES", help="cases whose names contain one of these")
-    parser.add_argument("--restart", action="store_true", help="forgets what these cases have")
+    parser.add_argument(
+        "--restart", action="store_true", help="forgets what these cases have of what is asked for"
+    )
     parser.add_argument("--no-bounds", action="store_true", help="the verdicts alone")
     parser.add_argument("--record", action="store_true", help="store the table beside this file")
     options = parser.parse_args()
@@ -249,7 +258,8 @@ def main() -> None:
     for variable in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"):
         os.environ[variable] = "1"  # each process has one core
     if options.restart:
-        forget({c.name for c in cases})
+        verdicts = ["verdict"] if options.repetitions else []
+        forget({c.name for c in cases}, verdicts if options.no_bounds else [*verdicts, "bound"])
     seconds: list[float] = []
     # Fresh processes: forked ones would share the parent's random numbers and caches.
     with multiprocessing.get_context("spawn").Pool(CORES) as pool:

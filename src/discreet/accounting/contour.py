@@ -40,14 +40,16 @@ _BANDS, _WIDER = 9, 3
 _HIGHER, _NEAR_DELTA = 8, 5.0
 _MIRRORED = math.log(1e-15)  # a smaller δ would be lost in the rounding of the masses
 _FINE = 4e-7  # of δ: an error that needs no better way
+_SHARP = 1e-7  # the same, of ε: where δ falls fast, more of δ
 _COSTS = (3e-7, 1e-4)  # of ε: what the added Gaussian use may cost
 _ROUGH = 1e-2  # of δ: an error that is small enough to see where ε is
 _TIME_VALUE = 1 + math.sqrt(2)
 _TRIES = 5  # of guesses of where ε is
 _REACH = 8.0  # a curve made for one ε still serves for one that many times as large
 _TIGHT = 5e-7  # of ε: no closer bounds are looked for
-_CLOSE_BY, _NEAR_ENOUGH, _A_FEW_NODES = 6.0, 14.0, 512
+_NEAR_ENOUGH, _A_FEW_NODES = 16.5, 2048
 _NEARLY = 0.3  # of log δ: a guess that is this good serves
+_HALVINGS = 5
 _UNIT = 2.0**-48  # a few dozen rounding units
 
 
@@ -59,8 +61,12 @@ def epsilon_bounds(law: Law, delta: float) -> Bounds | None:
     return worst_epsilon((law,), delta)
 
 
-def worst_epsilon(laws: Sequence[Law], delta: float) -> Bounds | None:
-    """Bounds of the largest ε of several laws at delta; a law that is not the worst is not looked at closely."""
+def worst_epsilon(laws: Sequence[Law], delta: float, reverses: bool = False) -> Bounds | None:
+    """Bounds of the largest ε of several laws at delta; a law that is not the worst is not looked at closely.
+
+    `reverses` says that the laws are those of a pair and its reverse, and that no loss is infinite: then they
+    have the same δ(0), and if ε is 0 for one of them it is for the other.
+    """
     log_delta = math.log(delta)
     starts = [(*_chernoff(law, log_delta), law) for law in dict.fromkeys(laws)]
     lower = upper = 0.0
@@ -71,6 +77,8 @@ def worst_epsilon(laws: Sequence[Law], delta: float) -> Bounds | None:
             upper = max(upper, min(first, lower))
             continue
         found = _solved(law, delta, c, first)
+        if reverses and found.upper == 0.0:
+            return found
         lower, upper = max(lower, found.lower), max(upper, found.upper)
     return Bounds(lower, upper)
 
@@ -170,7 +178,7 @@ def _solved(law: Law, delta: float, c: float, first: float) -> Bounds:
     upper, lower, steepness, guess, near = first, 0.0, c, 0.8 * first, False
     divides, curve = _divisible(law, guess) is not None, None
     about = _guess(law, delta, guess)
-    if about >= guess or c * (guess - about) < _CLOSE_BY:
+    if about >= guess:
         most = _FEW_NODES if about > guess or not divides else _A_FEW_NODES
         curve = _alone(trace(law, c, guess, log_delta, most), 0.0, 0.0)
     if divides and curve is None:
@@ -261,7 +269,7 @@ def _curve(
             error = curve.value(epsilon)[1] / math.exp(log_delta) + cost * steepness * epsilon
             if error < least_error:
                 closest, least_error = curve, error
-            if error <= _FINE:
+            if error <= _FINE or error <= _SHARP * -curve.slope(epsilon) * epsilon / math.exp(log_delta):
                 return closest
         if closest is not None and least_error < (_COSTS[0] if near else _ROUGH):
             break
@@ -273,9 +281,9 @@ def _curves(
 ) -> Iterator[_Curve | None]:
     """As it is, mirrored, divided; each with a Gaussian use added that may cost that share of ε."""
     mu, most = math.sqrt(2 * cost * epsilon / (steepness + 1)), MOST_NODES if cost else _FEW_NODES
-    most = min(most, max(_MOST_NUMBERS // law.width(), 64))
+    most, best_c = min(most, max(_MOST_NUMBERS // law.width(), 64)), _saddle(law, epsilon)
+    c = min(c, best_c) if whole else best_c
     if not whole:
-        c = _saddle(law, epsilon)
         if law.rough(np.array([c]))[0] - c * epsilon - log_delta < _NEAR_ENOUGH:
             yield _alone(trace(law, c, epsilon, log_delta, _A_FEW_NODES, mu), mu, cost)
         yield _divided(law, epsilon, log_delta, most, mu, cost)
@@ -318,7 +326,10 @@ def _divided(law: Law, epsilon: float, log_delta: float, most: int, mu: float, c
                 break
             low /= _RATIO
         for low in dict.fromkeys(lows):
-            known = [_direct(part, epsilon, log_delta, most, mu) for part in law.over(low, level)]
+            parts = law.over(low, level)
+            if not parts:  # it is not divided so low
+                return None
+            known = [_direct(part, epsilon, log_delta, most, mu) for part in parts]
             found_all = [line for line in known if line is not None]
             if len(found_all) == len(known):
                 break
@@ -381,5 +392,9 @@ def _chernoff(law: Law, log_delta: float) -> tuple[float, float]:
         return (math.fsum(terms) + _UNIT * math.fsum(map(abs, terms))) / c
 
     c = best(law, lambda c, log_m: (log_m + kernels(c) - log_delta) / c)
-    found = epsilon(c)
-    return (c, found) if math.isfinite(found) else least(epsilon)
+    for _ in range(_HALVINGS):  # nearest to a c at which M leaves the range of floats
+        found = epsilon(c)
+        if math.isfinite(found):
+            return c, found
+        c /= 2
+    return least(epsilon)

@@ -19,15 +19,24 @@ SHARE = 1e-10
 """Of δ: what aliases, the cut tail and the rest of a divided law may each add."""
 
 _HALF = 2.0**-51  # what a few elementary operations may lose, relatively
+_WIDER = 1e-8
+"""The same where a line needs more than a few nodes, if δ falls as fast as ε there."""
+
+_FEW = 256  # nodes
 _CANCELS = 2.0  # log of what a mirrored line may exceed the masses by
 _WORTH = 6.0  # log of what it may exceed δ by anyway
-_FACTORS = np.array([0.05, 0.2, 0.35, 0.5, 0.65, 0.75, 1.0, 1.1, 1.25, 1.5, 2.0, 3.0])
+_FACTORS = np.array([0.05, 0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.05, 1.1, 1.25, 1.5, 2.0, 3.0])
 """Of c: where aliases are bounded."""
 
+_AT = 8, 7, 6, 4  # the places through which a line may go, c itself first
+_APART = 2.0  # periods times what is between two places: the aliases of less would not add up
+_MORE, _FAR = 2.0, 1.0  # log of what the integrand may be larger there: so much more would cancel
+_SHORT = 64.0  # nodes: no place is looked for that needs fewer
+_CLOSE = 8.0  # log of what it may be larger than δ there: beyond that, the second of these
+_HEIGHTS = np.geomspace(1.0, 2000.0, 16)  # in units of c
 _HOPELESS = (
     3.0  # of the logarithm of what is cut off: it is out of reach if it is roughly that much too large
 )
-_AT = 6  # the place of c itself
 _SHORTER = 0.8  # of the period: what makes it worth while to look below c
 
 
@@ -169,7 +178,7 @@ def dropped(law: Law, c: float, epsilon: float, log_delta: float, mu: float = 0.
 
 def certain(law: Law) -> Dropped:
     """Nothing, up to the mass of the law, which no δ exceeds."""
-    p, _, off = law.masses()
+    p, off = law.p_mass()
     return Dropped(0.0, math.log(max(p, 1e-300)) + 2 * off + 1e-12, 0.0)
 
 
@@ -193,33 +202,38 @@ def trace_mirrored(
 def trace(
     law: Law, c: float, epsilon: float, log_delta: float, most_nodes: int, mu: float = 0.0
 ) -> Line | None:
-    """The line through c, good to SHARE of δ for ε and above, with a Gaussian use of that μ added.
+    """The line through c, good to SHARE of δ (or `_wider`) for ε and above, with a Gaussian use of that μ added.
 
     None when that takes too many nodes.
     """
     if mu:
         law = SumLaw((law, GaussianLaw(mu * mu)))
-    target = log_delta + math.log(SHARE)
     tried = _FACTORS * c
     with np.errstate(all="ignore"):
         about = law.rough(tried)
-        periods = (about + kernels(tried) - tried * epsilon - target) / np.abs(tried - c)
-    periods = np.where(np.isnan(periods), math.inf, periods)
-    below, above = int(np.argmin(periods[:_AT])), _AT + 1 + int(np.argmin(periods[_AT + 1 :]))
-    simple = -target / c  # with no more than δ ≤ 1
-    chosen = [(above,), (below,) if periods[below] < _SHORTER * simple else ()]
-    nearest = min(simple, periods[below]) if chosen[1] else simple
-    k = float(about[_AT])
+    bounds = np.where(np.isnan(about), math.inf, about + kernels(tried) - tried * epsilon) - log_delta
+    at, nodes = _place(law, tried, bounds)
+    c, k = float(tried[at]), float(about[at])
     # What is rough decides whether the line is in reach at all: little is lost where it is not.
-    height, step = None, 2 * math.pi / max(12 / c, nearest, float(periods[above]))
-    if math.isfinite(k) and 0 < step < math.inf:
-        height = _height(law, c, k - c * epsilon - target, step, most_nodes)
+    ways = ((SHARE, min(_FEW, most_nodes)), (_wider(c * epsilon), most_nodes))
+    for share, most in ways if nodes < 2 * _FEW else ways[1:]:
+        target = log_delta + math.log(share)
+        below, above, period = _period(tried, bounds - math.log(share), at)
+        simple = -target / c  # with no more than δ ≤ 1
+        chosen = [(above,), (below,) if period[0] < _SHORTER * simple else ()]
+        nearest = min(simple, period[0]) if chosen[1] else simple
+        height, step = None, 2 * math.pi / max(12 / c, nearest, period[1])
+        if math.isfinite(k) and 0 < step < math.inf:
+            height = _height(law, c, k - c * epsilon - target, step, most)
+        if height is not None:
+            break
     if height is None:
         return None
     upper, lower = ([(t, log_mgf(law, t) + kernel(t)) for t in tried[list(at)].tolist()] for at in chosen)
     sides = ((0.0, 0.0), *lower), tuple(upper)
     period = max(
-        12 / c, *(min((whole - t * epsilon - target) / abs(c - t) for t, whole in side) for side in sides)
+        12 / c,
+        *(min(max(whole - t * epsilon - target, _APART) / abs(c - t) for t, whole in side) for side in sides),
     )
     if not height * period < (1.2 * most_nodes + 64) * 2 * math.pi:
         return None
@@ -237,31 +251,69 @@ def trace(
     return Line(c, step, k, z, term, error, tail, sides, mu)
 
 
+def _period(tried: Floats, excess: Floats, at: int) -> tuple[int, int, tuple[float, float]]:
+    """Where the aliases below and above are bounded best, and the periods that make them small enough."""
+    periods = np.maximum(excess, _APART) / np.abs(np.where(tried == tried[at], math.nan, tried - tried[at]))
+    below, above = int(np.argmin(periods[:at])), at + 1 + int(np.argmin(periods[at + 1 :]))
+    return below, above, (float(periods[below]), float(periods[above]))
+
+
+def _place(law: Law, tried: Floats, bounds: Floats) -> tuple[int, float]:
+    """Through which of the places a line needs the fewest nodes, or few; and how many, about, or 0."""
+    excess, found = bounds - math.log(SHARE), []
+    for at in _AT:
+        first = bounds[_AT[0]]
+        if at != _AT[0] and not bounds[at] <= max(min(first + _MORE, _CLOSE), first + _FAR):
+            break
+        y = tried[at] * _HEIGHTS
+        fallen = law.falls(float(tried[at]), y) - np.log(math.pi * y)
+        if not np.isfinite(fallen).all():
+            break
+        height = math.exp(float(np.interp(float(excess[at]), -fallen, np.log(y), right=math.inf)))
+        period = max(12 / float(tried[at]), _period(tried, excess, at)[2][1])
+        found.append((height * period / (2 * math.pi), at))
+        if found[0][0] < _SHORT:
+            break
+    nodes, at = min(found, default=(0.0, _AT[0]))
+    return at, nodes
+
+
+def _wider(steepness: float) -> float:
+    """The share of δ that a long line may miss, δ falling like ε to the power of minus that."""
+    return _WIDER * min(max(steepness, SHARE / _WIDER), 1.0)
+
+
 def _height(law: Law, c: float, log_excess: float, step: float, most_nodes: int) -> float | None:
     """A height beyond which the integrand adds less than its share; None when there is none in reach."""
 
-    def enough(y: float) -> bool:
-        return log_excess + law.decay(c, y) - math.log(math.pi * y) <= 0
+    def above(y: float) -> float:
+        return log_excess + law.decay(c, y) - math.log(math.pi * y)
 
     first, most = 8 * step, most_nodes * step
     tried = np.geomspace(first, max(most, first), 16)
     about = log_excess + law.falls(c, tried) - np.log(math.pi * tried)
     known = bool(np.isfinite(about).all())
-    if known and about.min() > _HOPELESS:
+    if (known and about.min() > _HOPELESS) or (not known and above(most) > 0):
         return None
-    last, y = 0.0, float(tried[int(np.argmax(about <= 0))]) if known and about.min() <= 0 else first
-    while not enough(y):
+    y = float(tried[int(np.argmax(about <= 0))]) if known and about.min() <= 0 else first
+    last, left, here = 0.0, math.inf, above(y)
+    while here > 0:
         if y >= most:
             return None
-        last, y = y, min((1.5 if known else 3.0) * y, most)
-    for _ in range(4):
-        if y <= first or y < 1.25 * last:
+        fallen, last, left = log_excess - math.log(math.pi * y) - here, y, here
+        # As if the logarithm fell in proportion to the height; it does so faster at first, and slower later.
+        y = min(y * min(max(1 + here / fallen if fallen > 0 else math.inf, 1.3), 4.0), most)
+        here = above(y)
+    for _ in range(3):
+        if y <= first or y < 1.2 * last:
             break
-        middle = max(math.sqrt(last * y) if last else y / 2, first)
-        if enough(middle):
-            y = middle
+        share = left / (left - here) if last else 0.5
+        middle = max(last * (y / last) ** min(share + 0.05, 0.9) if last else y / 2, first)
+        found = above(middle)
+        if found <= 0:
+            y, here = middle, found
         else:
-            last = middle
+            last, left = middle, found
     return y
 
 

@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from discreet.accounting import contour, enumeration, lattice
+from discreet.accounting import contour, enumeration, lattice, twice
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.closed import GAUSSIAN, SUM, Engine, deltas, epsilons
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, invert
@@ -37,10 +37,12 @@ from discreet.privacy.sampling import PoissonEvent
 
 CURVE = Engine("the curve of one use", "Zhu, Dong, Wang 2022, Definition 7")
 OUTCOMES = Engine("enumeration of the outcomes", "Zhu, Dong, Wang 2022, Theorem 10")
+TWICE = Engine("going through the outcomes of one of two uses", "Zhu, Dong, Wang 2022, Theorem 10")
 CONTOUR = Engine("contour inversion", "Zhu, Dong, Wang 2022, Theorem 10")
 GRID = Engine("tilted FFT on a grid", "Zhu, Dong, Wang 2022, Theorem 10")
 
 _FEW = 64  # distinct events for which closed forms cost nothing
+_NEAR_ZERO = Fraction(1, 10**9)  # of ε: the same where ε is small
 _TIGHT = 1e-6  # relatively: an engine that certifies this much is not asked again by another
 _MOST_OUTCOMES = 1_000_000
 _FARTHEST = 10**12
@@ -65,7 +67,7 @@ def epsilon_answer(events: Composed, delta: Fraction) -> Answer | None:
     events = _ordered(events)
     numeric = _numeric_epsilon(events, delta) if delta >= SMALLEST_DELTA else None
     found = [] if numeric is None else [numeric]
-    if numeric is None or (not _is_closed(numeric) and (len(events.parts) <= _FEW or not _is_tight(numeric))):
+    if numeric is None or _closed_may_be_better(events, numeric):
         lower = 0.0 if numeric is None else numeric.lower
         found += [Answer(lower, upper, engine) for upper, engine in epsilons(events, delta)]
     best = min(found, key=lambda a: a.upper, default=None)
@@ -81,7 +83,7 @@ def delta_answer(events: Composed, epsilon: Fraction) -> Answer:
     events = _ordered(events)
     numeric = _numeric_delta(events, epsilon)
     found = [] if numeric is None else [numeric]
-    if numeric is None or (not _is_closed(numeric) and (len(events.parts) <= _FEW or not _is_tight(numeric))):
+    if numeric is None or _closed_may_be_better(events, numeric):
         lower = 0.0 if numeric is None else numeric.lower
         found += [Answer(lower, Fraction(upper), engine) for upper, engine in deltas(events, epsilon)]
     best = min(found, key=lambda a: a.upper)
@@ -155,6 +157,13 @@ def _both(known: Answer | None, bounds: Bounds, engine: Engine) -> Answer:
     return Answer(lower, known.upper, known.engine)
 
 
+def _closed_may_be_better(events: Composed, answer: Answer) -> bool:
+    """Whether closed forms are worth asking: an answer that is tight they only beat where ε add up exactly."""
+    if _is_closed(answer) or not _is_tight(answer):
+        return not _is_closed(answer)
+    return len(events.parts) <= _FEW and all(e.pure is not None for e, _ in events)
+
+
 def _is_closed(answer: Answer) -> bool:
     """Whether it is a closed form already, than which the others are no better."""
     return answer.engine in (GAUSSIAN, SUM)
@@ -224,7 +233,9 @@ def _asked(events: Composed, question: _Question) -> Answer | None:
         if bounds is None:
             continue
         best = _both(best, bounds, engine)
-        if _is_tight(best):
+        if _is_tight(best) or (
+            question.delta is not None and best.upper - Fraction(best.lower) <= _NEAR_ZERO
+        ):
             break
     return best
 
@@ -249,6 +260,8 @@ def _engines(events: Composed, question: _Question) -> Iterator[tuple[Engine, Ca
         return _ask_sides(lattice, every, question, every)
 
     rest = [(CONTOUR, inverted), (GRID, composed)]
+    if question.delta is not None and twice.answers(sides):
+        rest.insert(1, (TWICE, lambda: _ask_sides(twice, sides, question, sides)))
     if any(law.loss.size > _MANY_ATOMS for side in atoms for law, _ in side):
         rest.reverse()  # their losses are steps of a grid, and heights cost as much as they are many
     yield from rest
@@ -298,7 +311,7 @@ def _ask_laws(events: Composed, sides: tuple[Law, Law], question: _Question) -> 
     left = (question.delta - Fraction(every.upper)) / (1 - Fraction(known.lower))
     if left < SMALLEST_DELTA:
         return None
-    worst = contour.worst_epsilon(sides, below(left))
+    worst = contour.worst_epsilon(sides, below(left), reverses=not failing)
     if worst is None or not attained:
         return None if worst is None else Bounds(0.0, worst.upper)
     if every.upper <= lost:

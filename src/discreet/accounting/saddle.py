@@ -15,6 +15,8 @@ from discreet.privacy.law import Floats, Law
 _CLOSE = 0.08  # in log c: any c is valid, and the bound is flat around the best
 _WIDE = np.geomspace(1e-5, 1e9, 25)
 _NEAR = np.geomspace(0.2, 5.0, 12)
+_BETWEEN = np.geomspace(0.72, 1.4, 9)
+_STEEP = 3.0  # of the logarithm from one place to the next: a parabola says little
 
 
 def log_mgf(law: Law, c: float) -> float:
@@ -46,11 +48,21 @@ def best(law: Law, goal: Callable[[Floats, Floats], Floats], start: float = 0.0)
     if not 0 < int(np.argmin(found)) < near.size - 1:
         near = _WIDE[int(np.argmin(value(_WIDE)))] * _NEAR
         found = value(near)
-    i = min(max(int(np.argmin(found)), 1), near.size - 2)
+    at, lost = _valley(near, found)
+    if lost > _STEEP:  # a steep wall, where M begins to grow: look between
+        near = at * _BETWEEN
+        at, _ = _valley(near, value(near))
+    return at
+
+
+def _valley(c: Floats, found: Floats) -> tuple[float, float]:
+    """Where a parabola through the least of the values and its neighbours is least; how much they are larger."""
+    i = min(max(int(np.argmin(found)), 1), c.size - 2)
     left, at, right = found[i - 1 : i + 2].tolist()
     bend = left - 2 * at + right
     move = 0.5 * (left - right) / bend if 0 < bend < math.inf else 0.0
-    return float(near[i] * (_NEAR[1] / _NEAR[0]) ** min(max(move, -1.0), 1.0))
+    ratio = float(c[1] / c[0])
+    return float(c[i]) * ratio ** min(max(move, -1.0), 1.0), max(left, right) - at
 
 
 def kernels(c: Floats) -> Floats:

@@ -28,7 +28,10 @@ _KEPT = 600_000  # outputs of each neighbour that are kept to learn from
 _CELLS = 5_000_000  # numbers that a batch may hold, once encoded
 _BATCH = 250_000  # outputs of each neighbour in one batch
 _PROMISING = 2.0  # standard deviations beyond the claim from which on more samples than planned are drawn
-_FAILING = 4.0  # the same that those samples alone have to promise by the end of the most that may be drawn
+_FAILING = (
+    5.0  # the same that bets on those samples have to have won by the end of the most that may be drawn
+)
+_LUCK = 2.0  # standard deviations of bad luck with which they are borne
 _AGAIN = 3  # scores that may be bet on, beside those that are, by each of two ways to rank them
 _GAUGE = 16  # outputs that tell how fast the mechanism is, when there is a limit on time
 
@@ -84,8 +87,11 @@ class Duel:
         self.spent = 0
         """Outputs drawn of each neighbour."""
         self._past: list[tuple[Batch, Batch]] = [] if began is None else [began]
-        # What was spent, and known of each score, when more samples were asked for the last time.
-        self._first: tuple[int, tuple[Cuts, ...]] | None = None
+        self._before = 0 if began is None else len(began[0])
+        self._ended = False
+        # What was spent when more samples were asked for the last time; what was won since then, and its variance.
+        self._first: int | None = None
+        self._won = np.zeros(2)
         self._learned_from = 0
         self._learned: Learned | None = None
         self._event: Event | None = None
@@ -128,16 +134,38 @@ class Duel:
     def _point_refuted(self) -> bool:
         return self.refuted and len(self.claim.points) == 1
 
-    def run(self) -> Duel:
-        """Draws, bets and learns until the claim is refuted, or samples or time are spent."""
-        for source in (self.first, self.second):
-            if isinstance(source, Sampler):
-                source.examine()
-        self._manner = self._manners()
-        while (most := self._most()) > self.spent or self._goes_on():
-            most = self._most()
+    @property
+    def promise(self) -> float:
+        """By how many standard deviations the counts since the last learning are beyond what the claim allows."""
+        return edges(self.claim.points, self._fresh.counts)
+
+    def begin(self) -> Duel:
+        """Draws, bets and learns until the claim is refuted, or the planned samples or time are spent."""
+        if self.spent == 0:
+            for source in (self.first, self.second):
+                if isinstance(source, Sampler):
+                    source.examine()
+            self._manner = self._manners()
+        self._test()
+        return self
+
+    def run(self, least: float | None = None) -> Duel:
+        """Begins, and goes on while what was seen is near enough to refuting the claim.
+
+        Args:
+            least: the promise with which it goes on for the first time; the usual one by default.
+        """
+        self.begin()
+        while not self._ended and self._goes_on(_PROMISING if least is None else least):
+            least = None
+            self._test()
+        return self
+
+    def _test(self) -> None:
+        """Until samples or time are spent, or the claim is refuted, or hope is given up."""
+        while not self._ended and (most := self._most()) > self.spent:
             training = self._first is None and (
-                self.spent < _lesson(most) or (self.spent > 0 and self._learned is None)
+                self.spent + self._before < _lesson(most) or (self.spent > 0 and self._learned is None)
             )
             if self._past:
                 self._learn_if_due(training)
@@ -154,9 +182,8 @@ class Duel:
                 self.wealth.settle(bets, bins, left=None if training else max(most - self.spent, 0))
                 count(self._learned.cuts, bins)
                 self._fresh.add(bins)
-            if (self.refuted and self.until == "refuted") or self._fails():
-                break
-        return self
+                self._won += bets.won(bins)
+            self._ended = (self.refuted and self.until == "refuted") or self._fails()
 
     def audit(
         self,
@@ -204,7 +231,7 @@ class Duel:
             n = _GAUGE
         elif training:
             first = int(np.clip(most // 20, small, large))
-            rest = math.ceil(_lesson(most)) - self.spent
+            rest = math.ceil(_lesson(most)) - self.spent - self._before
             n = min(max(self.spent, first), rest if rest > 0 else self.spent)
         else:
             n = max(most // 12, small)
@@ -246,7 +273,7 @@ class Duel:
             ahead = self._most() - self.spent
             self._fresh = Fresh(self._learned.cuts, ahead, timed=self._timed)
 
-    def _goes_on(self) -> bool:
+    def _goes_on(self, least: float) -> bool:
         """Whether all samples are spent, and came so near to refuting the claim that more may do so; asks for them.
 
         What follows is a test of its own, with a new wealth and its own part of the error; it may be followed in turn.
@@ -255,12 +282,12 @@ class Duel:
         if left < 2 or learned is None or self.refuted or self.until == "end" or self._most() < self.samples:
             return False
         points = self.claim.points
-        if edges(points, self._fresh.counts) < _PROMISING:
+        if self.promise < least:
             return False
         best = _farthest(points, self._fresh.counts)
         event = self._event.score if self._event else best[0]
         self._learned = learned.keep(sorted({*best, event}))
-        self._first = self.spent, tuple(Cuts(c.at, c.n, c.p, c.q) for c in self._learned.cuts)
+        self._first, self._won = self.spent, np.zeros(2)
         self._era += 1
         self._rows |= self.wealth.refuted
         self.wealth = self._new_wealth()
@@ -271,18 +298,16 @@ class Duel:
         return True
 
     def _fails(self) -> bool:
-        """Whether the samples that were asked for do not bear out what the first ones promised."""
-        if self._first is None or self._learned is None:
+        """Whether the bets on the samples that were asked for do not bear out what the first ones promised.
+
+        What they have won grows with the number of samples where there is an excess, its standard deviation with the
+        root: so the least that is hoped for is a line, less some bad luck.
+        """
+        if self._first is None or self.spent < self._first + self._planned:
             return False
-        start, before = self._first
-        most = self._planned + self.more - start
-        if self.spent < start + self._planned:
-            return False
-        since = [
-            Cuts(c.at, c.n - b.n, c.p - b.p, c.q - b.q)
-            for c, b in zip(self._learned.cuts, before, strict=True)
-        ]
-        return edges(self.claim.points, since) < _FAILING * math.sqrt((self.spent - start) / most)
+        won, variance = self._won
+        done = (self.spent - self._first) / (self._planned + self.more - self._first)
+        return bool(won < (_FAILING * math.sqrt(done) - _LUCK) * math.sqrt(variance))
 
     def _learn_if_due(self, training: bool) -> None:
         """Learns when the past has doubled, and a last time when training ends."""

@@ -19,6 +19,7 @@ from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Tried
 from discreet.audit.neighbours import Inputs, Pair, read_inputs
 from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.sampling import Batch, Sampler, check
+from discreet.audit.race import SHARE, race
 from discreet.audit.scores import learn
 from discreet.audit.sequential import (
     FURTHER,
@@ -43,6 +44,7 @@ _FIRST = (200, 2000)  # samples of each neighbour in the first round: a share of
 _SHARE = 400
 _LEARNED = 60_000  # samples of each neighbour from which scores are learned
 _SEEDS = 4  # candidates from which others are made
+_KNOWN = 2  # patterns that are kept, whatever the samples say, while these say nothing for sure
 _DOUBT = 0.5  # standard deviations by which counts are doubted when candidates are compared
 _SHRUNK = 6.0  # hits that are added to the rarer side
 _HOPE = 2.0  # standard deviations by which a candidate may be better than it looks
@@ -86,7 +88,7 @@ def refute(
     error: float = 1e-3,
     name: str | None = None,
     probes: bool = True,
-    keep: int = 3,
+    keep: int = 4,
     until: Until = "refuted",
     seed: int = 0,
 ) -> Audit:
@@ -97,16 +99,16 @@ def refute(
 
     Guarantee:
         A mechanism that keeps its claim for all neighbours in `inputs` is called "violated" with probability at most
-        `error`, and each lower bound is above the truth with probability at most `error`: of the `keep` pairs that are
-        tested, with fresh samples, the best one has half of the error, and the others share the other half.
+        `error`, and each lower bound is above the truth with probability at most `error`: the `keep` pairs that are
+        tested, with fresh samples, share the error.
 
     Args:
         mechanism: as for `distinguish`.
         inputs: `Vectors`, `Datasets`, `Numbers`, or pairs of neighbours.
         claimed: a `Budget`, a `PrivacyLoss` or an ε.
         samples: the most outputs of each neighbour of the best pair; the others that are tested share half as many. By
-            default 1,000,000 for a mechanism with a keyword `n`, 100,000 for others, and up to seven times as many more
-            for a pair that comes near to refuting the claim with these.
+            default each pair begins with 250,000 for a mechanism with a keyword `n`, 25,000 for others, and the most
+            promising ones go on, up to 32 times as many.
         seconds: the most time, about.
         error: the chance of a false verdict.
         name: what the report calls it.
@@ -124,30 +126,17 @@ def refute(
     """
     check_limits(samples=samples, seconds=seconds, error=error)
     if keep < 1:
-        raise InvalidParameter(f"keep must be at least 1, not {keep}.", hint="keep=3")
+        raise InvalidParameter(f"keep must be at least 1, not {keep}.", hint="keep=4")
     if until not in get_args(Until):
         raise InvalidParameter(f"until must be 'refuted' or 'end', not {until!r}.", hint="until='end'")
     check(mechanism)
     claim, source = Claim.of(claimed), read_inputs(inputs)
     search = _Search(mechanism, source, claim, samples, seconds, until, np.random.default_rng(seed))
-    duels: list[tuple[_Candidate, Duel]] = []
     best = search.best(keep)
-    for i, candidate in enumerate(best):
-        share, part = (1.0, 0.5) if i == 0 else (0.5 / (len(best) - 1), 0.5 / (len(best) - 1))
-        duel = Duel(
-            *search.samplers(candidate),
-            claim,
-            error=error if len(best) == 1 else part * error,
-            samples=max(1, int(share * search.samples)),
-            more=FURTHER * search.samples if samples is None else 0,
-            seconds=None if seconds is None else search.left(seconds) / (len(best) - i),
-            until=until,
-            effort=1 if i == 0 else 0,
-            began=candidate.last,
-        ).run()
-        duels.append((candidate, duel))
-        if duel.refuted and until == "refuted":
-            break
+    if samples is None and seconds is None and until == "refuted" and len(best) > 1:
+        duels = _raced(search, best, claim, error)
+    else:
+        duels = _in_turn(search, best, claim, error, fixed=samples is not None, seconds=seconds, until=until)
     return _audit(
         search,
         duels,
@@ -156,6 +145,57 @@ def refute(
         name or str(getattr(mechanism, "__name__", type(mechanism).__name__)),
         probes,
     )
+
+
+def _in_turn(
+    search: _Search,
+    best: list[_Candidate],
+    claim: Claim,
+    error: float,
+    *,
+    fixed: bool,
+    seconds: float | None,
+    until: Until,
+) -> list[tuple[_Candidate, Duel]]:
+    """One pair after another: the first one has half of the error, and as many samples as the others together."""
+    duels: list[tuple[_Candidate, Duel]] = []
+    for i, candidate in enumerate(best):
+        share, part = (1.0, 0.5) if i == 0 else (0.5 / (len(best) - 1), 0.5 / (len(best) - 1))
+        duel = Duel(
+            *search.samplers(candidate),
+            claim,
+            error=error if len(best) == 1 else part * error,
+            samples=max(1, int(share * search.samples)),
+            more=0 if fixed else FURTHER * search.samples,
+            seconds=None if seconds is None else search.left(seconds) / (len(best) - i),
+            until=until,
+            effort=1 if i == 0 else 0,
+            began=candidate.last,
+        ).run()
+        duels.append((candidate, duel))
+        if duel.refuted and until == "refuted":
+            break
+    return duels
+
+
+def _raced(
+    search: _Search, best: list[_Candidate], claim: Claim, error: float
+) -> list[tuple[_Candidate, Duel]]:
+    """All of them with equal parts of the error; the promising ones get the samples."""
+    samples = max(1, search.samples // SHARE)
+    duels = [
+        Duel(
+            *search.samplers(candidate),
+            claim,
+            error=error / len(best),
+            samples=samples,
+            more=(1 + FURTHER) * search.samples - samples,
+            began=candidate.last,
+        )
+        for candidate in best
+    ]
+    race(duels)
+    return [pair for pair in zip(best, duels, strict=True) if pair[1].spent]
 
 
 class _Search:
@@ -236,7 +276,10 @@ class _Search:
         return self._ranked(fresh)
 
     def _ranked(self, candidates: list[_Candidate]) -> list[_Candidate]:
-        """The most promising first; where noise alone may have put them in order, the earlier patterns take turns."""
+        """The most promising first; where noise alone may have put them in order, known patterns come before them.
+
+        The first two patterns are always among those that are kept then, and the earlier ones of the rest take turns.
+        """
         found = sorted(candidates, key=lambda c: -c.excess)
         best = found[0]
         if self.until == "refuted" and best.sure > _LIKELY:
@@ -244,7 +287,9 @@ class _Search:
         place = {id(c): i for i, c in enumerate(self.candidates)}
         alike = [c for c in found if c.high >= best.excess]
         alike.sort(key=lambda c: place.get(id(c), len(place)))
-        turns = itertools.chain.from_iterable(itertools.zip_longest(alike, found))
+        unsure = best.sure <= _LIKELY
+        known = [c for c in self.candidates[:_KNOWN] if unsure and any(c is looked_at for looked_at in found)]
+        turns = itertools.chain(known, *itertools.zip_longest(alike, found))
         return list({id(c): c for c in turns if c is not None}.values())
 
     def _look(self, c: _Candidate, size: int) -> None:

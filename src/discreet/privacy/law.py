@@ -86,6 +86,11 @@ class Law(ABC):
         """The masses under P and under Q of a law that has a mirror, and what they may be off, relatively."""
         return 1.0, 1.0, 0.0
 
+    def p_mass(self) -> tuple[float, float]:
+        """The mass under P alone, and what it may be off, relatively."""
+        p, _, off = self.masses()
+        return p, off
+
 
 @dataclass(frozen=True, slots=True)
 class GaussianLaw(Law):
@@ -329,6 +334,13 @@ class SumLaw(Law):
             own_p, own_q, own_off = law.masses()
             p, q, off = p * own_p, q * own_q, off + 1.01 * own_off + (_UNIT if own_off else 0.0)
         return p, q, off
+
+    def p_mass(self) -> tuple[float, float]:
+        p, off = 1.0, 0.0
+        for law in self.laws:
+            own_p, own_off = law.p_mass()
+            p, off = p * own_p, off + 1.01 * own_off + (_UNIT if own_off else 0.0)
+        return p, off
 
 
 def _multiplied(real: Floats, imaginary: Floats) -> Complex:

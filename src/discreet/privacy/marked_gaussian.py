@@ -14,6 +14,7 @@ from functools import lru_cache
 
 import numpy as np
 
+from discreet.privacy.bent import bent
 from discreet.privacy.law import Law
 from discreet.privacy.nonuniform import Complex, Floats, dot, line_sizes, line_sums, summed
 from discreet.privacy.sampled_loss import (
@@ -27,7 +28,7 @@ from discreet.privacy.sampled_loss import (
     one_by_one,
     power,
 )
-from discreet.privacy.windows import BEYOND, FAR, LARGEST, cells, farthest, nodes, place, spread
+from discreet.privacy.windows import BEYOND, FAR, LARGEST, cells, farthest, place, spread
 
 _LEAST_SIGMA = 0.1
 _MOST = 4e4  # points of the rule
@@ -91,30 +92,36 @@ class MarkedGaussianLaw(Law):
 
     def _decay(self, c: float, y: float) -> float:
         p = self._power(c)
-        if not self.low:
-            found = nodes(self.sigma, self.rate, p, self.high)
-            if found is None:
-                return 0.0
-            least, whole = _real(self, p)
-            return self.steps * min(found.size(y), whole) - least
         around = cells(self.sigma, self.rate, p, self.low, self.high)
         if around is None:
             return 0.0
+        if not self.low:
+            return self.steps * self._fall(p, y, self.high, around.start, around.end)
         least, whole = _real(self, p)
-        return math.log(self.steps) + around.bound(y) + (self.steps - 1) * whole + 1e-9 - least
+        band = around.bound(y)
+        if self.removes:  # of both windows, whose difference is the band; a mirrored line is short as it is
+            fallen = self._fall(p, y, self.low, around.start, around.end)
+            whole = min(whole, float(np.logaddexp(whole + fallen, band)))
+        return math.log(self.steps) + band + (self.steps - 1) * whole + 1e-9 - least
+
+    def _fall(self, p: float, y: float, level: float, start: float, end: float) -> float:
+        return bent(self.sigma, self.rate, p, start, end, level).log(y)
 
     def mirror(self) -> Law | None:
         return replace(self, removes=False) if self.removes else None
 
     def masses(self) -> tuple[float, float, float]:
-        found = []
-        for exponent in (1.0, 0.0) if self.removes else (0.0, 1.0):
-            value, error = self._line(exponent, 0.0, 1)
-            if not value[0].real < math.inf:
-                return 1.0, 1.0, math.inf
-            found.append((math.exp(min(float(value[0].real), 1.0)), float(error[0])))
-        (p, p_off), (q, q_off) = found
-        return p, q, math.expm1(max(p_off, q_off)) + 8 * UNIT
+        (p, p_off), (q, q_off) = self._mass(True), self._mass(False)
+        return p, q, max(p_off, q_off)
+
+    def p_mass(self) -> tuple[float, float]:
+        return self._mass(True)
+
+    def _mass(self, under_p: bool) -> tuple[float, float]:
+        value, error = self._line(1.0 if under_p == self.removes else 0.0, 0.0, 1)
+        if not value[0].real < math.inf:
+            return 1.0, math.inf
+        return math.exp(min(float(value[0].real), 1.0)), math.expm1(float(error[0])) + 8 * UNIT
 
     def _power(self, c: float) -> float:
         return 1 + c if self.removes else -c

@@ -10,10 +10,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
+from discreet.privacy.bent import bent
 from discreet.privacy.law import Law
 from discreet.privacy.marked_gaussian import MarkedGaussianLaw, divides
 from discreet.privacy.nonuniform import Complex, Floats, dot, line_sizes, line_sums, summed
@@ -38,7 +38,6 @@ _LARGEST = 700.0  # e to this is a float
 _LEAST, _MOST_SIGMA = 1e-3, 1e5  # a σ beyond is not answered
 _WINDOW = 1.5  # deviations beyond the last node: where the window of a turned path ends
 _TURNS = np.array([0.05, 0.2, 0.5, 0.9, 1.2, 1.5])  # below π/2, up to which |w| rises with x on a turned path
-_FURTHER = 0.3, 0.6, 1.0, 1.5  # turns at which the quadrature of a height is bounded
 _ROUGH = np.arange(-76, 84) / 8.0  # deviations
 
 
@@ -86,8 +85,8 @@ class SampledGaussianLaw(Law):
         if not self._answers(c):
             return 0.0
         with np.errstate(all="ignore"):
-            own, least = _moving(self, c).height(y)
-        return self.steps * (own - least) if own < least else 0.0
+            found = bent(self.sigma, self.rate, 1 + c if self.removes else -c, *_ends(self, c))
+            return self.steps * found.log(y)
 
     def under(self, level: float) -> Law:
         if not self.removes or not divides(self.sigma, self.rate, level):
@@ -281,55 +280,3 @@ class _Moved:
             grown[1:] += y * angle * (1 + 1e-12) + (sigma**2 * t / narrow) ** 2 / 2 - beyond**2 / 2
         grown[:, [0, -1]] += math.log(sigma / width)  # what lies beyond falls at least as fast as e^(−8t/σ)
         self.sums, self.width = path.sum(grown), width
-
-
-class _Heights:
-    """Upper bounds of |M(c + iv)| and a lower one of M(c), by a trapezoid rule whose error is bounded."""
-
-    def __init__(self, law: SampledGaussianLaw, c: float) -> None:
-        sigma, removes = law.sigma, law.removes
-        low, high = _ends(law, c)
-        low, high = low - 3 * sigma, high + 3 * sigma
-        narrow = min(1.0, 12 / sigma)
-        turns = np.append(0.0, np.geomspace(1e-3, 2.8 if removes else 1.2, 12) * narrow)
-        x = np.arange(low, high, _width(law, low, high))
-        path = _Path(law, c, turns, x)
-        exponent = path.p * path.size + path.normal
-        self.angle = path.angle[1:] * (1 - 1e-12)
-        self.exponent, self.sum = exponent[1:] + path.slip[1:], path.sum
-        turn, resolved = path.turns[:, 0], 2 * math.pi * sigma**2 / path.width
-        least = float(path.sum(exponent[:1] - path.slip[:1])[0])
-        if removes:  # |w| is at most what it is without a turn, so that this sum, nearly M(c), serves
-            further = np.minimum(np.maximum(turn, math.pi / 2 - turn), 0.95 * (math.pi - turn))
-            further = np.minimum(further, 2 * math.pi / path.width)
-            off = self._off(least + 0.1, resolved * further, further, turn, sigma)
-        else:  # |w| falls with the turn: the farthest one serves
-            ends = np.array([0.0, *_FURTHER]) * narrow
-            cells = _Path(law, c, ends, x)
-            grown = cells.p * cells.size - x * x / (2 * sigma**2) + cells.slip + math.log(2.0) + cells.inside
-            grown[:, [0, -1]] += math.log(sigma / path.width)
-            whole = path.sum(grown)[1:, None]
-            further = ends[1:, None] - turn
-            off = self._off(whole, resolved * further, further, turn, sigma).min(axis=0)
-        ends = exponent[:, [0, -1]]  # what lies beyond falls at least as fast as e^(−8t/σ)
-        ends = np.maximum(ends, ends[0] + (sigma * path.turns) ** 2 / 2)
-        tail = np.logaddexp(ends[:, 0], ends[:, 1]) + path.share + math.log(sigma / path.width)
-        self.off = np.logaddexp(off, tail)[1:]
-        missing = float(off[0])
-        self.least = least + math.log1p(-math.exp(missing - least)) if missing < least - 3 else -math.inf
-
-    @staticmethod
-    def _off(whole: Floats | float, fallen: Floats, further: Floats, turn: Floats, sigma: float) -> Floats:
-        """Log of what the rule may be off, if ∫ |integrand| on the path that is moved on is known."""
-        off = math.log(2.1) + whole - fallen + sigma**2 * (further**2 + turn**2) / 2
-        return np.where((further > 0) & (fallen > 4), off, math.inf)
-
-    def height(self, y: float) -> tuple[float, float]:
-        """Log |M(c + iv)| is at most the first for all v ≥ y; log M(c) at least the second."""
-        sums = np.logaddexp(self.sum(self.exponent - y * self.angle), self.off)
-        return float(np.min(sums)), self.least
-
-
-@lru_cache(maxsize=2)
-def _moving(law: SampledGaussianLaw, c: float) -> _Heights:
-    return _Heights(law, c)

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from discreet.privacy.nonuniform import Floats
-from discreet.privacy.sampled_loss import UNIT, few_digits, half_erfc
+from discreet.privacy.sampled_loss import UNIT, few_digits
 
 FAR = 14.0  # deviations of the normal law that are summed; what is left out is bounded and added
 BEYOND = 3.0  # levels at which the integrand falls for good, on every path that is used
@@ -22,8 +22,6 @@ LARGEST = 700.0  # e to this is a float
 _SMOOTH, _WIDEST = 0.07, 0.4  # κ and τ₀
 _FARTHEST = 200.0  # deviations: a level that is reached only beyond is not divided at
 _TURNS = (0.02, 0.05, 0.1, 0.16, 0.22, 0.3, 0.38, 0.46, 0.53, 0.6)  # a path turns by at most 0.6
-_SMALL_TURNS = tuple(np.geomspace(2e-3, 0.5, 11).tolist())  # with _FURTHER a path turns by at most 0.65
-_FURTHER = 0.15  # the turn by which a path is moved on to bound the quadrature of a height
 _GOOD = 43.0  # the rule is good to about e^-40 of what it measures
 _TWICE = math.log(2.0)
 _Arrays = tuple[Floats, ...]
@@ -71,7 +69,7 @@ def _end(sigma: float, rate: float, level: float) -> float:
     return max(FAR * sigma, place(sigma, rate, level)) if level < LARGEST / 2 else math.inf
 
 
-def _best(value: Callable[[int], float], start: int, last: int) -> int:
+def valley(value: Callable[[int], float], start: int, last: int) -> int:
     """Where, going from `start`, the value is least: any place is valid, and it has one valley."""
     at = start
     for step in (-1, 1):
@@ -197,7 +195,7 @@ class Cells:
                 found[i] = log_sum(band - y * least)
             return found[i]
 
-        self.at = _best(value, self.at, self.last)
+        self.at = valley(value, self.at, self.last)
         return found[self.at]
 
     def rule(self, y: float) -> tuple[float, float, float]:
@@ -228,7 +226,7 @@ class Cells:
             def value(i: int, k: int = k) -> float:  # minus the spacing
                 return -turned(i + 1) / (_GOOD + max(grown(i + 1)[k] - plain[k], 0.0))
 
-            at = _best(value, best[0] if best else self.last - 1, self.last - 1)
+            at = valley(value, best[0] if best else self.last - 1, self.last - 1)
             best.append(at)
             spacing = min(spacing, -value(at))
         # Few spacings, so that points are used again for other powers.
@@ -241,99 +239,3 @@ class Cells:
             4 * math.exp(min(grown(i + 1)[k] - turned(i + 1) / spacing, LARGEST)) for k, i in enumerate(best)
         ]
         return spacing, off[0], off[-1]
-
-
-class Nodes:
-    """Upper bounds of ∫ |integrand| over turned paths, of one window, by a trapezoid rule whose error is bounded."""
-
-    def __init__(self, sigma: float, rate: float, high: float, end: float, p: float) -> None:
-        self.sigma, self.rate, self.high, self.p = sigma, rate, high, p
-        self.width = sigma * min(sigma / 40, 0.125)
-        self.x = x = np.arange(-FAR * sigma, end + self.width, self.width)
-        self.u = u = (2 * x - 1) / (2 * sigma**2)
-        self.narrow = min(1.0, 8 / sigma)
-        self.scale = np.maximum(u, 0.0)
-        self.one, self.two = (1 - rate) * np.exp(-self.scale), rate * np.exp(u - self.scale)
-        self.normal = -x * x / (2 * sigma**2)
-        self.share = math.log(self.width / (sigma * math.sqrt(2 * math.pi)))
-        # Of w, 2|u| + 8 units where it is e^u, and 8; these move the window, and p times the logarithm.
-        self.slip = (2 * np.abs(u) + 8) * self.two / (self.one + self.two) + 8 + 2 * self.scale
-        self.level = np.log(self.one + self.two) + self.scale - math.log1p(-rate)
-        self.nearest = np.where(x[:-1] * x[1:] < 0, 0.0, np.maximum(self.normal[:-1], self.normal[1:]))
-        self.known: dict[int, tuple[Floats, Floats, float]] = {}
-        self.at = len(_SMALL_TURNS) // 2
-
-    def _turned(self, i: int) -> tuple[Floats, Floats, float]:
-        """The angles, the exponents without a height, and what the rule may be off, on one path."""
-        if i not in self.known:
-            self.known[i] = self._path(_SMALL_TURNS[i] * self.narrow)
-        return self.known[i]
-
-    def _path(self, t: float) -> tuple[Floats, Floats, float]:
-        sigma, p, high, level = self.sigma, self.p, self.high, self.level
-        tau, lost = spread(high), math.log1p(-self.rate)
-
-        def path(turn: float) -> tuple[Floats, Floats, Floats]:
-            real, imaginary = self.one + self.two * math.cos(turn), self.two * math.sin(turn)
-            return np.log(np.hypot(real, imaginary)) + self.scale, real, imaginary
-
-        size, real, imaginary = path(t)
-        angle = np.arctan2(imaginary, real)
-        square = (angle / tau) ** 2
-        kept = square / 2 + log_kept(size - lost, high)
-        window = np.maximum(size - lost - high, 0.0) / tau**2 + 1 / tau
-        turned = (np.abs(self.u) + 4) * square
-        slip = UNIT * (
-            2 * abs(p) * self.slip
-            + 4 * self.slip * window
-            + 4 * turned
-            + 8 * (np.abs(self.normal) + np.abs(kept) + 1)
-        )
-        exponent = p * size + self.normal + (sigma * t) ** 2 / 2 + kept + slip
-        # On the path that is moved on by a further turn, the largest value in each cell: no more is needed of it.
-        more = _FURTHER * self.narrow
-        moved_size = path(t + more)[0]
-        gain = (t * t + more * more) * np.minimum(level, 1.0) ** 2 / (2 * tau**2)
-        above = (np.maximum(level * math.cos(t + more) - high, 0.0) / tau) ** 2 / 2
-        below = (np.maximum(high - level, 0.0) / tau) ** 2 / 2
-        inside = np.minimum(gain[1:] - above[:-1], np.maximum(gain[1:] - below[1:], 0.0) + _TWICE)
-        grown = inside + self.nearest + (p * level[1:] + p * lost if p > 0 else p * moved_size[:-1])
-        gaussian = sigma**2 * (t * t + more * more) / 2
-        moved = log_sum(grown) + gaussian - 2 * math.pi * sigma**2 * more / self.width + math.log(2.1)
-        # Beyond the ends: to the right the integrand falls, to the left |w| is at least 1 − q.
-        end = float(p * level[-1] + p * lost if p > 0 else p * moved_size[-1])
-        end += float(gain[-1] - above[-1] + self.normal[-1]) + gaussian + math.log(sigma / self.width)
-        first = math.log(math.erfc(FAR / math.sqrt(2))) - self.share + max(p * lost, 0.0) + gaussian + 1
-        off = float(np.logaddexp(moved, np.logaddexp(end, first))) + 1e-9 + 8 * UNIT * abs(p)
-        return angle * (1 - 1e-12), exponent, off
-
-    def size(self, y: float) -> float:
-        """Log |M(c + iv)| is at most this for all v ≥ y."""
-        found: dict[int, float] = {}
-
-        def value(i: int) -> float:
-            if i not in found:
-                angle, exponent, off = self._turned(i)
-                found[i] = float(np.logaddexp(log_sum(exponent - y * angle), off))
-            return found[i]
-
-        with np.errstate(all="ignore"):
-            self.at = _best(value, self.at, len(_SMALL_TURNS) - 1)
-        return found[self.at] + self.share
-
-
-@lru_cache(maxsize=4)
-def nodes(sigma: float, rate: float, p: float, high: float) -> Nodes | None:
-    """The nodes for a power p of w in one window; None where the numbers leave the range of floats."""
-    found = cells(sigma, rate, p, 0.0, high)
-    with np.errstate(all="ignore"):
-        return None if found is None else Nodes(sigma, rate, high, found.end, p)
-
-
-def log_kept(level: Floats, at: float) -> Floats:
-    """Log ψ, up to the rounding; where it is out of range, a bound."""
-    t = (level - at) / (spread(at) * math.sqrt(2))
-    near = (t > -6) & (t < 26)
-    out = np.where(t > 0, -t * t, 0.0)
-    out[near] = np.log(half_erfc(t[near]))
-    return np.asarray(out)

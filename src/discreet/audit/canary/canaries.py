@@ -95,6 +95,12 @@ class Canaries:
             )
         )
 
+    def to_html(self) -> str:
+        """The result as one HTML page without outside parts."""
+        from discreet.audit.reports.canaries import page
+
+        return page(self)
+
     def to_json(self) -> dict[str, Any]:
         """The result in JSON's own types."""
         return {

@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.evidence.promises import Promises
+from discreet.audit.places import places
 
 Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
@@ -73,7 +74,7 @@ class Cuts:
 
     def bins(self, scores: Floats) -> Ints:
         """The bin of each score."""
-        return np.searchsorted(self.at, clean(scores), side="left")
+        return places(self.at, scores)  # "not a number" as in `clean`
 
     def add(self, p_bins: Ints, q_bins: Ints) -> None:
         """Counts more pairs."""
@@ -140,6 +141,18 @@ class Bets:
     steady: Floats
     keen: Floats
     edge: Floats
+
+    def won(self, bins: Sequence[tuple[Ints, Ints]]) -> tuple[float, float]:
+        """What the bet against the claim (the last one) wins per stake: the sum of Z − δ over new pairs.
+
+        Beside it the variance that was expected of that.
+        """
+        p_bins, q_bins = bins[int(self.score[-1])]
+        n, cut = len(p_bins), self.cut[-1]
+        p, q = int(np.count_nonzero(p_bins > cut)), int(np.count_nonzero(q_bins > cut))
+        likely, rare = (n - q, n - p) if self.other[-1] else (p, q)
+        sigma = float(_spread(self.p[-1:], self.q[-1:], self.grown[-1:])[0])
+        return likely - float(self.grown[-1]) * rare - n * float(self.delta[-1]), n * sigma**2
 
     def of(self, rows: Ints) -> Bets:
         """The bets of some of the wealths."""

@@ -233,6 +233,18 @@ class Finite:
             lines.append(f"Claimed {self.claim.text}: {self._verdict_words()}")
         return "\n".join(lines)
 
+    def to_json(self) -> dict[str, Any]:
+        """The answer in JSON's own types; fractions as text."""
+        from discreet.audit.reports.exact import to_json
+
+        return to_json(self)
+
+    def to_html(self) -> str:
+        """The answer as one HTML page without outside parts."""
+        from discreet.audit.reports.exact import page
+
+        return page(self)
+
     def __repr__(self) -> str:
         ratio = self.ratio()
         loss = f"δ ≥ {decimal(self.failure)} at every ε" if ratio is None else f"ε = {_log(ratio):.6g}"

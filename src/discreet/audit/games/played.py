@@ -121,6 +121,12 @@ class Game:
         lines += [f"Note: {note}" for note in self.notes]
         return "\n".join(visible(line) for line in lines)
 
+    def to_html(self) -> str:
+        """The game as one HTML page without outside parts."""
+        from discreet.audit.reports.games import page
+
+        return page(self)
+
     def _choices(self) -> str:
         named = [
             f"{world} with chance {decimal(prior)}"

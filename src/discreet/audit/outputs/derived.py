@@ -19,6 +19,7 @@ Computed: TypeAlias = "tuple[Column, Callable[[], Floats]]"
 _FEW = 6
 """Numeric columns up to which each one's lowest bits are a column; beyond, the lowest of all of them."""
 _MOST_DIFFERENCES = 64
+_FRACTION, _EXPONENTS, _BIAS = 52, 0x7FF, 1023  # of a float of 64 bits
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,11 +64,16 @@ class Derived:
 
 def lowest_bit(x: Floats) -> Floats:
     """log₂ of the lowest bit that is set in each float; 0 has +∞, what is no number NaN."""
-    mantissa, exponent = np.frexp(x)
-    finite = np.isfinite(x)
-    whole = np.where(finite, np.abs(mantissa) * 2.0**53, 1).astype(np.int64)
-    lowest = np.frexp((whole & -whole).astype(np.float64))[1] - 1.0
-    return np.where(finite, np.where(x == 0, np.inf, exponent - 53 + lowest), np.nan)
+    bits = np.ascontiguousarray(x, dtype=np.float64).view(np.int64)
+    exponent = bits >> _FRACTION & _EXPONENTS
+    whole = bits & (1 << _FRACTION) - 1 | (exponent > 0).astype(np.int64) << _FRACTION
+    # A power of two, whose own exponent is the place of that bit.
+    lowest = (whole & -whole).astype(np.float64).view(np.int64) >> _FRACTION
+    place = lowest + np.maximum(exponent, 1) - (_BIAS + _BIAS + _FRACTION)
+    found: Floats = place.astype(np.float64)
+    found[whole == 0] = np.inf
+    found[exponent == _EXPONENTS] = np.nan
+    return found
 
 
 class _Once:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from html import escape
 
 from discreet.audit.finding import Audit, Tradeoff, Witness
-from discreet.audit.reports.picture import svg
+from discreet.audit.reports.picture import ERRORS, svg
 from discreet.audit.reports.report import chance_words, number, shown
 from discreet.table import render_html, visible
 
@@ -16,7 +17,7 @@ body { font: 16px/1.55 system-ui, sans-serif; color: var(--ink); max-width: 54re
 h1 { font-size: 1.55rem; margin: 0 0 .2rem; overflow-wrap: anywhere; }
 h2 { font-size: 1.1rem; margin: 2rem 0 .5rem; }
 .verdict { display: inline-block; padding: .1rem .7rem; border-radius: 1rem; color: #fff; font-weight: 600; }
-.violated { background: var(--bad); } .consistent { background: var(--good); }
+.violated { background: var(--bad); } .consistent { background: var(--good); } .unclaimed { background: var(--soft); }
 dl { display: grid; grid-template-columns: max-content 1fr; gap: .25rem 1.2rem; }
 dt { color: var(--soft); } dd { margin: 0; }
 table { border-collapse: collapse; font-size: .92rem; }
@@ -41,21 +42,17 @@ def page(audit: Audit) -> str:
 def document(title: str, *parts: str) -> str:
     """A whole page around parts that are HTML already."""
     viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
-    head = f'<meta charset="utf-8">{viewport}<title>{_text(title)}</title><style>{_STYLE}</style>'
+    head = f'<meta charset="utf-8">{viewport}<title>{text(title)}</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{"".join(parts)}</body></html>\n'
 
 
 def body(audit: Audit) -> str:
     """The audit as a part of a page."""
-    parts = [
-        f"<h1>{_text(audit.name)}</h1>",
-        f'<p><span class="verdict {_text(audit.verdict)}">{_text(audit.verdict)}</span></p>',
-        _facts(audit),
-    ]
+    parts = [head(audit.name, audit.verdict), _facts(audit)]
     if audit.witness is not None:
         parts += ["<h2>Witness</h2>", _witness(audit.witness)]
     if audit.tradeoff is not None:
-        parts += ["<h2>Errors of the best test</h2>", _picture(audit.tradeoff)]
+        parts += ["<h2>Errors of the best test</h2>", picture(audit.tradeoff, _CAPTION)]
     if audit.tried:
         rows = [[t.what, number(t.epsilon), f"{t.samples:,}"] for t in audit.tried[:_SHOWN]]
         parts += ["<h2>Tried</h2>", render_html(["what", "ε seen", "samples"], rows)]
@@ -67,9 +64,35 @@ def body(audit: Audit) -> str:
             "<h2>Probes</h2>",
             render_html(["probe", "verdict", "what was seen"], probes, align=["left"] * 3),
         ]
-    if audit.notes:
-        parts += ["<h2>Notes</h2><ul>", *(f"<li>{_text(note)}</li>" for note in audit.notes), "</ul>"]
-    return "".join(parts)
+    return "".join([*parts, notes(audit.notes)])
+
+
+def head(name: str, verdict: str | None) -> str:
+    """The name, and the verdict where there is one."""
+    mark = "" if verdict is None else f'<p><span class="verdict {text(verdict)}">{text(verdict)}</span></p>'
+    return f"<h1>{text(name)}</h1>{mark}"
+
+
+def facts(rows: Iterable[tuple[str, str]]) -> str:
+    """What was claimed, found, done: pairs of a word and what it stands for."""
+    return f"<dl>{''.join(f'<dt>{text(a)}</dt><dd>{text(b)}</dd>' for a, b in rows)}</dl>"
+
+
+def notes(words: Sequence[str]) -> str:
+    """What a reader should know, as a list under its own heading; nothing where there is nothing."""
+    return "".join(
+        ["<h2>Notes</h2><ul>", *(f"<li>{text(note)}</li>" for note in words), "</ul>"] if words else []
+    )
+
+
+def picture(tradeoff: Tradeoff, caption: str, errors: tuple[str, str] = ERRORS) -> str:
+    """A trade-off with what it shows in words."""
+    return f"<figure>{svg(tradeoff, errors)}<figcaption>{text(caption)}</figcaption></figure>"
+
+
+def text(words: str) -> str:
+    """Words in which nothing is a tag, or a command of a terminal."""
+    return escape(visible(words))
 
 
 def _facts(audit: Audit) -> str:
@@ -81,24 +104,16 @@ def _facts(audit: Audit) -> str:
         ("power", f"ε = {number(audit.detectable)} would have been found in most runs"),
         ("work", f"{audit.samples:,} samples in {audit.seconds:.3g} s"),
     )
-    return f"<dl>{''.join(f'<dt>{_text(a)}</dt><dd>{_text(b)}</dd>' for a, b in rows)}</dl>"
+    return facts(rows)
 
 
 def _witness(witness: Witness) -> str:
     rows = "".join(
-        f"<dt>under {name}</dt><dd><code>{_text(shown(x))}</code>: {_text(chance_words(chance))}</dd>"
+        f"<dt>under {name}</dt><dd><code>{text(shown(x))}</code>: {text(chance_words(chance))}</dd>"
         for name, x, chance in (
             ("x", witness.x, witness.under_x),
             ("x′", witness.x_neighbour, witness.under_neighbour),
         )
     )
     alone = f"<p>These two alone show ε ≥ {number(witness.epsilon)}.</p>" if witness.epsilon > 0 else ""
-    return f"<p>Event: {_text(witness.event)}.</p><dl>{rows}</dl>{alone}"
-
-
-def _picture(tradeoff: Tradeoff) -> str:
-    return f"<figure>{svg(tradeoff)}<figcaption>{_CAPTION}</figcaption></figure>"
-
-
-def _text(words: str) -> str:
-    return escape(visible(words))
+    return f"<p>Event: {text(witness.event)}.</p><dl>{rows}</dl>{alone}"

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from html import escape
+
 from discreet.audit.finding import Floats, Tradeoff
 
 _SIDE, _LEFT, _TOP = 320, 62, 14  # in the picture's own units
 _RED, _BLUE, _GREY = "#b3261e", "#0072b2", "#5b6875"
 _POINTS = 200
 
+ERRORS = "type I error: x′ called x", "type II error: x called x′"
+"""What the two axes are, where two neighbours are told apart."""
 
-def svg(tradeoff: Tradeoff) -> str:
+
+def svg(tradeoff: Tradeoff, errors: tuple[str, str] = ERRORS) -> str:
     """What the claim allows, the best test that was found, and its band, over the type I error."""
     width, height = _LEFT + _SIDE + 14, _TOP + _SIDE + 46
     claimed = _points(tradeoff.alpha, tradeoff.claimed)
@@ -23,8 +28,8 @@ def svg(tradeoff: Tradeoff) -> str:
         _shape([*found, *upper[::-1]], fill=_BLUE, opacity="0.22"),
         _line(found, _BLUE, "2"),
         *(_tick(x) for x in (0.0, 0.25, 0.5, 0.75, 1.0)),
-        _label(f'x="{_LEFT + _SIDE / 2}" y="{height - 6}"', "type I error: x′ called x"),
-        _label(f'transform="translate(14 {_TOP + _SIDE / 2}) rotate(-90)"', "type II error: x called x′"),
+        _label(f'x="{_LEFT + _SIDE / 2}" y="{height - 6}"', escape(errors[0])),
+        _label(f'transform="translate(14 {_TOP + _SIDE / 2}) rotate(-90)"', escape(errors[1])),
     ]
     frame = f'<rect x="{_LEFT}" y="{_TOP}" width="{_SIDE}" height="{_SIDE}" fill="#fff" stroke="#dfe4ea"/>'
     name = 'role="img" aria-label="type II error for each type I error"'

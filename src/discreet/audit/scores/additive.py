@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
+from discreet.audit.places import places
 from discreet.audit.scores.bins import Bins, Index
 from discreet.audit.scores.column import SumOfColumns, threshold_words
 from discreet.audit.scores.logistic import fitted
@@ -205,7 +206,7 @@ def _place(p: Floats, q: Floats) -> tuple[float, float, bool]:
 
 
 def _binned(x: Floats, centre: float, spread: float, cuts: Floats) -> Index:
-    found = (np.searchsorted(cuts, (x - centre) / spread) + 1).astype(np.uint8)
+    found = (places(cuts, (x - centre) / spread) + 1).astype(np.uint8)
     found[np.isnan(x)] = 0
     return found
 

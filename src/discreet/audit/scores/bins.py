@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
 from discreet.audit.outputs.tree import Column
+from discreet.audit.places import places
 
 Floats: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = NDArray[np.uint8]
@@ -101,7 +102,7 @@ class Bins:
             return np.ones(len(x), dtype=np.uint8)
         if len(self.cuts[j]) == 1:  # faster for bits
             return np.where(np.isnan(x), 0, 1 + (x > self.cuts[j][0])).astype(np.uint8)
-        found = (np.searchsorted(self.cuts[j], x) + 1).astype(np.uint8)
+        found = (places(self.cuts[j], x) + 1).astype(np.uint8)
         found[np.isnan(x)] = 0
         return found
 
