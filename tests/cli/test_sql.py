@@ -113,6 +113,28 @@ def test_many_rows_of_one_person_need_caps_and_report_truncation(samples: Path, 
     )
 
 
+def test_a_release_is_written_with_its_certificate_which_is_verified(samples: Path, call: Call) -> None:
+    assert call(*ASKED, "--budget", "3", "--certificate", "release.json").exit_code == 0
+    found = call("verify", "release.json", "--ledger", "discreet.ledger")
+    assert (found.exit_code, found.stderr) == (0, ""), found.stdout
+    lost = call(*ASKED, "--fresh", "--certificate", "nowhere/release.json")
+    assert (lost.exit_code, "no such folder" in lost.stderr) == (2, True)
+    assert len(json.loads(call("budget", "discreet.ledger", "--json").stdout)["populations"][0]["questions"]) == 1
+
+
+def test_each_person_can_have_a_budget_of_their_own(samples: Path, call: Call) -> None:
+    asked = [
+        *("sql", "clinic_visits.parquet", "SELECT COUNT(*) AS n FROM clinic_visits"),
+        *("--unit", "person_id", "--max-groups", "1", "--max-rows", "2", "--epsilon", "1"),
+    ]
+    first = call(*asked, "--per-person", "1")
+    assert first.exit_code == 0, first.stderr
+    assert "own budget" in first.stderr
+    again = call(*asked, "--per-person", "2", "--fresh")
+    assert (again.exit_code, "per_person" in again.stderr) == (2, True)
+    assert "write --per-person 3, or --per-person 3,1e-6" in call(*asked, "--per-person", "1,").stderr
+
+
 def test_a_file_without_a_header_gets_its_names(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call
 ) -> None:

@@ -52,12 +52,13 @@ class BudgetAmount(_Param):
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[Fraction, Fraction | None]:
         """ε, and δ where it was given."""
+        option = param.opts[0] if param is not None else "--budget"
         epsilon, comma, delta = str(value).partition(",")
-        hint = "write --budget 3, or --budget 3,1e-6 to allow δ as well"
+        hint = f"write {option} 3, or {option} 3,1e-6 to allow δ as well"
         if comma and not delta.strip():
-            raise InvalidParameter(f"--budget {value!r} has a comma and no δ after it.", hint=hint)
+            raise InvalidParameter(f"{option} {value!r} has a comma and no δ after it.", hint=hint)
         try:
-            return positive("--budget", epsilon.strip()), probability("δ", delta.strip()) if comma else None
+            return positive(option, epsilon.strip()), probability("δ", delta.strip()) if comma else None
         except InvalidParameter as error:
             raise InvalidParameter(error.message, hint=hint) from None
 
@@ -270,6 +271,11 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--per-query",
         type=Amount(positive),
         help="With --budget: the most ε of one question; 20 unless given.",
+    ),
+    click.option(
+        "--per-person",
+        type=BudgetAmount(),
+        help="Opens an account in which each person has a budget of their own, besides --budget or instead.",
     ),
     click.option("--ledger", metavar="FILE", help="Where charges are kept; ./discreet.ledger unless given."),
     click.option("--names", type=Names(), help="Column names of a file without a header."),

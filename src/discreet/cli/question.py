@@ -37,6 +37,7 @@ class Question:
     budget: tuple[Fraction, Fraction | None] | None
     budget_delta: Fraction | None
     per_query: Fraction | None
+    per_person: tuple[Fraction, Fraction | None] | None
     ledger: str | None
     names: list[str] | None
     version: str | None
@@ -62,7 +63,7 @@ class Question:
 
     def open(self) -> Session:
         """The session that the options describe; nothing is charged yet."""
-        return self._connect(self.place, self._budget(), analyst=self.analyst)
+        return self._connect(self.place, self._budget(), analyst=self.analyst, per_person=self._per_person())
 
     def open_without_account(self) -> Session:
         """A session for plans: on the account where there is one, else on none that lasts."""
@@ -96,7 +97,9 @@ class Question:
             "truncation": self.truncation,
         }
 
-    def _connect(self, ledger: str, budget: Budget | None, *, analyst: str | None) -> Session:
+    def _connect(
+        self, ledger: str, budget: Budget | None, *, analyst: str | None, per_person: Budget | None = None
+    ) -> Session:
         import discreet as dp
 
         return dp.connect(
@@ -105,6 +108,7 @@ class Question:
             public=self.public,
             columns=self._columns(),
             budget=budget,
+            per_person=per_person,
             population=self.population,
             ledger=ledger,
             version=self.version,
@@ -181,6 +185,11 @@ class Question:
                 )
             columns[column] = facts
         return columns
+
+    def _per_person(self) -> Budget | None:
+        import discreet as dp
+
+        return None if self.per_person is None else dp.Budget(self.per_person[0], self.per_person[1] or 0)
 
     def _budget(self) -> Budget | None:
         import discreet as dp

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -42,8 +44,21 @@ Examples, on the tables of `discreet demo --save .`:
 @click.option(
     "--csv", "as_csv", is_flag=True, help="The rows as CSV, with _low and _high beside each number."
 )
+@click.option(
+    "--certificate",
+    metavar="FILE",
+    help="Also write the release's proof as JSON, which `discreet verify` checks.",
+)
 @click.option("--explain", is_flag=True, help="Also how the answer was made and what it cost.")
-def command(fresh: bool, confidence: float, as_json: bool, as_csv: bool, explain: bool, **asked: Any) -> None:
+def command(
+    fresh: bool,
+    confidence: float,
+    as_json: bool,
+    as_csv: bool,
+    certificate: str | None,
+    explain: bool,
+    **asked: Any,
+) -> None:
     """Ask QUERY of SOURCE and print a private answer with its error bars.
 
     SOURCE is a Parquet, CSV or JSON file, a glob of such files, or a DuckDB file. The table in QUERY has the
@@ -54,9 +69,15 @@ def command(fresh: bool, confidence: float, as_json: bool, as_csv: bool, explain
     if as_json and as_csv:
         raise InvalidParameter("--json and --csv cannot both be had.", hint="choose one")
     asked_for = Question(**asked)
+    if certificate is not None and not Path(certificate).resolve().parent.is_dir():  # before the charge
+        raise InvalidParameter(
+            f"--certificate {certificate}: there is no such folder.", hint="name another file"
+        )
     with asked_for.open() as session:
         with charging(asked_for.shown, as_json=as_json), waiting("asking the data", quiet=as_json):
             release = session.sql(asked_for.query, fresh=fresh, **asked_for.price())
+        if certificate is not None:
+            _write(certificate, release)
         if as_json:
             output.say_json(answers.as_json(release, session, confidence, explain=explain))
             return
@@ -70,6 +91,16 @@ def command(fresh: bool, confidence: float, as_json: bool, as_csv: bool, explain
         for note in release.notes:
             output.remark(note)
         output.remark(_bill(release, session, asked_for.shown))
+
+
+def _write(certificate: str, release: Release) -> None:
+    try:
+        Path(certificate).write_text(json.dumps(release.certificate(), indent=1) + "\n", encoding="ascii")
+    except OSError as error:
+        raise InvalidParameter(
+            f"--certificate {certificate} cannot be written: {error.strerror}. The question is answered and paid for.",
+            hint="ask it again with another file, which is free",
+        ) from None
 
 
 def _bill(release: Release, session: Session, ledger: str) -> str:
