@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,7 +15,8 @@ from benchmarks.zoo import ALL, Case
 from benchmarks.zoo.standard import STANDARD, bloom_bits, truncated_geometric
 from discreet import Budget
 from discreet.audit import Datasets, Numbers, Vectors
-from discreet.audit.search import refute
+from discreet.audit.claim import Claim
+from discreet.audit.search import _Search, refute
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 
@@ -178,3 +181,18 @@ def test_impossible_arguments_are_refused(bad: dict[str, Any]) -> None:
 
 def test_two_equal_inputs_are_no_pair_to_break_anything() -> None:
     assert not refute(lambda x: x, [(0, 0)], 0.1, samples=1000, error=ERROR, probes=False).violated
+
+
+def test_while_nothing_stands_out_the_first_patterns_are_among_those_that_are_tested() -> None:
+    rng = np.random.default_rng(0)
+    vectors = Vectors(4)
+    first = [vectors.describe(pair) for pair in itertools.islice(vectors.pairs(), 2)]
+
+    def best(mechanism: Callable[..., Any]) -> list[str]:
+        search = _Search(mechanism, vectors, Claim.of(0.1), 20_000, None, "refuted", np.random.default_rng(0))
+        return [vectors.describe(candidate.pair) for candidate in search.best(4)]
+
+    assert best(lambda x, n: rng.random(n))[:2] == first
+    # Where one does stand out, it comes first, whichever it is.
+    leaking = best(lambda x, n: rng.random(n) * (1 + (x[0] > 8.5)))
+    assert leaking[0] not in first

@@ -101,6 +101,16 @@ def test_a_plan_that_crashes_is_seen(databases: Databases, monkeypatch: pytest.M
     assert "planning crashed" in tried(databases, asked("SELECT COUNT(*) FROM customers")).broken[0]
 
 
+def test_neighbours_differ_in_more_than_the_order_of_their_rows() -> None:
+    for seed in range(50):
+        case = next(cases(seed))
+        one, other = (
+            {name: sorted(map(repr, rows)) for name, rows in world.items()}
+            for world in (case.first, case.second)
+        )
+        assert one != other
+
+
 def test_a_row_goes_with_the_last_of_its_owners() -> None:
     both = {
         **WORLD,

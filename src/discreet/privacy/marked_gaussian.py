@@ -96,16 +96,9 @@ class MarkedGaussianLaw(Law):
         if around is None:
             return 0.0
         if not self.low:
-            return self.steps * self._fall(p, y, self.high, around.start, around.end)
+            return self.steps * bent(self.sigma, self.rate, p, around.start, around.end, self.high).log(y)
         least, whole = _real(self, p)
-        band = around.bound(y)
-        if self.removes:  # of both windows, whose difference is the band; a mirrored line is short as it is
-            fallen = self._fall(p, y, self.low, around.start, around.end)
-            whole = min(whole, float(np.logaddexp(whole + fallen, band)))
-        return math.log(self.steps) + band + (self.steps - 1) * whole + 1e-9 - least
-
-    def _fall(self, p: float, y: float, level: float, start: float, end: float) -> float:
-        return bent(self.sigma, self.rate, p, start, end, level).log(y)
+        return math.log(self.steps) + around.bound(y) + (self.steps - 1) * whole + 1e-9 - least
 
     def mirror(self) -> Law | None:
         return replace(self, removes=False) if self.removes else None
