@@ -163,12 +163,12 @@ def _reach(facts: Derived, m: Measurement) -> int:
 def _part(m: Measurement, facts: Found, *, replace: bool) -> Part:
     moves = [column_moves(span, facts.groups, m.declared, replace=replace) for span in facts.spans]
     noises: list[Additive] = [c.noise for c in m.columns]
-    by_rank = Fraction(0)
+    by_rank: list[Fraction] = []
     for tree, reach in zip(m.trees, facts.trees, strict=True):
         if isinstance(tree.noise, ExponentialQuantile):
             if tree.at != (tree.noise.p,):
                 disagree("which quantile is chosen")
-            by_rank += (
+            by_rank.append(
                 CHOICES * tree.noise.rate * reach.loss_range(tree.noise.p, facts.groups, replace=replace)
             )
             continue
@@ -186,7 +186,7 @@ def _part(m: Measurement, facts: Found, *, replace: bool) -> Part:
         tuple(paid),
         tuple(sure),
         levelled,
-        by_rank,
+        tuple(by_rank),
         *_fixed(m, facts.groups, replace=replace),
         2 * facts.groups if replace else facts.groups,
     )

@@ -28,7 +28,7 @@ class Part:
         paid: each column and level whose price follows from its move, with its noise.
         sure: these, and the finest groups of columns whose totals are measured as well.
         levelled: the ε or μ² of those columns.
-        by_rank: the ε of choices by rank.
+        by_rank: the ε of the choices by rank, for each quantile.
         fixed: the ε of the reports and of the selection of groups.
         failure: the δ of the selection.
         reach: how many groups one unit can change.
@@ -37,7 +37,7 @@ class Part:
     paid: tuple[tuple[Moves, Additive], ...]
     sure: tuple[tuple[Moves, Additive], ...]
     levelled: tuple[Fraction, Fraction]
-    by_rank: Fraction
+    by_rank: tuple[Fraction, ...]
     fixed: Fraction
     failure: Fraction
     reach: int
@@ -77,7 +77,7 @@ def _check_part(parts: Sequence[Part], cost: Cost) -> None:
     priced = [part.priced for part in parts]
     pure = sum((p for p, _, _ in priced), Fraction(0))
     mu_squared = sum((m for _, m, _ in priced), Fraction(0))
-    fixed = sum((part.by_rank + part.fixed for part in parts), Fraction(0))
+    fixed = sum((sum(part.by_rank, part.fixed) for part in parts), Fraction(0))
     left, left_delta = cost.epsilon - fixed, cost.delta - sum((p.failure for p in parts), Fraction(0))
     if mu_squared and pure:
         disagree("two kinds of noise in one plan")
@@ -101,7 +101,7 @@ def check_events(parts: Sequence[Part], cost: Cost) -> None:
     pure = mu_squared = failure = Fraction(0)
     for part in parts:
         own, own_mu, _ = part.priced
-        pure, mu_squared = pure + own + part.by_rank + part.fixed, mu_squared + own_mu
+        pure, mu_squared = pure + own + sum(part.by_rank, part.fixed), mu_squared + own_mu
         failure += part.failure
     told, told_mu, told_delta = _sums(cost)
     if told < pure or told_mu < mu_squared or told_delta < failure:
@@ -152,7 +152,7 @@ def check_divergence(parts: Sequence[Part], cost: Cost) -> None:
     """
     needed = 0.0
     for part in parts:
-        needed += _float(part.by_rank**2 / (8 * CHOICES * part.reach))
+        needed += sum(_float(width**2 / (8 * CHOICES * part.reach)) for width in part.by_rank)
         for move, noise in part.sure:
             if isinstance(noise, DiscreteLaplaceNoise):
                 needed += move.many * _divergence(move.far, noise.scale)
