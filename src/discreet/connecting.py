@@ -82,7 +82,7 @@ def connect(
     from discreet.session import Session
     from discreet.tables.facts import check_declared
     from discreet.tables.owners import find_owners
-    from discreet.tables.people import check_people
+    from discreet.tables.people import check_ids, check_people
     from discreet.tables.shapes import attach_all, check_unit, find_shapes, pin_all
 
     who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
@@ -113,6 +113,7 @@ def connect(
             analysts=analysts,
         )
         account = account.asked_by(analyst)
+        check_ids(account, shapes, owners)
         pinned = pin_all(account, shapes, owners)
         tables = attach_all(backend, pinned, owners, unit=who, facts=facts, account=account)
         return Session(book, account, backend, tables, version, bounds=bounds)

@@ -86,6 +86,11 @@ TEXTS: list[tuple[str, str, str, str]] = [
     ("groups", "a wider bound", ", 0), ", ", 0), 1"),
     ("groups", "a condition that looks at others", 'WHERE (s."day"', 'WHERE random() < 0.5 AND (s."day"'),
     ("groups", "a window over others", "least(n, 3)", "least(sum(n) OVER (), 3)"),
+    ("groups", "another unit, in upper case", 's."uid" AS u', 's."day" AS "U", s."uid" AS u'),
+    ("groups", "another column, in upper case", "least(n, 3) AS m0", 'n * 1000 AS "M0", least(n, 3) AS m0'),
+    ("groups", "keys of the data, in upper case", "k0.g AS g0", 's."note" AS "G0", k0.g AS g0'),
+    ("groups", "a join behind invisible spaces", 'FROM "unit bounded" GROUP',
+     'FROM "unit bounded" AS x\u200bCROSS\u200bJOIN\u200bvisits GROUP'),
     ("means", "a bound of two left out", "least(greatest(", "(greatest("),
     ("means", "a sum three times", "sum(m0)", "3 * sum(m0)"),
     ("Gaussian", "a wider cap", "least(n, 3)", "least(n, 4)"),
@@ -202,6 +207,20 @@ def put(*path: Any, to: Any) -> Change:
 
 M, C = ("measurements", 0), ("measurements", 0, "columns", 0)
 HALF, JUST = Fraction(1, 2), Fraction(999, 1000)
+
+
+def told_as(n: int) -> Change:
+    """The ε of all noise as n losses of the same size, whose ρ is smaller than that of the noise."""
+
+    def change(d: Document) -> None:
+        epsilon = Fraction(d["claim"]["charged"]["epsilon"]) / n
+        event = {"event": "approximate", "epsilon": fraction_text(epsilon), "delta": "0/1", "count": n}
+        for cost in ("measured", "charged"):
+            d["claim"][cost]["events"] = [event]
+
+    return change
+
+
 NUMBERS: list[tuple[str, str, Change, str]] = [
     ("two keys", "sensitivity one less", put(*C, "sensitivity", to=lambda s: {**s, "l1": str(int(s["l1"]) - 1),
      "l0": s["l0"], "linf": s["linf"]}), "sensitivity"),
@@ -272,6 +291,7 @@ NUMBERS: list[tuple[str, str, Change, str]] = [
     ("a median", "a choice under the other relation", put(*M, "trees", 0, "noise", "relation", to="add-remove"),
      "noise"),
     ("totals", "totals that were not paid", put(*M, "levels", 0, "noises", 0, "scale", to="1/1"), "noise"),
+    ("totals", "totals told as many small losses", told_as(6), "events"),
     ("totals", "the same totals twice", lambda d: measurement(d)["levels"].append(measurement(d)["levels"][0]),
      "noise"),
     ("totals", "totals of a key that is none", put(*M, "levels", 0, "kept", to=[7]), "noise"),

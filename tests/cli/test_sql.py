@@ -119,7 +119,10 @@ def test_a_release_is_written_with_its_certificate_which_is_verified(samples: Pa
     assert (found.exit_code, found.stderr) == (0, ""), found.stdout
     lost = call(*ASKED, "--fresh", "--certificate", "nowhere/release.json")
     assert (lost.exit_code, "no such folder" in lost.stderr) == (2, True)
-    assert len(json.loads(call("budget", "discreet.ledger", "--json").stdout)["populations"][0]["questions"]) == 1
+    assert (
+        len(json.loads(call("budget", "discreet.ledger", "--json").stdout)["populations"][0]["questions"])
+        == 1
+    )
 
 
 def test_each_person_can_have_a_budget_of_their_own(samples: Path, call: Call) -> None:

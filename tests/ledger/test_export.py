@@ -16,6 +16,8 @@ import pytest
 
 from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt, LedgerError
+from discreet.ledger.chain import GENESIS, canonical
+from discreet.ledger.entry import Entry, Opened, to_row
 from discreet.ledger.export import verify_export
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import Log
@@ -24,6 +26,7 @@ from discreet.ledger.sign import is_signed, new_key, sign_head
 from discreet.ledger.store import Transaction
 from discreet.ledger.transfer import transfer
 from discreet.privacy.guarantee import Budget
+from discreet.privacy.unit import Relation
 from tests.postgres import Server
 
 MakeCharge: TypeAlias = Callable[..., Charge]
@@ -291,3 +294,37 @@ def test_a_ledger_moves_to_postgresql_and_back(
             assert back.verify(head).ok
         assert server.verify(head).ok
     assert full.verify().ok
+
+
+@pytest.mark.parametrize("place", ["new.ledger", ":memory:"])
+def test_a_second_copy_is_never_made_where_the_first_was_taken_away(
+    full: Ledger, tmp_path: Path, pay: MakeCharge, place: str
+) -> None:
+    to = place if place == ":memory:" else tmp_path / place
+    new = full.transfer(to, **BOARD)
+    account = new.account("customers")
+    assert account is not None
+    account.seen_by("ana").charge("q3", pay("3/4"), note={})
+    if place != ":memory:":
+        new.close()
+        (tmp_path / place).rename(tmp_path / "elsewhere.ledger")
+    with pytest.raises(LedgerError, match="is not that ledger"):
+        full.transfer(to, **BOARD)
+    assert full.verify().ok
+    if place != ":memory:":
+        assert Ledger.open(tmp_path / place).populations() == []
+
+
+def test_a_ledger_that_says_it_has_arrived_without_having_moved_does_not_verify(full: Ledger) -> None:
+    full._log.store.write(lambda now: now.put("arrived", "{}"))
+    assert full.verify().problems == ("the state 'arrived' is not what the entries say.",)
+
+
+def test_an_export_with_a_budget_beyond_all_bounds_is_wrong_and_not_an_error() -> None:
+    budget = Budget(Fraction(10**400), Fraction(1, 10))
+    opened = Opened(budget, Relation.ADD_REMOVE, "gdp", (Fraction(1),), "0" * 64)
+    row = to_row(Entry(1, "2026-11-21T00:00:00.000Z", "p", opened), GENESIS)
+    header = canonical({"discreet": "ledger export", "format": 1, "entries": 1, "head": row.hash})
+    assert verify_export([header, row.body]).problems == (
+        "entry 1 of 'p' is impossible: its amounts are beyond all bounds.",
+    )

@@ -316,6 +316,25 @@ def test_a_kept_connection_is_not_used_for_another_file_or_journal(
         assert again.verify().ok
 
 
+def test_a_file_that_a_link_leads_to_now_is_opened_by_its_own_name(
+    ledger: Ledger, path: Path, pay: MakeCharge
+) -> None:
+    account = ledger.open_account("p", Budget(1))
+    account.charge("q", pay("1/4"), note={})
+    (path.parent / "archive").mkdir()
+    moved = path.parent / "archive" / path.name
+    path.rename(moved)
+    path.symlink_to(moved)
+    account.charge("r", pay("1/4"), note={})
+    store = ledger._log.store
+    assert isinstance(store, sqlite.SQLiteStore)
+    ((connection, _),) = store._kept
+    ((*_, opened),) = connection.execute("PRAGMA database_list").fetchall()
+    assert opened == os.path.realpath(moved)  # beside which its journal is looked for
+    with Ledger.open(moved) as other:
+        assert other.verify(ledger.head).ok
+
+
 KINDS = {
     sqlite3.SQLITE_BUSY: LedgerBusy,
     sqlite3.SQLITE_LOCKED: LedgerBusy,

@@ -11,10 +11,12 @@ import pytest
 
 from discreet import accounting
 from discreet.accounting.filter import Charge
-from discreet.errors import BudgetExceeded, InvalidParameter
+from discreet.errors import BudgetExceeded, InvalidParameter, LedgerError
 from discreet.ledger.account import Account
 from discreet.ledger.ledger import Ledger
+from discreet.ledger.memory import MemoryStore, Moment
 from discreet.ledger.standing import Status
+from discreet.ledger.store import Transaction
 from discreet.privacy.guarantee import Budget
 
 MakeCharge: TypeAlias = Callable[..., Charge]
@@ -240,3 +242,31 @@ def test_what_would_be_left_is_told_without_charging(
     assert isinstance(account.refusal(pay(4)), BudgetExceeded)
     assert account.refusal(pay(3)) is None
     assert ledger.head == head
+
+
+def test_what_was_read_and_then_lost_with_its_server_is_not_remembered(pay: MakeCharge) -> None:
+    class Server(MemoryStore):
+        loses: Moment | None = None
+
+        def read(self, work: Callable[[Transaction], Any]) -> Any:
+            found = super().read(work)
+            if self.loses is None:
+                return found
+            self._now, self.loses = self.loses, None
+            raise LedgerError("the server ended before what was read was on its disk.")
+
+    store = Server()
+    owner, reader = Ledger(store).open_account("p", Budget(1)), Ledger(store).account("p")
+    assert reader is not None
+    assert reader.budget == Budget(1)
+    before = store._now
+    owner.change_budget(Budget(10), **BOARD)
+    store.loses = before
+    with pytest.raises(LedgerError, match="the server ended"):
+        _ = reader.budget
+    again = Ledger(store).account("p")
+    assert again is not None
+    again.change_budget(Budget(2), **BOARD)  # the entry of the same number
+    assert reader.budget == Budget(2)
+    with pytest.raises(BudgetExceeded):
+        reader.charge("q", pay(5), note={})

@@ -21,6 +21,10 @@ from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Charged, Entry, Opened, Pinned, Released
 from discreet.ledger.export import verify_export
 from discreet.rederive.check import Found, check_moves, derived, priced
+from discreet.rederive.claim import Claim
+from discreet.rederive.derive import Source
+from discreet.rederive.matching import finds_one
+from discreet.rederive.plain import ambiguity
 from discreet.rederive.price import check_charge, check_divergence, check_events, check_total
 
 STEPS = {
@@ -153,6 +157,9 @@ class _Check:
         _must(self.found.claim.measurements, "nothing is measured")
 
     def bounds(self) -> None:
+        for text in self._given.claim.statements:
+            found = ambiguity(text)
+            _must(found is None, f"two readers of a statement could take it for different things: {found}")
         self._facts = derived(self._given.claim)
 
     def sensitivity(self) -> None:
@@ -201,6 +208,11 @@ class _Check:
         _must(used == pinned.keys(), "the tables are not those that were measured")
         for source in sources:
             _must(is_pinned(source, pinned), "whose the rows of a table are was fixed in another way")
+        for source, texts in _by_source(self._given.claim):
+            if source.table is not None and source.unit is None:
+                columns = dict(pinned[source.table.casefold()]["columns"])
+                for text in texts:
+                    _must(finds_one(text, columns), "a row could find two keys of a list")
 
     def charge(self) -> None:
         given, claim = self._given, self._given.claim
@@ -264,6 +276,15 @@ class _Check:
         _must(isinstance(entry.content, kind), f"entry {link.seq} is of another kind")
         _must(entry.population == self._given.population, f"entry {link.seq} is of another population")
         return entry
+
+
+def _by_source(claim: Claim) -> list[tuple[Source, list[str]]]:
+    """The statements over each source."""
+    found = [(look.source, [look.sql]) for look in claim.looks]
+    for m in claim.measurements:
+        texts = [m.sql, m.truncation or "", *(own for _, own in m.distinct), *(t.sql for t in m.trees)]
+        found.append((m.source, [text for text in texts if text]))
+    return found
 
 
 def _of_batch(note: dict[str, Any], name: str) -> Any:

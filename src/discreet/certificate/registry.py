@@ -46,7 +46,7 @@ def registry(claim: Claim, opened: Opened, *, population: str, version: str | No
         "accounting": {
             "mechanisms": _mechanisms(claim),
             "composition": opened.filter,
-            "whole_promise": _promise(opened.budget),
+            "promise_at_opening": _promise(opened.budget),
             "promise_to_each_person": None if opened.people is None else _promise(opened.people.budget),
             "post_processing": "rows, intervals and order of the answer are computed from the noisy numbers alone",
         },

@@ -14,7 +14,6 @@ from discreet.ledger.chain import canonical
 from discreet.ledger.entry import (
     Analysts,
     Charged,
-    Content,
     Entry,
     Opened,
     People,
@@ -26,7 +25,7 @@ from discreet.ledger.entry import (
 from discreet.ledger.log import NO_END, Log, View
 from discreet.ledger.names import name
 from discreet.ledger.people.keeping import PersonBudgets
-from discreet.ledger.refusals import above_one_query, refused, shut
+from discreet.ledger.refusals import above_each_query, above_one_query, refused, shut
 from discreet.ledger.standing import Limit, Standing, Status
 from discreet.ledger.states import tally_text
 from discreet.ledger.units import meter
@@ -61,7 +60,6 @@ class Account:
     __slots__ = (
         "_log",
         "_opened",
-        "_said",
         "_units",
         "analyst",
         "analysts",
@@ -86,7 +84,6 @@ class Account:
         self._log = log
         self._opened = opened
         self._units: Filter = meter(opened)
-        self._said: dict[int, Content] = {}
         self.population = population
         self.relation = opened.relation
         self.filter = opened.filter
@@ -276,7 +273,7 @@ class Account:
                 raise InternalError(
                     "a release was made before its people were charged; it is not handed out."
                 )
-            view.append(self.population, Released(question, charge_seq, release))
+            view.append(self.population, Released(question, charge_seq, release), paid=paid)
 
         self._log.write(add)
 
@@ -311,6 +308,14 @@ class Account:
         """The schema that is pinned for a table; None when there is none."""
         found = self._log.read(lambda view: view.latest(self.population, Pinned.kind, table))
         return found.content.schema if found is not None and isinstance(found.content, Pinned) else None
+
+    def pins(self) -> dict[str, dict[str, Any]]:
+        """The schemas of all tables that are pinned here, by the tables' names."""
+        rows = self._log.read(
+            lambda view: view.rows(after=0, limit=NO_END, population=self.population, kind=Pinned.kind)
+        )
+        pinned = [from_row(row).content for row in rows]
+        return {p.table: p.schema for p in pinned if isinstance(p, Pinned)}
 
     def history(self) -> list[Entry]:
         """Everything that happened to this account, oldest first; public facts only.
@@ -417,6 +422,8 @@ class Account:
             return shut(self.population, status, charge, analysts.least(seen))
         if (above := above_one_query(charge, limits)) is not None:
             return above
+        if self.people is not None and charge.guarantee.epsilon > self.people.budget.per_query:
+            return above_each_query(charge, self.people.budget)
         for limit in limits:
             if limit.affords(cost, stored=self.alone):
                 continue
@@ -446,7 +453,7 @@ class Account:
         return self._standing(view)
 
     def _standing(self, view: View) -> Standing:
-        return Standing(view, self._log.store.place, self.population, self._units, self._said)
+        return Standing(view, self._log.store.place, self.population, self._units)
 
     def _read(self, work: Callable[[Standing], T]) -> T:
         return self._log.read(lambda view: work(self._standing(view)))

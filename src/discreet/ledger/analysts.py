@@ -222,7 +222,8 @@ def promises(opened: Opened, now: Standing, population: str, analyst: str | None
         each = opened.people.budget
         said.append(
             f"All answers together are {words(each.epsilon, each.delta)} differentially private for each person by "
-            f"itself {near}, by a budget that each person has alone."
+            f"itself {near}, by a budget that each person has alone (two people share one with a chance below n/2⁶⁴, "
+            f"6·10⁻¹³ for n = ten million, which comes on top of δ)."
         )
     if opened.analysts is Analysts.APART:
         said += _apart(now, analyst)

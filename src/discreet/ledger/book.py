@@ -123,6 +123,7 @@ class Book:
         elif self.analysts or self.opened.analysts is Analysts.APART:
             wrong.append("is a charge that names no analyst")
         budgets += [member.cap.budget for member in members]
+        budgets += [] if self.opened.people is None else [self.opened.people.budget]
         if self.is_closed or self.is_frozen:
             wrong.append(f"is a charge to an account that was {'closed' if self.is_closed else 'frozen'}")
         if any(charged.charge.guarantee.epsilon > budget.per_query for budget in budgets):

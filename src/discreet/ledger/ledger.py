@@ -292,9 +292,12 @@ def _terms(
 
 def _is_curve_of(view: View, population: str, curve: PrivacyLoss) -> bool:
     opened = view.opened(population)
-    if opened is None or opened.filter != "renyi-curve" or opened.capacity is None:
+    if opened is None or opened.filter != "renyi-curve":
         return False
-    return opened.capacity[:-1] == curve_of(curve)
+    capacity = (
+        opened.people.capacity if opened.capacity is None and opened.people is not None else opened.capacity
+    )
+    return capacity is not None and capacity[:-1] == curve_of(curve)
 
 
 def _same(population: str, what: str, has: Any, wanted: Any) -> None:

@@ -33,12 +33,13 @@ class Log:
         self.store = store
         self._seen = (0, GENESIS)
         self._known: Known = {}
+        self._told: dict[int, Entry] = {}
 
     def read(self, work: Callable[[View], T]) -> T:
         """What the work makes of one moment of the log."""
 
         def reading(transaction: Transaction) -> tuple[T, View]:
-            view = View(transaction, self.store.place, self._seen, self._known)
+            view = View(transaction, self.store.place, self._seen, self._known, self._told)
             return work(view), view
 
         return self._remember(*self.store.read(reading))
@@ -47,7 +48,7 @@ class Log:
         """What the work returns, once all that it added is durable; nothing of it is kept when it raises."""
 
         def writing(transaction: Transaction) -> tuple[T, View]:
-            view = View(transaction, self.store.place, self._seen, self._known)
+            view = View(transaction, self.store.place, self._seen, self._known, self._told)
             result = work(view)
             view.seal()
             return result, view
@@ -57,6 +58,7 @@ class Log:
     def _remember(self, result: T, view: View) -> T:
         if view.head[0] > self._seen[0]:
             self._seen = view.head
+        self._told.update(view.learned)  # now that it is known to be durable
         return result
 
 
@@ -69,10 +71,19 @@ class View:
             took its place).
     """
 
-    def __init__(self, transaction: Transaction, place: str, seen: tuple[int, str], known: Known) -> None:
+    def __init__(
+        self,
+        transaction: Transaction,
+        place: str,
+        seen: tuple[int, str],
+        known: Known,
+        told: dict[int, Entry],
+    ) -> None:
         self._transaction = transaction
         self._place = place
         self._known = known
+        self._told = told
+        self.learned: dict[int, Entry] = {}
         last = transaction.last()
         self.head = (0, GENESIS) if last is None else (last.seq, last.hash)
         if transaction.get(HEAD) not in ([None] if last is None else [self._head_text()]):
@@ -113,15 +124,29 @@ class View:
         row = self._transaction.row(seq)
         return None if row is None else self.entry(row)
 
+    def told(self, seq: int) -> Entry | None:
+        """As `numbered`, for an entry that is asked for in every transaction and is not handed out: read once.
+
+        What is read in a transaction that fails is not kept: it may have been lost before it was durable, and
+        another entry may have its number now.
+        """
+        found = self._told.get(seq) or self.learned.get(seq)
+        if found is None and (found := self.numbered(seq)) is not None:
+            self.learned[seq] = found
+        return found
+
     def rows(
         self, *, after: int, limit: int, population: str | None = None, kind: str | None = None
     ) -> list[Row]:
         """Stored rows in order, not looked at."""
         return self._transaction.rows(after=after, limit=limit, population=population, kind=kind)
 
-    def append(self, population: str, content: Content) -> Entry:
-        """The new last entry."""
-        time = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+    def append(self, population: str, content: Content, *, paid: Entry | None = None) -> Entry:
+        """The new last entry, of now; of the time of the charge that `paid` for it, so that no entry tells how long the
+        data took: that follows from whose rows are in it.
+        """
+        now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
+        time = now if paid is None else paid.time
         entry = Entry(self.head[0] + 1, time, population, content)
         row = to_row(entry, self.head[1])
         self._transaction.append(row)

@@ -57,6 +57,15 @@ def above_one_query(charge: Charge, limits: Sequence[Limit]) -> InvalidParameter
     return None
 
 
+def above_each_query(charge: Charge, each: Budget) -> InvalidParameter:
+    """The refusal of a charge above what the owner allows for one query of each person."""
+    return InvalidParameter(
+        f"one query of each person may ask ε = {decimal(each.per_query)} at most, and this one asks "
+        f"ε = {_up(charge.guarantee.epsilon)}.",
+        hint="ask for less; the owner sets the cap with per_person=Budget(…, per_query=…)",
+    )
+
+
 def _fitting(charge: Charge, limits: Sequence[Limit]) -> str:
     """The smallest change that would fit, where sums are of ε and δ themselves; elsewhere the session searches it."""
     if any(limit.filter.name != "basic" for limit in limits):

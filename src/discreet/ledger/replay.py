@@ -24,7 +24,7 @@ from discreet.ledger.entry import (
     from_row,
 )
 from discreet.ledger.log import HEAD, follows
-from discreet.ledger.states import MOVED, moved_text, read_secret, secret_name
+from discreet.ledger.states import ARRIVED, MOVED, moved_text, read_secret, secret_name
 from discreet.ledger.store import Row
 
 _PEOPLE = "people/"  # the states of a person table, which is private and checked where it is kept
@@ -74,12 +74,16 @@ class Replay:
             self._say(entry, *before)
         except DiscreetError as error:  # an amount that its account's filter cannot count
             self._wrong(entry, f"is impossible: {error.message.rstrip('.')}")
+        except (ArithmeticError, ValueError):  # a budget that no filter was ever opened with
+            self._wrong(entry, "is impossible: its amounts are beyond all bounds")
 
     def compare(self, states: dict[str, str]) -> None:
         """Check the states, which only repeat what the entries say, and the keys."""
         expected = {HEAD: f"{self.seq} {self.head}"} if self.count else {}
         if self._moved is not None:
             expected[MOVED] = moved_text(*self._moved)
+            if ARRIVED in states:
+                expected[ARRIVED] = expected[MOVED]
         found = {name: text for name, text in states.items() if not name.startswith(_PEOPLE)}
         for population, book in self.books.items():
             expected |= book.states()

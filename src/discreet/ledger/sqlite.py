@@ -247,9 +247,14 @@ class SQLiteStore:
             raise
 
     def _is_at_path(self, connection: sqlite3.Connection, identity: tuple[int, int]) -> bool:
-        """Whether a kept connection has the right file open still, in the journal mode that it was opened with."""
+        """Whether a kept connection has the right file open still, in the journal mode that it was opened with.
+
+        A link may lead to that file now. Then a connection that was opened before would write its journal beside the
+        link, where nobody who opens the file looks for it.
+        """
         (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        return bool(mode == "delete") and _identity(self._path) == identity
+        same = _identity(self._path) == identity and os.path.realpath(self._path) == str(self._path)
+        return bool(mode == "delete") and same
 
     def _commit(self, connection: sqlite3.Connection, deadline: float) -> None:
         while connection.in_transaction:

@@ -14,6 +14,7 @@ from discreet.ledger.entry import (
     Charged,
     Closed,
     Content,
+    Entry,
     Frozen,
     GroupCapped,
     Opened,
@@ -110,18 +111,12 @@ class Cap:
 class Standing:
     """An account inside one transaction, each part read when it is asked for, and once.
 
-    `said` keeps what the entries of terms say, between transactions: entries never change, so that those that were
-    read once, with their place in the chain, need not be read at every charge.
-
     Raises:
         LedgerCorrupt: a state that is missing or that its entry contradicts.
     """
 
-    def __init__(
-        self, view: View, place: str, population: str, units: Filter, said: dict[int, Content]
-    ) -> None:
+    def __init__(self, view: View, place: str, population: str, units: Filter) -> None:
         self._view = view
-        self._said = said
         self._place = place
         self._population = population
         self._units = units
@@ -224,12 +219,12 @@ class Standing:
         return spent
 
     def _term(self, seq: int) -> Content:
-        if seq not in self._said:
-            self._said[seq] = self._content(seq)
-        return self._said[seq]
+        return self._own(seq, self._view.told(seq))
 
     def _content(self, seq: int) -> Content:
-        entry = self._view.numbered(seq)
+        return self._own(seq, self._view.numbered(seq))
+
+    def _own(self, seq: int, entry: Entry | None) -> Content:
         if entry is None or entry.population != self._population:
             raise self._corrupt(f"on entry {seq}")
         return entry.content

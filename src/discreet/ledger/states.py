@@ -14,6 +14,10 @@ MOVED = "moved"
 """The state of a ledger that goes on elsewhere: in which store, and the head that its copy has begun from."""
 
 
+ARRIVED = "arrived"
+"""The state of such a ledger once the other store has its copy: from then on there is never another one."""
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """Where an account's terms are said: the numbers of the entries that hold now.

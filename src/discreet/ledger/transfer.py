@@ -3,7 +3,8 @@
 The order decides. If the copy came first, a crash between the two would leave two ledgers that both take charges, and
 every budget could be spent twice. So all accounts end here first, with entries that name the other store and the head
 up to which its copy goes; then everything is copied in one transaction. A crash between leaves a ledger that takes no
-charge anywhere, and the same call again goes on where it stopped.
+charge anywhere, and the same call again goes on where it stopped. Once the copy is there, this is kept here too: a
+second one, made where the first was taken away, would be charged beside it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from discreet.errors import LedgerCorrupt, LedgerError
 from discreet.ledger import names
 from discreet.ledger.entry import Moved, Opened
 from discreet.ledger.log import HEAD, NO_END, Log, View
-from discreet.ledger.states import MOVED, moved_text, read_moved
+from discreet.ledger.states import ARRIVED, MOVED, moved_text, read_moved
 from discreet.ledger.store import Row, Store, Transaction
 
 _AT_ONCE = 2000
@@ -22,7 +23,8 @@ def transfer(old: Log, new: Store, *, by: str, reason: str) -> None:
     """End every account here and copy the ledger's chain, states and blobs into an empty store.
 
     Raises:
-        LedgerError: nothing to move, the other store is not empty, or the ledger has moved to a third one.
+        LedgerError: nothing to move, the other store is not empty, or the ledger has moved to a third one, or has had
+            its copy there.
     """
     signed = names.words("by", by), names.words("reason", reason)
     if old.store.read(lambda now: now.get(MOVED)) is None:
@@ -46,11 +48,17 @@ def transfer(old: Log, new: Store, *, by: str, reason: str) -> None:
             f"the ledger {old.store.place} has moved to another place.", hint=f"open it in {to}"
         )
     new.write(lambda copy: _copy(old.store, copy, new.place, seq, head))
+    old.write(lambda view: view.put(ARRIVED, moved_text(to, seq, head)))
 
 
 def _copy(old: Store, copy: Transaction, place: str, end: int, head: str) -> None:
     if (there := copy.row(end)) is not None and there.hash == head:
         return  # an earlier call has copied it
+    if old.read(lambda now: now.get(ARRIVED)) is not None:
+        raise LedgerError(
+            f"the ledger {old.place} has moved to {place}, and what is there now is not that ledger.",
+            hint="find the one that it went on in: a second copy would spend every budget twice",
+        )
     _refuse_full(copy, place)
     seq = 0
     while seq < end:
@@ -62,7 +70,7 @@ def _copy(old: Store, copy: Transaction, place: str, end: int, head: str) -> Non
         seq = rows[-1].seq
     states = old.read(lambda now: {name: now.get(name) or "" for name in now.names()})
     for name, value in states.items():
-        if name not in (HEAD, MOVED):
+        if name not in (HEAD, MOVED, ARRIVED):
             copy.put(name, value)
     copy.put(HEAD, f"{end} {head}")
     for name in old.read(lambda now: now.blobs()):

@@ -8,6 +8,7 @@ events that say less than the noise costs, is an InternalError before anything i
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -182,6 +183,8 @@ def _part(m: Measurement, facts: Found, *, replace: bool) -> Part:
     if m.levels:
         levelled = _levelled(m, facts, replace=replace)
         paid = sure[len(m.columns) :]
+        if not replace:
+            sure += _totalled(m, facts)
     return Part(
         tuple(paid),
         tuple(sure),
@@ -233,3 +236,16 @@ def _levelled(m: Measurement, facts: Found, *, replace: bool) -> tuple[Fraction,
         else:
             mu_squared += gaussian_cost(known, span, facts.groups, replace=replace)
     return pure, mu_squared
+
+
+def _totalled(m: Measurement, facts: Found) -> list[tuple[Moves, Additive]]:
+    """What the unit that moves k of the finest groups by `far` each surely does to the other levels: k·far in sum, in k
+    of a level's totals or in all of them. Divergences are convex, and at the least where these move alike.
+    """
+    found = []
+    for level in m.levels:
+        totals = min(math.prod((m.lists or ())[i] for i in level.kept), facts.groups)
+        for (low, high), noise in zip(facts.spans, level.noises, strict=True):
+            each = facts.groups * max(-low, high, 0) // max(totals, 1)
+            found.append((Moves(totals * each, totals * each * each, totals, each, each), noise))
+    return found

@@ -10,7 +10,7 @@ import numpy as np
 
 from discreet.accounting.filter import Filter, Tally, reopen_filter
 from discreet.errors import InvalidParameter, LedgerCorrupt
-from discreet.ledger.entry import Charged, Opened, PeopleCharged
+from discreet.ledger.entry import Charged, Entry, Opened, PeopleCharged
 from discreet.ledger.kinds.opening import People as Promise
 from discreet.ledger.log import Log, View
 from discreet.ledger.owner import refuse_moved
@@ -82,21 +82,22 @@ class PersonBudgets:
 
         def work(view: View) -> tuple[Hashes, _Known]:
             refuse_moved(view, self._log.store.place)
-            self._check(view, charge)
+            by = self._check(view, charge)
             known = self._read(view)
             settled = settle(known.table, hashes, due)
-            return settled.out, self._write(view, charge, known, settled.paid)
+            return settled.out, self._write(view, by, known, settled.paid)
 
         out, known = self._log.write(work)
         _KNOWN.setdefault(self._log, {})[self._population] = known
         return out
 
-    def _check(self, view: View, charge: int) -> None:
+    def _check(self, view: View, charge: int) -> Entry:
         paid = view.numbered(charge)
         if paid is None or (paid.population, paid.kind) != (self._population, Charged.kind):
             raise InvalidParameter(f"entry {charge} is not a charge of {self._population!r}.")
         if view.latest(self._population, PeopleCharged.kind, str(charge)) is not None:
             raise InvalidParameter(f"the people of the charge {charge} have been charged already.")
+        return paid
 
     def _read(self, view: View) -> _Known:
         """The table as it is stored, of which only what is not known yet is read."""
@@ -129,7 +130,7 @@ class PersonBudgets:
             raise corrupt(self._population) from None
         return _Known(told, segments.joined([known.table, *each], sums))
 
-    def _write(self, view: View, charge: int, known: _Known, paid: People) -> _Known:
+    def _write(self, view: View, charge: Entry, known: _Known, paid: People) -> _Known:
         """Stores those who paid as a segment, or the whole table in place of all segments, and commits to it."""
         seq, table = view.head[0] + 1, known.table.after(paid)
         merges = len(known.segments.numbers) + 1 >= MERGED
@@ -141,7 +142,8 @@ class PersonBudgets:
             view.put_blob(name, portion)
             kept[name] = segments.digest(portion)
         told = Segments(self._population, known.segments.sums, kept)
-        entry = view.append(self._population, PeopleCharged(charge, told.commitment(self._secret)))
+        content = PeopleCharged(charge.seq, told.commitment(self._secret))
+        entry = view.append(self._population, content, paid=charge)
         assert entry.seq == seq
         return _Known(told, table)
 

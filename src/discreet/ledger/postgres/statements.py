@@ -19,9 +19,11 @@ SELECT CASE WHEN $1::xid8 < pg_snapshot_xmax(pg_current_snapshot()) THEN pg_xact
 """What became of a transaction; null for a number that this server has not given out, or has forgotten."""
 
 _WAITING = """
-CASE WHEN pg_is_in_recovery() THEN false ELSE pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn() END
+CASE WHEN pg_is_in_recovery() THEN false
+ELSE pg_current_wal_insert_lsn() > pg_current_wal_flush_lsn() OR current_setting('synchronous_standby_names') <> '' END
 """
-"""Whether something that can be seen may not be on the disk; a standby only receives what is on the primary's."""
+"""Whether something that can be seen may not be on the disk, or not on those of standbys that have to have it too; a
+standby only receives what is on the primary's."""
 
 FACTS, STATE = -1, 0
 """What stands in the place of an entry's number where a row of the start is none."""
