@@ -46,7 +46,7 @@ def test_a_budget_has_epsilon_and_perhaps_delta() -> None:
 def test_a_bad_budget_is_refused_with_an_example(text: str) -> None:
     with pytest.raises(InvalidParameter) as caught:
         read(BudgetAmount(), text)
-    assert "--budget 3,1e-6" in caught.value.hint
+    assert "--it 3,1e-6" in caught.value.hint
 
 
 @pytest.mark.parametrize(

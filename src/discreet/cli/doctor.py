@@ -25,6 +25,7 @@ EXTRAS = {  # the extra: the package it brings, and what that enables
     "plots": ("matplotlib", "pictures of losses: discreet.plots, and --plot"),
     "pandas": ("pandas", "pandas frames as sources, and release.to_pandas()"),
     "polars": ("polars", "polars frames as sources, and release.to_polars()"),
+    "postgres": ("pg8000", "ledgers in PostgreSQL"),
 }
 
 OLDEST = (3, 11)
