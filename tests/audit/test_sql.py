@@ -48,7 +48,7 @@ def tables_for(engine: Ours) -> RandomTables:
 @pytest.mark.parametrize("name", TWINS)
 def test_a_broken_twin_is_caught(name: str) -> None:
     engine = TWINS[name]()
-    audit = audit_sql(engine, claimed=claim_of(engine), candidates=40, samples=20_000, seconds=60)
+    audit = audit_sql(engine, claimed=claim_of(engine), candidates=40, samples=20_000, seconds=600)
     assert audit.violated and audit.witness is not None
     assert isinstance(audit.witness.x, Asked)
 
@@ -87,7 +87,7 @@ def test_sound_engines_are_not_accused_at_length(name: str) -> None:
 
 
 def test_an_engine_with_two_methods_is_caught_by_what_it_raises_and_shows() -> None:
-    audit = audit_sql(RawWithNoise(1), claimed=1, candidates=30, seconds=30)
+    audit = audit_sql(RawWithNoise(1), claimed=1, candidates=30, seconds=600)
     assert audit.violated and audit.name == "RawWithNoise"
 
 

@@ -93,7 +93,7 @@ def test_a_slip_in_joins_is_found_by_random_questions() -> None:
         tables=RandomDatabases(),
         candidates=30,
         samples=5_000,
-        seconds=60,
+        seconds=600,
     )
     assert audit.violated
 

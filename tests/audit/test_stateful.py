@@ -103,10 +103,10 @@ def test_a_mechanism_that_stops_answering_is_not_accused(most: int) -> None:
 
 def test_a_thread_that_blocks_ends_the_probe_in_time() -> None:
     started = time.monotonic()
-    probes = probed(twins.blocks_in_threads, seconds=2)
+    probes = probed(twins.blocks_in_threads, seconds=6)
     assert probes["threads"].verdict == "suspicious"
     assert "did not return" in probes["threads"].words
-    assert time.monotonic() - started < 25
+    assert time.monotonic() - started < 60
     twins.RELEASED.set()
 
 
