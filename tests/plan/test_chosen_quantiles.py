@@ -334,12 +334,16 @@ def test_intervals_hold_the_bounded_median_also_in_small_groups() -> None:
 
 
 def test_a_group_of_nobody_has_a_value_inside_the_bounds_and_an_interval_of_nearly_all() -> None:
+    """Each end is chosen too, and in one draw of twenty it lies elsewhere: ten of 24 are wide but for 1e-9."""
+    wide = 0
     with opened() as s:
-        r = s.sql(QUESTION, epsilon=1)
-        assert [row[0] for row in r.rows] == ["a", "b", "c"]
-        assert 0 <= r.rows[2][1] <= 200
-        low, high = r.interval("m")[2]
-        assert low < 1 and high > 199
+        for _ in range(24):
+            r = s.sql(QUESTION, epsilon=1, fresh=True)
+            assert [row[0] for row in r.rows] == ["a", "b", "c"]
+            low, high = r.interval("m")[2]
+            assert 0 <= low <= r.rows[2][1] <= high <= 200
+            wide += low < 1 and high > 199
+    assert wide >= 10
 
 
 def test_a_batch_reads_trees_which_its_questions_share() -> None:
