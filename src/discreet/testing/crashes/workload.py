@@ -240,7 +240,7 @@ def _settles(population: str, question: str, rng: random.Random) -> Step:
 
 
 def _decides(population: str, question: str, rng: random.Random) -> Step:
-    most = BUDGET.epsilon + rng.randrange(20)
+    more = rng.randrange(1, 20)
 
     def work(path: Path, tell: Tell) -> None:
         with Ledger.open(path) as ledger:
@@ -249,7 +249,7 @@ def _decides(population: str, question: str, rng: random.Random) -> Step:
             account.freeze(by=by, reason=reason)
             Told(ledger.head, population, spent_of(account), None).say(tell)
             account.thaw(by=by, reason=reason)
-            account.change_budget(Budget(most, BUDGET.delta), by=by, reason=reason)
+            account.change_budget(Budget(account.budget.epsilon + more, BUDGET.delta), by=by, reason=reason)
             Told(ledger.head, population, spent_of(account), None).say(tell)
 
     return Step("freeze, thaw, change the budget", work)
