@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import shutil
 import signal
 import sqlite3
-import sys
 import time
 from collections.abc import Callable
 from fractions import Fraction
-from itertools import count
 from pathlib import Path
 from typing import Any, TypeAlias
 
@@ -24,6 +21,7 @@ from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import View
 from discreet.ledger.sqlite import SQLiteStore, SQLiteTransaction
 from discreet.privacy.guarantee import Budget
+from discreet.testing.crashes.tracer import Change, Fate, can_trace, run
 
 MakeCharge: TypeAlias = Callable[..., Charge]
 Fork: TypeAlias = Callable[[Callable[[], object]], int]
@@ -109,75 +107,35 @@ def test_killed_right_after_the_commit_the_charge_is_there(
     assert spent(path) == TENTH
 
 
-def stopped_at_each_system_call(fork: Fork, work: Callable[[], object], kill_at: int) -> tuple[int, bool]:
-    """Run the work in a traced child and kill it at its `kill_at`-th stop: two to each system call.
-
-    Returns at which stop it was killed or how many it made, and whether it ended by itself.
-    """
-    trace = ctypes.CDLL(None, use_errno=True).ptrace
-    trace.argtypes = [ctypes.c_long] * 4
-    traceme, syscall = 0, 24
-
-    def child() -> object:
-        if trace(traceme, 0, 0, 0) != 0:
-            os._exit(77)
-        os.kill(os.getpid(), signal.SIGSTOP)
-        return work()
-
-    pid, calls, passed = fork(child), 0, 0
-    _, status = os.waitpid(pid, 0)
-    if os.WIFEXITED(status):
-        pytest.skip("this system does not let a test trace its own child")
-    while True:
-        if trace(syscall, pid, passed, 0) != 0:
-            raise OSError(ctypes.get_errno(), "ptrace")
-        _, status = os.waitpid(pid, 0)
-        if not os.WIFSTOPPED(status):
-            return calls, True
-        caught = os.WSTOPSIG(status)
-        passed = 0 if caught == signal.SIGTRAP else caught
-        calls += caught == signal.SIGTRAP
-        if calls == kill_at:
-            os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
-            return calls, False
-
-
-def test_killed_at_any_system_call_a_charge_is_whole_or_not_there(
-    path: Path, pay: MakeCharge, fork: Fork
-) -> None:
-    """Each kill is done to a copy of one ledger, so that every run makes the same calls.
-
-    Every call stops twice, before and after it is made; what is after one call is before the next one, so
-    odd stops will do.
-    """
-    if not sys.platform.startswith("linux"):
-        pytest.skip("ptrace as Linux has it")
+@pytest.mark.skipif(not can_trace(), reason="ptrace as Linux on x86-64 has it")
+def test_killed_at_any_change_of_a_file_a_charge_is_whole_or_not_there(path: Path, pay: MakeCharge) -> None:
+    """Each kill is done to a copy of one ledger, in a folder of its own, so that every run makes the same changes."""
     Ledger.open(path).open_account("p", Budget(1)).charge("before", pay(TENTH), note={})
-    outcomes = set()
-    for stop in count(1, 2):
-        copy = path.with_name(f"{stop}.ledger")
+    outcomes, ended, before = set(), False, 0
+    while not ended:
+        copy = path.parent / str(before) / "p.ledger"
+        copy.parent.mkdir()
         shutil.copy(path, copy)
         account = Ledger.open(copy).open_account("p", None)
-        told, tell = os.pipe()
+        changes: list[Change] = []
 
-        def work(account: Account = account, tell: int = tell) -> None:
+        def decide(change: Change, changes: list[Change] = changes, before: int = before) -> Fate:
+            changes.append(change)
+            return Fate.KILLED if len(changes) > before else Fate.MADE
+
+        def work(tell: int, account: Account = account) -> None:
             account.charge("q", pay(TENTH), note={})
             os.write(tell, b"+")
 
-        _, by_itself = stopped_at_each_system_call(fork, work, stop)
-        os.close(tell)
-        acknowledged = os.read(told, 1) == b"+"
-        os.close(told)
+        end = run(work, copy.parent, decide)
+        ended, before = end.status == 0, before + 1
         found = spent(copy)
-        charged = found == 2 * TENTH
+        charged, acknowledged = found == 2 * TENTH, end.said == b"+"
         assert charged or found == TENTH  # all of it or nothing of it
         assert charged or not acknowledged
         account.charge("q", pay(TENTH), note={})  # what the crash left behind does not stand in the way
         assert spent(copy) == (3 if charged else 2) * TENTH
         outcomes.add((charged, acknowledged))
-        if by_itself:
-            break
     # The kills fell before the commit and between the commit and its return: otherwise they would have
     # shown nothing.
     assert outcomes == {(False, False), (True, False), (True, True)}

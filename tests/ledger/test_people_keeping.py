@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
 import sqlite3
@@ -10,7 +9,7 @@ from collections.abc import Callable
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 import pytest
@@ -26,6 +25,7 @@ from discreet.ledger.people.segments import MERGED
 from discreet.ledger.people.table import CAPACITY
 from discreet.ledger.sqlite import SQLiteStore, SQLiteTransaction
 from discreet.privacy.guarantee import Budget
+from tests.ledger.test_crashes import dying
 
 MakeCharge: TypeAlias = Callable[..., Charge]
 Fork: TypeAlias = Callable[[Callable[[], object]], int]
@@ -173,20 +173,6 @@ def test_a_process_that_knows_an_older_table_reads_what_others_wrote(path: Path,
     for i in range(MERGED):
         settle(path, pay, [100 + i])  # merged meanwhile
     assert here([1, 2]) == [] and here([1, 2, 3]) == [1]
-
-
-def die() -> None:
-    os.kill(os.getpid(), signal.SIGKILL)
-
-
-def dying(function: Callable[..., Any], *, after: bool) -> Callable[..., Any]:
-    def step(*args: Any, **kwargs: Any) -> Any:
-        if not after:
-            die()
-        function(*args, **kwargs)
-        die()
-
-    return step
 
 
 STEPS: list[tuple[type, str, bool]] = [

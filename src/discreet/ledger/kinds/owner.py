@@ -6,7 +6,7 @@ Each is signed off: `by` says by whom and `reason` why, in public words. None ca
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 from discreet.accounting.filter import Tally
 from discreet.ledger import forms
@@ -44,66 +44,44 @@ class Rebudgeted:
 
 
 @dataclass(frozen=True, slots=True)
-class Frozen:
+class Decision:
+    """What is said by its kind alone."""
+
+    names: ClassVar[frozenset[str]] = _SIGNED
+    key: ClassVar[str] = ""
+
+    by: str
+    reason: str
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields."""
+        return {"by": self.by, "reason": self.reason}
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> Self:
+        """The value of these fields."""
+        return cls(*_signed(body))
+
+
+@dataclass(frozen=True, slots=True)
+class Frozen(Decision):
     """No charge is taken until the account is thawed; stored releases are still handed out."""
 
     kind: ClassVar[str] = "freeze"
-    key: ClassVar[str] = ""
-    names: ClassVar[frozenset[str]] = _SIGNED
-
-    by: str
-    reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields."""
-        return {"by": self.by, "reason": self.reason}
-
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Frozen:
-        """The value of these fields."""
-        return cls(*_signed(body))
 
 
 @dataclass(frozen=True, slots=True)
-class Thawed:
+class Thawed(Decision):
     """The end of a freeze."""
 
     kind: ClassVar[str] = "thaw"
-    key: ClassVar[str] = ""
-    names: ClassVar[frozenset[str]] = _SIGNED
-
-    by: str
-    reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields."""
-        return {"by": self.by, "reason": self.reason}
-
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Thawed:
-        """The value of these fields."""
-        return cls(*_signed(body))
 
 
 @dataclass(frozen=True, slots=True)
-class Closed:
+class Closed(Decision):
     """No charge is ever taken again; stored releases are still handed out."""
 
     kind: ClassVar[str] = "close"
-    key: ClassVar[str] = ""
-    names: ClassVar[frozenset[str]] = _SIGNED
-
-    by: str
-    reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields."""
-        return {"by": self.by, "reason": self.reason}
-
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Closed:
-        """The value of these fields."""
-        return cls(*_signed(body))
 
 
 @dataclass(frozen=True, slots=True)
