@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contracts.audits import SHAPE_AUDITS, AuditRow
+from tests.contracts.audit_row import AuditRow
+from tests.contracts.audits import SHAPE_AUDITS
 from tests.plan.join_shapes import SHAPES
 
 FIRST = {row.power: row for row in reversed(SHAPE_AUDITS)}

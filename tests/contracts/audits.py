@@ -10,12 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 
-from discreet.accounting.loss import PrivacyLoss
-from discreet.audit import Audit, audit_sql, distinguish
+from discreet.audit import audit_sql
 from discreet.audit.sql import Neighbours, Ours, RandomDatabases, RandomTables
 from discreet.audit.sql.engine import Draws
 from discreet.audit.sql.ours import Connection
@@ -39,48 +38,10 @@ from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit
 from discreet.run import measure
 from tests.audit.broken_engines import HalvedSensitivity
+from tests.contracts.audit_row import ENGINE, ERROR, Audited, AuditRow, sampled
+from tests.contracts.families import added
 from tests.contracts.staged_audit import Staging, asked, counted_for_each_row, placed_by_each_row, sound
 from tests.plan.join_shapes import COLUMNS, FACTS, PUBLIC, SHAPES, Slip, World, unit
-
-ERROR = 1e-9
-"""The chance of accusing what is sound, in each audit: small, since the suite runs often."""
-
-ENGINE = "sql engine"
-"""The name under which the whole SQL engine stands."""
-
-Audited: TypeAlias = Callable[[int], Audit]
-"""An audit with so many samples of each neighbour."""
-
-
-@dataclass(frozen=True)
-class AuditRow:
-    """One audit.
-
-    Attributes:
-        of: the class of the mechanism, of the aggregate's measure or of the estimator; or `ENGINE`.
-        case: what of it.
-        sound: the audit of what this package offers: it must end "consistent".
-        broken: the same audit of a deliberately broken twin: it must end "violated".
-        power: how broken the twin is: what the slice in CI would find.
-        ci: samples of each neighbour in CI.
-        long: samples of each neighbour at length.
-    """
-
-    of: str
-    case: str
-    sound: Audited
-    broken: Audited
-    power: str
-    ci: int
-    long: int
-
-    def __str__(self) -> str:
-        return f"{self.of}: {self.case}"
-
-
-def sampled(mechanism: Callable[..., object], x: object, y: object, claim: PrivacyLoss | Budget) -> Audited:
-    """The audit of a mechanism with a keyword `n` on two neighbours."""
-    return lambda samples: distinguish(mechanism, x, y, claim, samples=samples, error=ERROR, probes=False)
 
 
 def noise(
@@ -469,6 +430,7 @@ AUDITS: tuple[AuditRow, ...] = (
     engine("whole releases", releases=True, candidates=3, ci=1_000, long=20_000),
     databases("several tables"),
     databases("several tables, replace", relation="replace"),
+    *added("AUDITS"),
 )
 """Every audit."""
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.contracts.audits import AUDITS, AuditRow
+from tests.contracts.audit_row import AuditRow
+from tests.contracts.audits import AUDITS
 
 every = pytest.mark.parametrize("row", AUDITS, ids=str)
 

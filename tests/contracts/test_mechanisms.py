@@ -5,8 +5,6 @@ from __future__ import annotations
 import inspect
 import math
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
 from fractions import Fraction
 from pathlib import Path
 
@@ -33,31 +31,15 @@ from discreet.mechanisms import (
 )
 from discreet.privacy.codec import decode, encode
 from discreet.privacy.event import Composed, GaussianEvent
+from tests.contracts.families import added
+from tests.contracts.mechanism_row import DELTA, Row
 from tests.noise.chi_square import accepts
 
-DELTA = Fraction(1, 10**6)
 PROOFS = Path(__file__).parents[2] / "docs" / "proofs"
+MECHANISMS = Path(inspect.getfile(mechanisms)).parent
 EPSILONS = [Fraction(1, 100), Fraction(1, 2), Fraction(9, 10)]
 DRAWS = 40_000
 ALARM = 1e-9
-
-
-@dataclass(frozen=True)
-class Row:
-    """A mechanism at a given ε (and δ = 1e-6 where it has one), and what outsiders know of it.
-
-    Attributes:
-        page: its page in docs/proofs.
-        pmf: for integers, the mass at k, up to a factor, from its parameters alone (`stretch` moves the law).
-        cdf: for floats, the continuous law that the lattice stands for.
-    """
-
-    kind: type[Mechanism]
-    make: Callable[[Fraction], Mechanism]
-    page: str
-    pure: bool
-    pmf: Callable[[Mechanism, NDArray[np.float64], float], NDArray[np.float64]] | None = None
-    cdf: Callable[[Mechanism, NDArray[np.float64], float], NDArray[np.float64]] | None = None
 
 
 def laplace_pmf(m: Mechanism, k: NDArray[np.float64], stretch: float) -> NDArray[np.float64]:
@@ -134,8 +116,15 @@ ROWS = [
         None,
         normal_cdf,
     ),
-    Row(Threshold, lambda e: Threshold(e, DELTA, 3), "threshold", False),
-    Row(Threshold, lambda e: Threshold(e, DELTA, 2, relation="replace"), "threshold", False),
+    Row(Threshold, lambda e: Threshold(e, DELTA, 3), "threshold", False, sized=False, tight=False),
+    Row(
+        Threshold,
+        lambda e: Threshold(e, DELTA, 2, relation="replace"),
+        "threshold",
+        False,
+        sized=False,
+        tight=False,
+    ),
     Row(Exponential, lambda e: Exponential(epsilon=e), "exponential", True),
     Row(ExponentialQuantile, lambda e: ExponentialQuantile(epsilon=e), "exponential-quantile", True),
     Row(
@@ -146,6 +135,7 @@ ROWS = [
     ),
     Row(PermuteAndFlip, lambda e: PermuteAndFlip(epsilon=e), "permute-and-flip", True),
     Row(NoisyMax, lambda e: NoisyMax(epsilon=e), "noisy-max", True),
+    *added("MECHANISMS"),
 ]
 
 
@@ -184,7 +174,7 @@ def test_the_claim_is_nearly_used_up(row: Row) -> None:
     # Not privacy but waste: none but the textbook's bound, conversions and splits leave more than 1 %.
     mechanism = row.make(Fraction(1, 2))
     used = mechanism.loss.epsilon(0 if row.pure else DELTA)
-    wasteful = "classical" in repr(mechanism) or "dimension" in repr(mechanism) or row.kind is Threshold
+    wasteful = "classical" in repr(mechanism) or "dimension" in repr(mechanism) or not row.tight
     assert used >= (0.3 if wasteful else 0.99) * 0.5
 
 
@@ -280,12 +270,13 @@ BAD = [0, -1, math.nan, math.inf, -math.inf, "much", None, True, [1]]
 @every(ROWS)
 @pytest.mark.parametrize("bad", BAD, ids=repr)
 def test_impossible_parameters_are_refused(row: Row, bad: object) -> None:
-    given = {"epsilon": Fraction(1, 2)} | ({} if row.pure else {"delta": DELTA})
+    asked = {"epsilon": Fraction(1, 2)} | ({} if row.pure else {"delta": DELTA})
+    given = asked | row.given
     row.kind(**given)  # the table of arguments is right
-    for name in given:
+    for name in asked:
         with pytest.raises(InvalidParameter):
             row.kind(**(given | {name: bad}))
-    if row.kind is not Threshold:
+    if row.sized:
         with pytest.raises(InvalidParameter):
             row.kind(**given, sensitivity=bad)  # type: ignore[call-arg]
 
@@ -318,8 +309,8 @@ def test_docstring_says_guarantee_and_references(row: Row) -> None:
 @every(ROWS)
 def test_the_proof_page_names_the_file_that_it_proves(row: Row) -> None:
     page = (PROOFS / f"{row.page}.md").read_text(encoding="utf-8")
-    module = Path(inspect.getfile(row.kind)).name
-    assert f"src/discreet/mechanisms/{module}" in page
+    source = Path(inspect.getfile(row.kind))
+    assert f"src/discreet/mechanisms/{source.relative_to(MECHANISMS).as_posix()}" in page
     assert "## Statement" in page and "## Proof" in page
 
 
