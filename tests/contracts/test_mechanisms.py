@@ -7,6 +7,7 @@ import math
 import re
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import mpmath as mp
 import numpy as np
@@ -270,8 +271,8 @@ BAD = [0, -1, math.nan, math.inf, -math.inf, "much", None, True, [1]]
 @every(ROWS)
 @pytest.mark.parametrize("bad", BAD, ids=repr)
 def test_impossible_parameters_are_refused(row: Row, bad: object) -> None:
-    asked = {"epsilon": Fraction(1, 2)} | ({} if row.pure else {"delta": DELTA})
-    given = asked | row.given
+    asked: dict[str, Any] = {"epsilon": Fraction(1, 2)} | ({} if row.pure else {"delta": DELTA})
+    given = {**asked, **row.given}
     row.kind(**given)  # the table of arguments is right
     for name in asked:
         with pytest.raises(InvalidParameter):
