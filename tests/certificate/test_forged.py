@@ -381,13 +381,14 @@ def kept(change_release: Callable[[dict[str, Any]], Any]) -> Change:
 
 ZERO = "0" * 64
 SAID: list[tuple[str, str, Change, str]] = [
-    ("two keys", "a changed row", lambda d: d["answer"]["rows"][0].__setitem__(2, 7), "release"),
+    ("two keys", "a changed row", lambda d: d["answer"]["rows"][0].__setitem__(2, d["answer"]["rows"][0][2] + 1),
+     "release"),
     ("two keys", "a row left out", lambda d: d["answer"]["rows"].pop(), "release"),
     ("two keys", "rows exchanged", lambda d: d["answer"]["rows"].reverse(), "release"),
     ("two keys", "a row more", lambda d: d["answer"]["rows"].append(["a", 1, 2, 3]), "release"),
     ("two keys", "another column's name", lambda d: d["answer"]["columns"].__setitem__(0, "city"), "release"),
     ("two keys", "an answer of another release", lambda d: d.update(answer=honest("groups")[0]["answer"]), "release"),
-    ("two keys", "a noisy number", kept(lambda r: r["cells"][0].__setitem__(0, "99")), "ledger"),
+    ("two keys", "a noisy number", kept(lambda r: r["cells"][0].__setitem__(0, r["cells"][0][0] + "9")), "ledger"),
     ("two keys", "a column of noisy numbers more", kept(lambda r: [row.append("1") for row in r["cells"]]), "release"),
     ("two keys", "a group more", kept(lambda r: r["keys"].append(["d", 9])), "release"),
     ("two keys", "an exact number beside", kept(lambda r: r.update(exact=["1"])), "release"),

@@ -187,6 +187,27 @@ def test_killed_while_a_ledger_is_made_there_is_a_whole_one_or_none(
         path.unlink()
 
 
+def test_ctrl_c_while_the_file_is_looked_at_leaves_no_lock(
+    path: Path, pay: MakeCharge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    account = Ledger.open(path).open_account("p", Budget(10))
+    account.charge("q", pay(1), note={})
+    real, kept = os.path.realpath, []
+
+    def interrupted(name: object, **options: object) -> str:
+        monkeypatch.setattr(os.path, "realpath", real)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os.path, "realpath", interrupted)
+    try:
+        account.charge("q", pay(1), note={})
+    except KeyboardInterrupt as stop:
+        kept.append(stop)  # with its traceback, and all that its frames name
+    assert len(kept) == 1
+    Ledger(SQLiteStore(path, patience=0.1)).open_account("p", None).charge("q", pay(1), note={})
+    assert spent(path) == 2
+
+
 def test_ctrl_c_at_any_time_leaves_a_ledger_that_works_at_once(
     path: Path, pay: MakeCharge, fork: Fork, ended: Ended
 ) -> None:

@@ -180,71 +180,76 @@ class SQLiteStore:
         with translated(self.place):
             while True:
                 with _ALONE:
-                    begun = self._begun(begin)
-                    if begun is not None:
-                        connection, whole = begun[0], False
-                        # Ctrl-C may come at any instruction. The calls below are each one call into C, so
-                        # that it is heard after them: an open transaction never outlives this function.
-                        try:
+                    # Ctrl-C may come at any instruction. A connection is held here before its transaction begins,
+                    # and the calls below are each one call into C, so that it is heard after them: an open
+                    # transaction never outlives this function.
+                    held: list[Kept] = []
+                    whole = False
+                    try:
+                        if self._begun(begin, held):
+                            connection = held[0][0]
                             result = work(connection)
                             self._commit(connection, deadline)
                             whole = True
                             return result
-                        finally:
+                    finally:
+                        if held:
                             try:
-                                connection.rollback()  # does nothing after a commit
+                                held[0][0].rollback()  # does nothing after a commit
                             finally:
                                 if whole and not self._kept and not self._closed:
-                                    self._kept.append(begun)
+                                    self._kept.append(held[0])
                                 else:
-                                    connection.close()
+                                    held[0][0].close()
                 self._wait(deadline, pause)
                 pause = min(pause * 1.5, _LONGEST_PAUSE)
 
-    def _begun(self, begin: str) -> Kept | None:
-        """A connection with an open transaction on the file at the path; None while another one holds it."""
+    def _begun(self, begin: str, held: list[Kept]) -> bool:
+        """Whether `held` now has a connection in a transaction on the file at the path: not while another has it."""
         while self._kept:
-            begun = self._try(begin, *self._kept.pop())
-            if begun is None or self._is_at_path(*begun):
-                return begun
+            held.append(self._kept.pop())
+            if not self._try(begin, held):
+                return False
+            if self._is_at_path(*held[0]):
+                return True
             try:
-                begun[0].rollback()
+                held[0][0].rollback()
             finally:
-                begun[0].close()
+                held.pop()[0].close()
         before = _identity(self._path)
         try:
             connection = _connect(self._path)
         except sqlite3.OperationalError as error:
             if is_busy(error):
-                return None
+                return False
             raise
         after = _identity(self._path)
         if (
             before is None or before != after
         ):  # replaced while it was opened: it is not known which one is open
             connection.close()
-            return None
-        return self._try(begin, connection, before)
+            return False
+        held.append((connection, before))
+        return self._try(begin, held)
 
-    def _try(self, begin: str, connection: sqlite3.Connection, identity: tuple[int, int]) -> Kept | None:
-        """The connection, in a transaction; None, and it is kept, while another one holds the file."""
+    def _try(self, begin: str, held: list[Kept]) -> bool:
+        """Whether the connection is in a transaction; if another one has the file, it is put back for later."""
+        connection = held[0][0]
         try:
             connection.execute(f"PRAGMA query_only = {int(begin == _READ)}")
             connection.execute(begin)
             _check_format(connection, self.place)  # the first read too, with which a plain BEGIN locks
-            return connection, identity
-        except BaseException as error:
-            held = isinstance(error, sqlite3.OperationalError) and is_busy(error)
-            try:
-                connection.rollback()
-            finally:
-                if held and not self._kept:
-                    self._kept.append((connection, identity))
-                else:
-                    connection.close()
-            if held:
-                return None
-            raise
+        except sqlite3.OperationalError as error:
+            if not is_busy(error):
+                raise
+            connection.rollback()
+            idle = held.pop()
+            if self._kept:
+                connection.close()
+            else:
+                self._kept.append(idle)
+            return False
+        return True
 
     def _is_at_path(self, connection: sqlite3.Connection, identity: tuple[int, int]) -> bool:
         """Whether a kept connection has the right file open still, in the journal mode that it was opened with.
