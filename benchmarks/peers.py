@@ -27,6 +27,7 @@ PEERS: dict[str, tuple[str, ...]] = {
     "dp-accelerator": ("dp-accelerator==0.1.0",),
     "autodp": ("autodp==0.2.3.1",),
     "python-dp": ("python-dp==1.1.5", "numpy"),
+    "multi-freq-ldpy": ("multi-freq-ldpy==0.2.5",),
     "tumult": ("tmlt-core==0.20.0", "numpy"),
     "tpch": ("duckdb==1.5.5", "duckdb-extensions==1.5.5", "duckdb-extension-tpch==1.5.5"),
 }

@@ -17,7 +17,11 @@ from discreet.privacy.unit import PrivacyUnit as PrivacyUnit
 if TYPE_CHECKING:
     from discreet import accounting as accounting
     from discreet import audit as audit
+    from discreet import finite as finite
+    from discreet import local as local
     from discreet import mechanisms as mechanisms
+    from discreet import plots as plots
+    from discreet import sketch as sketch
     from discreet.connecting import connect as connect
     from discreet.mechanisms import mechanism as mechanism
     from discreet.plan.plan import Plan as Plan
@@ -38,8 +42,12 @@ __all__ = [
     "audit",
     "connect",
     "errors",
+    "finite",
+    "local",
     "mechanism",
     "mechanisms",
+    "plots",
+    "sketch",
 ]
 
 __version__ = "0.1.0"
@@ -59,7 +67,7 @@ _HOMES = {
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
         value = getattr(importlib.import_module(_HOMES[name]), name)
-    elif name in ("accounting", "audit", "mechanisms"):
+    elif name in ("accounting", "audit", "finite", "local", "mechanisms", "plots", "sketch"):
         value = importlib.import_module(f"discreet.{name}")
     else:
         raise AttributeError(f"module 'discreet' has no attribute {name!r}")

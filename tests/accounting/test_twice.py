@@ -7,7 +7,9 @@ from fractions import Fraction as F
 from pathlib import Path
 from typing import Any
 
+import mpmath
 import pytest
+from mpmath import mpf
 
 from discreet import accounting
 from discreet.accounting import lattice, twice
@@ -41,6 +43,52 @@ def test_two_uses_are_bounded_around_the_truth_and_a_wrong_rate_is_told_apart(ca
         assert found.upper - found.lower <= max(1e-6 * truth, 1e-9)
 
 
+@pytest.mark.parametrize("removes", [True, False])
+@pytest.mark.parametrize(
+    ("sigma", "rate", "delta"),
+    [(7.86083, "4.968e-05", "1.0527661e-7"), (0.43243, "1.0e-05", "1e-5"), (1.3, "0.01", "1e-12")],
+)
+def test_bounds_of_small_samples_are_as_near_as_digits_allow(
+    sigma: float, rate: str, delta: str, removes: bool
+) -> None:
+    pair = _pair(sigma, rate) if removes else _pair(sigma, rate).reverse()
+    found = twice.epsilon_bounds([(pair, 2)], float(delta))
+    assert found is not None
+    assert found.upper - found.lower <= max(4e-7 * found.upper, 3e-11)
+
+
+@pytest.mark.parametrize("removes", [True, False])
+def test_chords_are_above_and_tangents_below_the_integral_over_every_outcome(removes: bool) -> None:
+    sigma, q, epsilon = 1.7, 3e-4, 2e-4
+    with mpmath.workdps(30):
+        mu = 1 / mpf(sigma)
+
+        def normal(x: mpf) -> mpf:
+            return mpmath.erfc(x / mpmath.sqrt(2)) / 2
+
+        def one(e: mpf) -> mpf:  # the curve of one use, by the region where its density is the larger
+            q_, ee = mpf(q), mpmath.exp(e)
+            level = (ee - 1 + q_) / q_ if removes else (1 / ee - 1 + q_) / q_
+            if level <= 0:
+                return 1 - ee if removes else mpf(0)
+            t = mpmath.log(level) / mu + mu / 2
+            if removes:
+                return (1 - q_) * normal(t) + q_ * normal(t - mu) - ee * normal(t)
+            return normal(-t) - ee * ((1 - q_) * normal(-t) + q_ * normal(mu - t))
+
+        def integrand(x: mpf) -> mpf:
+            w = 1 - q + q * mpmath.exp(mu * x - mu * mu / 2)
+            loss, weight = (mpmath.log(w), w) if removes else (-mpmath.log(w), mpf(1))
+            return mpmath.npdf(x) * weight * one(epsilon - loss)
+
+        truth = float(mpmath.quad(integrand, mpmath.linspace(-10, 11, 22)))
+    pair = _pair(sigma, F(str(q))) if removes else _pair(sigma, F(str(q))).reverse()
+    found = twice.delta_bounds([(pair, 2)], epsilon)
+    assert found.lower <= truth * (1 + 1e-12)
+    assert found.upper >= truth * (1 - 1e-12)
+    assert found.upper - found.lower <= 3e-6 * truth
+
+
 @pytest.mark.parametrize(
     ("sigma", "rate", "delta", "removes"),
     [(1.2, 0.2, 1e-4, True), (0.5, 0.6, 1e-9, False), (6.0, 0.9, 1e-3, False)],
@@ -66,6 +114,10 @@ HARD = [
     (1.56669, "0.17380505", 2, "0.0002667"),
     (1.31423, "0.00089498", 2, "0.00034102"),
     (1.28457, "6.626e-05", 4, "3.845e-6"),
+    (7.86083, "4.968e-05", 2, "1.0527661e-7"),
+    (8.75939, "1.074e-05", 2, "1.3032883e-7"),
+    (5.66247, "1.65e-05", 2, "5.8533204e-7"),
+    (1.10052, "0.00159811", 2, "0.00045264518"),
 ]
 
 

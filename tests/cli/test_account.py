@@ -58,7 +58,7 @@ def test_the_curves_are_drawn_to_a_file(call: Call, tmp_path: Path) -> None:
     assert result.exit_code == 0
     assert json.loads(result.stdout)["steps"] == 1  # the remark is beside the answer
     assert "drawn in" in result.stderr
-    assert file.read_text(encoding="utf-8").startswith("<?xml")
+    assert file.read_text(encoding="utf-8").startswith("<svg")
 
 
 @pytest.mark.parametrize(

@@ -125,6 +125,47 @@ def test_states_are_set_and_set_again(store: Store) -> None:
     assert store.read(lambda now: now.names()) == ["head", "tally/p"]
 
 
+def test_what_is_asked_for_again_and_again_is_never_what_it_was_before(store: Store) -> None:
+    fill(store, row(1), row(2))
+
+    def begin(now: Transaction) -> None:
+        for name in ("a", "b", "c"):
+            now.put(name, "0")
+
+    def fail(now: Transaction) -> None:
+        now.put("a", "lost")
+        raise ZeroDivisionError
+
+    store.write(begin)
+
+    def work(
+        now: Transaction,
+    ) -> None:  # the same in each transaction, so that a store may ask for it beforehand
+        last = now.last()
+        assert last is not None
+        assert now.row(last.seq) == last
+        assert now.row(last.seq - 1) == row(last.seq - 1)
+        assert now.row(last.seq + 1) is None
+        before = str(last.seq - 2)
+        now.put("b", "mine")
+        assert (now.get("a"), now.get("b"), now.get("c"), now.get("none")) == (before, "mine", before, None)
+        now.append(row(last.seq + 1))
+        assert now.last() == now.row(last.seq + 1) == row(last.seq + 1)
+        assert now.row(last.seq) == last
+        for name in ("a", "c"):
+            now.put(name, str(last.seq - 1))
+            assert now.get(name) == str(last.seq - 1)
+
+    for _ in range(4):
+        store.write(work)
+        assert store.read(lambda now: now.get("b")) == "mine"
+        store.write(lambda now: now.put("b", "0"))
+    with pytest.raises(ZeroDivisionError):
+        store.write(fail)
+    store.write(work)
+    assert store.read(lambda now: now.last()) == row(7)
+
+
 def test_blobs_are_set_set_again_and_removed(store: Store) -> None:
     every = bytes(range(256)) * 3
 

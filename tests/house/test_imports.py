@@ -31,7 +31,8 @@ ONLY_IN = {
         "src/discreet/cli/doctor.py",  # says whether DuckDB works
         "src/discreet/cli/story.py",  # gives the demo's attacker the exact answers
     ),
-    "matplotlib": ("src/discreet/plots/",),
+    "altair": ("src/discreet/plots/",),
+    "vl_convert": ("src/discreet/plots/",),
     "pg8000": ("src/discreet/backends/postgres.py", "src/discreet/ledger/postgres/link.py"),
     "pyspark": ("src/discreet/backends/spark.py",),
     "sqlite3": ("src/discreet/ledger/", "src/discreet/cli/doctor.py"),
@@ -51,7 +52,8 @@ HEAVY = (
     "pyarrow",
     "click",
     "sqlite3",
-    "matplotlib",
+    "altair",
+    "vl_convert",
     "pg8000",
 )
 

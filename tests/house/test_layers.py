@@ -33,6 +33,8 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
         "discreet",
         "audit",
     ): "the front door names every part, for type checkers; it is loaded when it is first used",
+    ("discreet", "plots"): "as above",
+    ("discreet", "sketch"): "as above",
 }
 
 

@@ -328,11 +328,32 @@ def test_a_file_that_a_link_leads_to_now_is_opened_by_its_own_name(
     account.charge("r", pay("1/4"), note={})
     store = ledger._log.store
     assert isinstance(store, sqlite.SQLiteStore)
-    ((connection, _),) = store._kept
-    ((*_, opened),) = connection.execute("PRAGMA database_list").fetchall()
+    (kept,) = store._kept
+    ((*_, opened),) = kept.connection.execute("PRAGMA database_list").fetchall()
     assert opened == os.path.realpath(moved)  # beside which its journal is looked for
     with Ledger.open(moved) as other:
         assert other.verify(ledger.head).ok
+
+
+def test_a_charge_asks_for_everything_at_once_and_for_nothing_twice(
+    ledger: Ledger, path: Path, pay: MakeCharge
+) -> None:
+    account = ledger.open_account("p", Budget(1))
+    with Ledger.open(path) as other:
+        there = other.open_account("p", None)
+        for k in range(2):  # in turns, so that the last entry is always somebody else's
+            account.charge(f"a {k}", pay("1/100"), note={})
+            there.charge(f"b {k}", pay("1/100"), note={})
+    store = ledger._log.store
+    assert isinstance(store, sqlite.SQLiteStore)
+    asked: list[str] = []
+    store._kept[0].connection.set_trace_callback(asked.append)
+    account.charge("c", pay("1/100"), note={})
+    sent = [text for text in asked if not text.startswith("--")]  # what triggers do is no statement of ours
+    assert sum(text.startswith("SELECT") for text in sent) <= 3
+    assert sum(text.startswith("INSERT") for text in sent) == 3
+    assert not any("query_only" in text for text in sent)
+    assert ledger.verify().ok
 
 
 KINDS = {

@@ -243,6 +243,40 @@ def test_many_losses_that_come_once_are_the_sum_of_each(size: int) -> None:
                 assert abs(mp.exp(mp.mpc(found)) / (truth * (1 + 1e-8)) - 1) > mp.expm1(off)
 
 
+@pytest.mark.parametrize(("size", "least", "most"), [(128, 0.01, 0.09), (301, 0.01, 0.9), (1100, 0.02, 0.05)])
+def test_along_a_line_many_losses_that_come_once_are_the_sum_of_each(
+    size: int, least: float, most: float
+) -> None:
+    loss = np.sort(np.random.default_rng(size).uniform(least, most, size))
+    c, step, count = 0.7, 1.3, 40
+    for law in (LaplaceLaw(loss, np.ones(size)), TwoPointLaw(loss, np.ones(size))):
+        value, error = law.line(c, step, count)
+        assert float(error[:9].max()) < 2e-10
+        for k in (0, 1, 15, 16, 17, 39):  # on both sides of where a block of heights ends
+            with mp.workdps(30):
+                at = mp.mpc(c, step * k)
+                truth = mp.fprod(_of_one(law, mp.mpf(x), at) for x in loss.tolist())
+                gap = abs(mp.exp(mp.mpc(complex(value[k]))) / truth - 1)
+                assert gap <= mp.expm1(float(error[k]))
+                if error[k] < 1e-9:  # and a wrong one is told apart
+                    wrong = truth * mp.exp(3e-9 * mp.mpc(0, 1))
+                    assert abs(mp.exp(mp.mpc(complex(value[k]))) / wrong - 1) > mp.expm1(float(error[k]))
+
+
+def test_a_factor_of_nearly_nothing_along_a_line_is_left_to_the_way_that_keeps_its_digits() -> None:
+    # M of two points vanishes nearly where their turns are opposite and their masses equal.
+    loss = np.full(200, 1e-3)
+    loss[0] = 0.25
+    law = TwoPointLaw(loss, np.ones(loss.size))
+    step = math.pi / (2 * 0.25) / 8
+    value, error = law.line(0.05, step, 9)
+    with mp.workdps(30):
+        truth = mp.fprod(_of_one(law, mp.mpf(x), mp.mpc(0.05, 8 * step)) for x in loss.tolist())
+        assert abs(_of_one(law, mp.mpf(0.25), mp.mpc(0.05, 8 * step))) < 0.15
+        assert abs(mp.exp(mp.mpc(complex(value[8]))) / truth - 1) <= mp.expm1(float(error[8]))
+    assert np.all(np.isfinite(value))
+
+
 def _of_one(law: LaplaceLaw | TwoPointLaw, x: mp.mpf, z: mp.mpc) -> mp.mpc:
     """E[e^(zL)] of one use: by its two losses, or by those at both ends and between."""
     if isinstance(law, TwoPointLaw):

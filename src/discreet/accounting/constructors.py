@@ -288,4 +288,6 @@ def _at_least_zero(name: str, value: Real) -> Fraction:
 
 def _ratio(x: Fraction, y: Fraction) -> Fraction:
     """x/y, a little faster."""
+    if y.numerator == y.denominator:
+        return x
     return Fraction(x.numerator * y.denominator, x.denominator * y.numerator)

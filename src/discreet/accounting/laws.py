@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Sequence
 from fractions import Fraction
-from typing import TypeGuard
+from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
@@ -24,13 +24,20 @@ from discreet.privacy.law import Floats, GaussianLaw, LaplaceLaw, Law, SumLaw, T
 from discreet.privacy.sampled_gaussian import SampledGaussianLaw
 from discreet.privacy.sampling import PoissonEvent
 
+_Part: TypeAlias = tuple[int, int, int]
+"""The numerator and the denominator of a parameter, and how often it comes."""
+
+_FEW = 64  # parameters that are rounded to the next float above
+
 
 def laws(events: Composed) -> tuple[Law, Law] | None:
     """The law of the loss, and of the reverse loss, apart from `failure`; None when an event has no formula.
 
     Parameters are rounded to floats, towards the larger loss.
     """
-    two, laplace, sampled = [], [], []
+    two: list[_Part] = []
+    laplace: list[_Part] = []
+    sampled = []
     other: list[tuple[Law, Law]] = []
     gaussian: list[tuple[Fraction | None, int]] = []
     for event, n in events:
@@ -38,13 +45,14 @@ def laws(events: Composed) -> tuple[Law, Law] | None:
         if type(event) is GaussianEvent:
             gaussian.append((event.mu_squared, n))
         elif type(event) is LaplaceEvent:
-            laplace.append((event.ratio, n))
+            laplace.append((*event.ratio.as_integer_ratio(), n))
         elif type(event) is ApproximateEvent:
-            two.append((event.epsilon, n))
+            two.append((*event.epsilon.as_integer_ratio(), n))
         elif type(event) is DiscreteLaplaceEvent and event.shift == 1:
-            two.append((event.pure, n))
+            scale, unit = event.scale.as_integer_ratio()
+            two.append((unit, scale, n))
         elif type(event) is RandomizedResponseEvent and event.categories == 2:
-            two.append((event.epsilon, n))
+            two.append((*event.epsilon.as_integer_ratio(), n))
         elif samples_nearly_all(event):  # floats cannot say how many it leaves out; taking all dominates
             gaussian.append((event.event.mu_squared, n))
         elif _samples_gaussian(event):
@@ -82,6 +90,14 @@ def _sampled(event: Event, n: int, removes: bool) -> SampledGaussianLaw:
     return SampledGaussianLaw(sigma, above(event.rate), n, removes)
 
 
-def _arrays(parts: Iterable[tuple[Fraction, int]]) -> tuple[Floats, Floats]:
-    pairs = sorted((above(x), float(n)) for x, n in parts)  # the order of composition leaves no trace
-    return np.array([x for x, _ in pairs]), np.array([n for _, n in pairs])
+def _arrays(parts: Sequence[_Part]) -> tuple[Floats, Floats]:
+    try:  # one unit more, for a quotient that was rounded down: of many, to look at each takes longer
+        many = len(parts) > _FEW
+        x = np.nextafter([whole / unit for whole, unit, _ in parts], math.inf) if many else None
+    except OverflowError:
+        x = None
+    if x is None:
+        x = np.array([above(Fraction(whole, unit)) for whole, unit, _ in parts])
+    counts = np.array([float(n) for _, _, n in parts])
+    order = np.lexsort((counts, x))  # the order of composition leaves no trace
+    return x[order], counts[order]

@@ -20,7 +20,6 @@ if TYPE_CHECKING:  # the engines are loaded when a question is asked
     from discreet.accounting.route import Answer
     from discreet.privacy.pair import Curve
 
-
 _MOST_BITS = 333  # of an ε, and half of those of a ρ
 _MANY = 1 << 30
 _MOST_USES = 10**300
@@ -412,11 +411,12 @@ class PrivacyLoss:
         """Floats carry the squares of ε and μ; a loss for which they do not protects nobody."""
         for choice in self._choices:
             for event, n in choice:
-                pure = event.pure
                 if n > _MOST_USES:
                     raise InvalidParameter("this loss has more than 10^300 uses.", hint="it protects nobody")
-                x, most = (pure, _MOST_BITS) if pure is not None else (event.rho or _NOTHING, 2 * _MOST_BITS)
-                if (x * n if n > _MANY else x).numerator.bit_length() - x.denominator.bit_length() > most:
+                pure = event.pure  # of Gaussian uses μ² is twice ρ: a bit fewer
+                x = pure if pure is not None else event.mu_squared or event.rho or _NOTHING
+                whole, parts = (x * n if n > _MANY else x).as_integer_ratio()
+                if whole.bit_length() - parts.bit_length() > _MOST_BITS * (1 + (pure is None)):
                     raise InvalidParameter(
                         "this loss is so large that it leaves the range of floats.", hint="it protects nobody"
                     )

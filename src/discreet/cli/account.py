@@ -55,7 +55,7 @@ _OTHERS = (
     show_default=True,
     help="The neighbours that a --history is read for.",
 )
-@click.option("--plot", metavar="FILE", help="Also draw the curves, to a .png, .svg or .pdf file.")
+@click.option("--plot", metavar="FILE", help="Also draw the curves, to a .svg, .png or .pdf file.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(
     noise_multiplier: Fraction | None,

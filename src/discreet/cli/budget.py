@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 @click.argument("ledger", nargs=-1, required=True)
 @click.option("--population", help="Only this account.")
 @click.option("--history", is_flag=True, help="Also all that was charged and changed, oldest first.")
-@click.option("--plot", metavar="FILE", help="Also draw spending over time, to a .png, .svg or .pdf file.")
+@click.option("--plot", metavar="FILE", help="Also draw spending over time, to a .svg, .png or .pdf file.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with the history.")
 def command(
     ledger: tuple[str, ...], population: str | None, history: bool, plot: str | None, as_json: bool

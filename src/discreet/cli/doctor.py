@@ -22,7 +22,7 @@ CORE = ("numpy", "scipy", "duckdb", "sqlglot", "cryptography", "click")
 
 EXTRAS = {  # the extra: the package it brings, and what that enables
     "arrow": ("pyarrow", "pyarrow tables as sources, and release.to_arrow()"),
-    "plots": ("matplotlib", "pictures of losses: discreet.plots, and --plot"),
+    "plots": ("altair", "pictures: discreet.plots, and --plot"),
     "pandas": ("pandas", "pandas frames as sources, and release.to_pandas()"),
     "polars": ("polars", "polars frames as sources, and release.to_polars()"),
     "postgres": ("pg8000", "ledgers in PostgreSQL"),

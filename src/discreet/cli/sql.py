@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.cli import answers, output
+from discreet.cli import answers, output, picture
 from discreet.cli.budgets import spelled
 from discreet.cli.interrupt import charging
 from discreet.cli.options import between, question
@@ -49,6 +49,9 @@ Examples, on the tables of `discreet demo --save .`:
     metavar="FILE",
     help="Also write the release's proof as JSON, which `discreet verify` checks.",
 )
+@click.option(
+    "--plot", metavar="FILE", help="Also draw the answer with its intervals, to a .svg, .png or .pdf file."
+)
 @click.option("--explain", is_flag=True, help="Also how the answer was made and what it cost.")
 def command(
     fresh: bool,
@@ -56,6 +59,7 @@ def command(
     as_json: bool,
     as_csv: bool,
     certificate: str | None,
+    plot: str | None,
     explain: bool,
     **asked: Any,
 ) -> None:
@@ -73,24 +77,43 @@ def command(
         raise InvalidParameter(
             f"--certificate {certificate}: there is no such folder.", hint="name another file"
         )
+    if plot is not None:
+        picture.check(plot)
     with asked_for.open() as session:
+        if plot is not None:
+            picture.foresee(session, asked_for)
         with charging(asked_for.shown, as_json=as_json), waiting("asking the data", quiet=as_json):
             release = session.sql(asked_for.query, fresh=fresh, **asked_for.price())
         if certificate is not None:
             _write(certificate, release)
-        if as_json:
-            output.say_json(answers.as_json(release, session, confidence, explain=explain))
-            return
-        if as_csv:
-            output.say_csv(*answers.as_csv(release, confidence))
-        else:
-            width = output.terminal_width()
-            output.say(answers.as_table(release, confidence=confidence, max_width=width))
-            if explain:
-                output.say(f"\n{release.explain()}\n")
-        for note in release.notes:
-            output.remark(note)
-        output.remark(_bill(release, session, asked_for.shown))
+        _say(release, session, asked_for.shown, confidence, as_json=as_json, as_csv=as_csv, explain=explain)
+        if plot is not None:
+            picture.draw(release, plot, confidence)
+
+
+def _say(
+    release: Release,
+    session: Session,
+    ledger: str,
+    confidence: float,
+    *,
+    as_json: bool,
+    as_csv: bool,
+    explain: bool,
+) -> None:
+    if as_json:
+        output.say_json(answers.as_json(release, session, confidence, explain=explain))
+        return
+    if as_csv:
+        output.say_csv(*answers.as_csv(release, confidence))
+    else:
+        width = output.terminal_width()
+        output.say(answers.as_table(release, confidence=confidence, max_width=width))
+        if explain:
+            output.say(f"\n{release.explain()}\n")
+    for note in release.notes:
+        output.remark(note)
+    output.remark(_bill(release, session, ledger))
 
 
 def _write(certificate: str, release: Release) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 from discreet.accounting.filter import Tally
@@ -14,13 +15,18 @@ _FRACTION = re.compile(r"-?[0-9]{1,4000}/[0-9]{1,4000}")
 _DIGEST = re.compile("[0-9a-f]{64}")
 
 
+@lru_cache(maxsize=256)
 def fraction(text: str) -> Fraction:
     """The fraction that `codec.fraction_text` wrote.
 
     Raises:
         ValueError: any other text.
     """
-    if not _FRACTION.fullmatch(text) or codec.fraction_text(x := Fraction(text)) != text:
+    if not _FRACTION.fullmatch(text):
+        raise ValueError("not a fraction")
+    above, _, below = text.partition("/")
+    x = Fraction(int(above), int(below))
+    if codec.fraction_text(x) != text:
         raise ValueError("not a fraction in lowest terms")
     return x
 

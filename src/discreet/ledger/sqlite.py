@@ -20,8 +20,9 @@ import time
 import weakref
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 from discreet.errors import LedgerCorrupt, LedgerError
 from discreet.ledger.failures import KEEP, busy, is_busy, translated
@@ -72,6 +73,8 @@ _ROW = 'SELECT seq, population, kind, "key", body, hash FROM entry'
 
 _READ, _WRITE = "BEGIN", "BEGIN IMMEDIATE"
 
+_HABITS = 8  # states that are asked for at once
+
 T = TypeVar("T")
 
 _ALONE = threading.RLock()
@@ -81,8 +84,15 @@ A fork in the middle of another thread's transaction would leave the child with 
 that the child does not hold. So a fork waits for the end of the transaction, and none begins meanwhile.
 """
 
-Kept: TypeAlias = tuple[sqlite3.Connection, tuple[int, int]]
-"""A connection, and which file it has open: its device and number."""
+
+@dataclass(slots=True, eq=False)
+class Kept:
+    """A connection, which file it has open (its device and number), and how its transactions begin as it is set now."""
+
+    connection: sqlite3.Connection
+    identity: tuple[int, int]
+    begin: str = ""
+
 
 _KEPT: weakref.WeakSet[SQLiteStore] = weakref.WeakSet()
 
@@ -111,6 +121,7 @@ class SQLiteStore:
         self._patience = patience
         self._closed = False
         self._kept: list[Kept] = []  # one at most
+        self._habits: dict[str, tuple[str, ...]] = {_READ: (), _WRITE: ()}
         _KEPT.add(self)
         weakref.finalize(self, _close, self._kept)
 
@@ -143,11 +154,11 @@ class SQLiteStore:
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """What the work makes of one moment of the file."""
-        return self._transaction(_READ, lambda connection: work(SQLiteTransaction(connection, self.place)))
+        return self._transaction(_READ, lambda connection: self._worked(_READ, connection, work))
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """What the work returns, durable; it holds the file's only write lock from its start."""
-        return self._transaction(_WRITE, lambda connection: work(SQLiteTransaction(connection, self.place)))
+        return self._transaction(_WRITE, lambda connection: self._worked(_WRITE, connection, work))
 
     def rehearse(self) -> None:
         """A write that is undone: where the file, or a journal beside it, cannot be written, this raises."""
@@ -173,6 +184,12 @@ class SQLiteStore:
         with _ALONE:
             _close(self._kept)
 
+    def _worked(self, begin: str, connection: sqlite3.Connection, work: Callable[[Transaction], T]) -> T:
+        transaction = SQLiteTransaction(connection, self.place, self._habits[begin])
+        result = work(transaction)
+        self._habits[begin] = transaction.habits()
+        return result
+
     def _transaction(self, begin: str, work: Callable[[sqlite3.Connection], T]) -> T:
         if self._closed:
             raise LedgerError(f"the ledger {self.place} is closed.")
@@ -187,7 +204,7 @@ class SQLiteStore:
                     whole = False
                     try:
                         if self._begun(begin, held):
-                            connection = held[0][0]
+                            connection = held[0].connection
                             result = work(connection)
                             self._commit(connection, deadline)
                             whole = True
@@ -195,12 +212,12 @@ class SQLiteStore:
                     finally:
                         if held:
                             try:
-                                held[0][0].rollback()  # does nothing after a commit
+                                held[0].connection.rollback()  # does nothing after a commit
                             finally:
                                 if whole and not self._kept and not self._closed:
                                     self._kept.append(held[0])
                                 else:
-                                    held[0][0].close()
+                                    held[0].connection.close()
                 self._wait(deadline, pause)
                 pause = min(pause * 1.5, _LONGEST_PAUSE)
 
@@ -210,12 +227,12 @@ class SQLiteStore:
             held.append(self._kept.pop())
             if not self._try(begin, held):
                 return False
-            if self._is_at_path(*held[0]):
+            if self._is_at_path(held[0]):
                 return True
             try:
-                held[0][0].rollback()
+                held[0].connection.rollback()
             finally:
-                held.pop()[0].close()
+                held.pop().connection.close()
         before = _identity(self._path)
         try:
             connection = _connect(self._path)
@@ -229,14 +246,17 @@ class SQLiteStore:
         ):  # replaced while it was opened: it is not known which one is open
             connection.close()
             return False
-        held.append((connection, before))
+        held.append(Kept(connection, before))
         return self._try(begin, held)
 
     def _try(self, begin: str, held: list[Kept]) -> bool:
         """Whether the connection is in a transaction; if another one has the file, it is put back for later."""
-        connection = held[0][0]
+        connection = held[0].connection
         try:
-            connection.execute(f"PRAGMA query_only = {int(begin == _READ)}")
+            if held[0].begin != begin:  # seldom: all statements that were prepared expire with it
+                held[0].begin = ""
+                connection.execute(f"PRAGMA query_only = {int(begin == _READ)}")
+                held[0].begin = begin
             connection.execute(begin)
             _check_format(connection, self.place)  # the first read too, with which a plain BEGIN locks
         except sqlite3.OperationalError as error:
@@ -251,14 +271,14 @@ class SQLiteStore:
             return False
         return True
 
-    def _is_at_path(self, connection: sqlite3.Connection, identity: tuple[int, int]) -> bool:
+    def _is_at_path(self, kept: Kept) -> bool:
         """Whether a kept connection has the right file open still, in the journal mode that it was opened with.
 
         A link may lead to that file now. Then a connection that was opened before would write its journal beside the
         link, where nobody who opens the file looks for it.
         """
-        (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
-        same = _identity(self._path) == identity and os.path.realpath(self._path) == str(self._path)
+        (mode,) = kept.connection.execute("PRAGMA journal_mode").fetchone()
+        same = _identity(self._path) == kept.identity and os.path.realpath(self._path) == str(self._path)
         return bool(mode == "delete") and same
 
     def _commit(self, connection: sqlite3.Connection, deadline: float) -> None:
@@ -277,19 +297,32 @@ class SQLiteStore:
 
 
 class SQLiteTransaction:
-    """One moment of a `SQLiteStore`. Rows are always fetched at once: no statement outlives its call."""
+    """One moment of a `SQLiteStore`. Rows are always fetched at once: no statement outlives its call.
 
-    def __init__(self, connection: sqlite3.Connection, place: str) -> None:
+    Rows never change, and nobody else writes before the end of a transaction that does: what was read once is kept.
+    """
+
+    def __init__(self, connection: sqlite3.Connection, place: str, habits: tuple[str, ...]) -> None:
         self._connection = connection
         self._place = place
+        self._rows: dict[int, Row] = {}
+        self._last: int | None = None
+        self._states: dict[str, str | None] = {}
+        self._likely = habits
+        self._asked: set[str] = set()
 
     def last(self) -> Row | None:
-        """The row with the highest number."""
-        return self._one(f"{_ROW} ORDER BY seq DESC LIMIT 1")
+        """The row with the highest number; the one before it, which its hash follows from, is fetched with it."""
+        if self._last is None:
+            found = self._all(f"{_ROW} ORDER BY seq DESC LIMIT 2")
+            self._rows.update((row.seq, row) for row in found)
+            self._last = found[0].seq if found else 0
+        return self._rows.get(self._last)
 
     def row(self, seq: int) -> Row | None:
         """The row with that number."""
-        return self._one(f"{_ROW} WHERE seq = ?", seq)
+        found = self._rows.get(seq)
+        return found if found is not None else self._one(f"{_ROW} WHERE seq = ?", seq)
 
     def latest(self, population: str, kind: str, key: str, *, before: int) -> Row | None:
         """The last row with these three and a number below `before`."""
@@ -306,11 +339,22 @@ class SQLiteTransaction:
     def append(self, row: Row) -> None:
         """Add a row at the end."""
         self._connection.execute("INSERT INTO entry VALUES (?, ?, ?, ?, ?, ?)", row)
+        self._last = None
 
     def get(self, name: str) -> str | None:
         """The state of that name."""
-        found = self._connection.execute("SELECT value FROM state WHERE name = ?", (name,)).fetchone()
-        return None if found is None else str(found[0])
+        self._asked.add(name)
+        if name not in self._states:
+            names = tuple(dict.fromkeys((name, *self._likely)))
+            places = ", ".join("?" * len(names))
+            asked = self._connection.execute(
+                f"SELECT name, value FROM state WHERE name IN ({places})",
+                names,
+            )
+            found = {str(known): str(value) for known, value in asked.fetchall()}
+            self._states = {known: found.get(known) for known in names} | self._states
+            self._likely = ()
+        return self._states[name]
 
     def put(self, name: str, value: str) -> None:
         """Set the state of that name."""
@@ -318,6 +362,11 @@ class SQLiteTransaction:
             "INSERT INTO state VALUES (?, ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value",
             (name, value),
         )
+        self._states[name] = value
+
+    def habits(self) -> tuple[str, ...]:
+        """The states that the next transaction of its kind will probably ask for: those that this one did."""
+        return tuple(sorted(self._asked)[:_HABITS])
 
     def names(self) -> list[str]:
         """The names of all states, sorted."""
@@ -372,7 +421,7 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def _close(kept: list[Kept]) -> None:
     while kept:
-        kept.pop()[0].close()
+        kept.pop().connection.close()
 
 
 def _connect(path: Path) -> sqlite3.Connection:

@@ -9,30 +9,54 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.counts.histogram import Histogram as Histogram
+from discreet.mechanisms.counts.median import Median as Median
+from discreet.mechanisms.counts.quantiles import Quantiles as Quantiles
+from discreet.mechanisms.counts.top_k import TopK as TopK
 from discreet.mechanisms.discrete_gaussian import DiscreteGaussian as DiscreteGaussian
 from discreet.mechanisms.exponential import Exponential as Exponential
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile as ExponentialQuantile
 from discreet.mechanisms.gaussian import Gaussian as Gaussian
 from discreet.mechanisms.geometric import Geometric as Geometric
 from discreet.mechanisms.laplace import Laplace as Laplace
+from discreet.mechanisms.linear.matrix_mechanism import MatrixMechanism as MatrixMechanism
 from discreet.mechanisms.mechanism import Mechanism as Mechanism
 from discreet.mechanisms.noisy_max import NoisyMax as NoisyMax
 from discreet.mechanisms.numeric import Numeric as Numeric
 from discreet.mechanisms.permute_and_flip import PermuteAndFlip as PermuteAndFlip
+from discreet.mechanisms.sparse_vector import AboveThreshold as AboveThreshold
+from discreet.mechanisms.sparse_vector import SparseVector as SparseVector
+from discreet.mechanisms.stable.propose_test_release import ProposeTestRelease as ProposeTestRelease
+from discreet.mechanisms.stable.sample_and_aggregate import SampleAndAggregate as SampleAndAggregate
+from discreet.mechanisms.stable.smooth_sensitivity import SmoothSensitivity as SmoothSensitivity
+from discreet.mechanisms.staircase import Staircase as Staircase
+from discreet.mechanisms.streams.binary_tree import BinaryTree as BinaryTree
 from discreet.mechanisms.threshold import Threshold as Threshold
 from discreet.privacy.exact import Real, exact
 
 __all__ = [
+    "AboveThreshold",
+    "BinaryTree",
     "DiscreteGaussian",
     "Exponential",
     "ExponentialQuantile",
     "Gaussian",
     "Geometric",
+    "Histogram",
     "Laplace",
+    "MatrixMechanism",
     "Mechanism",
+    "Median",
     "NoisyMax",
     "PermuteAndFlip",
+    "ProposeTestRelease",
+    "Quantiles",
+    "SampleAndAggregate",
+    "SmoothSensitivity",
+    "SparseVector",
+    "Staircase",
     "Threshold",
+    "TopK",
     "mechanism",
 ]
 

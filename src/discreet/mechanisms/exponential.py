@@ -21,7 +21,8 @@ class Exponential(Selection):
     Guarantee:
         ε-DP when the list of candidates is public and each utility moves by at most `sensitivity` = Δ between
         neighbours, in any direction; and ε-bounded-range, which costs less than ε-DP over several uses
-        (docs/proofs/exponential.md).
+        (docs/proofs/exponential.md). With `monotonic=True` the exponent is ε uᵢ/Δ, and all utilities have to
+        move in one direction between neighbours.
 
     References:
         McSherry, Talwar 2007, Theorem 6, https://doi.org/10.1109/FOCS.2007.41; Dwork, Roth, *The Algorithmic
@@ -40,13 +41,24 @@ class Exponential(Selection):
         return selection.exponential(utilities, self.rate, rng)
 
     def explain(self) -> str:
-        e, d, r = decimal(self.epsilon), decimal(self.sensitivity), decimal(self.rate)
+        e, r = decimal(self.epsilon), decimal(self.rate)
+        law = f"Law. P(M(x) = i) = exp(r·uᵢ(x)) / Σⱼ exp(r·uⱼ(x)) with r = ε/{self._apart} = {r}."
+        if self.monotonic:
+            return numbered(
+                repr(self),
+                self._moves(),
+                law,
+                f"Numerator. exp(r·uᵢ(x)) / exp(r·uᵢ(y)) lies between 1 and exp(r·Δ) = exp({e}), or between its "
+                "inverse and 1.",
+                "Denominator. Each of its terms moves by such a factor, in the same direction, and so does it.",
+                f"Conclusion. P(M(x) = i) / P(M(y) = i) ≤ exp(r·Δ) = exp({e}): M is {e}-DP.",
+            )
+        half = decimal(self.epsilon / 2)
         return numbered(
             repr(self),
-            f"Sensitivity. Between neighbours x, y every utility moves by at most Δ = {d}.",
-            f"Law. P(M(x) = i) = exp(r·uᵢ(x)) / Σⱼ exp(r·uⱼ(x)) with r = ε/2Δ = {r}.",
-            f"Numerator. exp(r·uᵢ(x)) / exp(r·uᵢ(y)) ≤ exp(r·Δ) = exp({decimal(self.epsilon / 2)}).",
-            "Denominator. Each of its terms moves by at most the same factor: again "
-            f"exp({decimal(self.epsilon / 2)}).",
+            self._moves(),
+            law,
+            f"Numerator. exp(r·uᵢ(x)) / exp(r·uᵢ(y)) ≤ exp(r·Δ) = exp({half}).",
+            f"Denominator. Each of its terms moves by at most the same factor: again exp({half}).",
             f"Conclusion. P(M(x) = i) / P(M(y) = i) ≤ exp(2·r·Δ) = exp({e}): M is {e}-DP.",
         )

@@ -1,9 +1,9 @@
-"""Report noisy max, with discrete Laplace noise."""
+"""Report noisy max, with discrete Laplace, exponential or Gumbel noise."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
+from typing import Literal
 
 import numpy as np
 
@@ -15,72 +15,128 @@ from discreet.mechanisms.selection import Selection
 from discreet.noise import laplace, selection
 from discreet.noise.entropy import Entropy
 from discreet.noise.gaps import Utilities
+from discreet.privacy.discrete_events import BoundedRangeEvent
+from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import decimal
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class NoisyMax(Selection):
-    """Names the candidate whose integer utility is largest after discrete Laplace noise of scale 2Δ/ε.
+    """Names the candidate whose utility is largest after noise: discrete Laplace of scale 2Δ/ε, or another.
 
-    Ties are broken at random.
+    With `noise="exponential"` it is the law of `PermuteAndFlip`, with `noise="gumbel"` that of `Exponential`:
+    they take any finite numbers, are drawn by those samplers without ever rounding a noise, and err less than
+    Laplace noise, the exponential one least. Laplace noise is for integers; ties are broken at random.
 
     Guarantee:
-        ε-DP when the list of candidates is public and each utility, an integer, moves by at most
-        `sensitivity` = Δ between neighbours, in any direction. Ties have positive probability on integers; a
-        uniform choice among them keeps the guarantee (docs/proofs/noisy-max.md).
+        ε-DP when the list of candidates is public and each utility (for Laplace noise an integer) moves by at
+        most `sensitivity` = Δ between neighbours, in any direction; with `monotonic=True` the scale is Δ/ε,
+        and all utilities have to move in one direction. Ties have positive probability on integers; a uniform
+        choice among them keeps the guarantee. With Gumbel noise it is ε-bounded-range too
+        (docs/proofs/noisy-max.md).
 
     References:
         Dwork, Roth, *The Algorithmic Foundations of Differential Privacy*, Claim 3.9 (there Δ = 1 and counts
         that move in one direction, hence half the scale),
-        https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf
+        https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf; Ding, Kifer et al. 2021 (exponential noise is
+        permute and flip), https://arxiv.org/abs/2105.07260; Gumbel noise: McSherry, Talwar 2007, Theorem 6,
+        https://doi.org/10.1109/FOCS.2007.41, by the equivalence proved on the page.
 
     >>> NoisyMax(epsilon=1000).release(["red", "blue"], [3, 8])
     'blue'
     """
 
-    def __init__(self, *, epsilon: Real, sensitivity: Real = 1) -> None:
-        Selection.__init__(self, epsilon=epsilon, sensitivity=read_whole("sensitivity", sensitivity))
-        if 1 / self.rate > laplace.LARGEST_SCALE:
+    noise: Literal["laplace", "exponential", "gumbel"]
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real,
+        sensitivity: Real = 1,
+        noise: Literal["laplace", "exponential", "gumbel"] = "laplace",
+        monotonic: bool = False,
+    ) -> None:
+        if noise not in _NOISES:
             raise InvalidParameter(
-                "2·sensitivity/epsilon must be at most 2^56.", hint="PermuteAndFlip has no such limit"
+                f"noise must be one of {', '.join(map(repr, _NOISES))}, not {noise!r}.",
+                hint="NoisyMax(epsilon=0.5, noise='exponential')",
+            )
+        whole = noise == "laplace"
+        width = read_whole("sensitivity", sensitivity) if whole else sensitivity
+        Selection.__init__(self, epsilon=epsilon, sensitivity=width, monotonic=monotonic)
+        object.__setattr__(self, "noise", noise)
+        if whole and 1 / self.rate > laplace.LARGEST_SCALE:
+            raise InvalidParameter(
+                "2·sensitivity/epsilon must be at most 2^56.",
+                hint="PermuteAndFlip and noise='exponential' have no such limit",
             )
 
     @property
     def scale(self) -> float:
-        """2Δ/ε."""
+        """2Δ/ε, or Δ/ε where utilities are monotonic."""
         return float(1 / self.rate)
+
+    @property
+    def events(self) -> Composed:
+        if self.noise == "gumbel":
+            return Composed([BoundedRangeEvent(self.epsilon)])
+        return Composed([ApproximateEvent(self.epsilon)])
 
     def error(self, confidence: Real = 0.95, *, candidates: int) -> float:
         """How far below the best utility the named one may be, among so many candidates.
 
-        Twice a bound that all the noise stays within: P(|Z| > t) ≤ (1 − confidence)/n for each.
+        For Laplace noise twice a bound that all the noise stays within: P(|Z| > t) ≤ (1 − confidence)/n for
+        each. For the others (2Δ/ε)(ln n + ln 1/(1 − confidence)), as of the mechanisms whose law they have.
         """
+        if self.noise != "laplace":
+            return Selection.error(self, confidence, candidates=candidates)
         n = count("candidates", candidates)
         each = 1 - (1 - read_confidence(confidence)) / n
         return 2.0 * DiscreteLaplaceNoise(1 / self.rate).quantile(each)
 
     def _index(self, utilities: Utilities, rng: Entropy) -> int:
+        if self.noise == "exponential":
+            return selection.permute_and_flip(utilities, self.rate, rng)
+        if self.noise == "gumbel":
+            return selection.exponential(utilities, self.rate, rng)
         whole = np.asarray(utilities).dtype.kind in "iu" or all(
             isinstance(u, int | np.integer) for u in utilities
         )
         if not whole:
             raise InvalidParameter(
-                "utilities of NoisyMax must be integers.",
-                hint="use PermuteAndFlip, which takes floats as they are",
+                "utilities of NoisyMax with Laplace noise must be integers.",
+                hint="use PermuteAndFlip or noise='exponential', which take floats as they are",
             )
         return selection.noisy_max(utilities, 1 / self.rate, rng)  # type: ignore[arg-type]  # whole, as just seen
 
     def explain(self) -> str:
-        e, d, s = decimal(self.epsilon), decimal(self.sensitivity), decimal(Fraction(1) / self.rate)
+        e, s, far = decimal(self.epsilon), decimal(1 / self.rate), decimal(self.spread)
+        apart = self._apart
+        law, tail = {
+            "laplace": ("discrete Laplace Zᵢ of scale b = {}; ties at random", "P(Z = z) / P(Z = z + {})"),
+            "exponential": (
+                "exponential Zᵢ of scale b = {}; drawn as permute and flip, which is the same law",
+                "P(Z > z) / P(Z > z + {})",
+            ),
+            "gumbel": (
+                "Gumbel Zᵢ of scale b = {}; drawn as P(i) ∝ exp(uᵢ/b), which is the same law",
+                "P(Z > z) / P(Z > z + {})",
+            ),
+        }[self.noise]
         return numbered(
             repr(self),
-            f"Sensitivity. Between neighbours x, y every utility moves by at most Δ = {d}.",
-            f"Law. argmaxᵢ uᵢ + Zᵢ with independent discrete Laplace Zᵢ of scale b = 2Δ/ε = {s}; ties at "
-            "random.",
-            "Others fixed. Given all Zⱼ with j ≠ i, the chance that i is named grows with Zᵢ, and what Zᵢ "
-            "gives under x "
-            f"is given by Zᵢ + 2Δ = Zᵢ + {decimal(2 * self.sensitivity)} under y.",
-            f"Ratio. P(Z = z) / P(Z = z + 2Δ) ≤ exp(2Δ/b) = exp({e}).",
+            self._moves(),
+            f"Law. argmaxᵢ uᵢ + Zᵢ with independent {law.format(f'{apart}/ε = {s}')}.",
+            "Others fixed. Given all Zⱼ with j ≠ i, the chance that i is named grows with Zᵢ, and what Zᵢ gives "
+            f"under x is given by Zᵢ + {apart} = Zᵢ + {far} under y.",
+            f"Ratio. {tail.format(apart)} ≤ exp({apart}/b) = exp({e}).",
             f"Conclusion. Averaged over the others, P(M(x) = i) / P(M(y) = i) ≤ exp({e}): M is {e}-DP.",
         )
+
+    def __repr__(self) -> str:
+        noise = "" if self.noise == "laplace" else f", noise={self.noise!r}"
+        return f"{Selection.__repr__(self)[:-1]}{noise})"
+
+
+_NOISES = ("laplace", "exponential", "gumbel")

@@ -20,6 +20,8 @@ from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.lattice import Grid
 from discreet.privacy.exact import Real, above
 
+_CHUNK = 1 << 14  # numbers that stay in the cache while they are worked on
+
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
@@ -113,8 +115,12 @@ class Numeric(Mechanism):
                 f"{type(self).__name__} takes integers only.",
                 hint="use Laplace or Gaussian, which put floats on a lattice",
             )
-        steps = _snapped(fine.grid, values)
-        return _floats(fine.grid, total(steps, fine.noise.draw(len(values), rng)))
+        noise = fine.noise.draw(len(values), rng)
+        floats = np.empty(len(values), dtype=np.float64)
+        for start in range(0, len(values), _CHUNK):
+            part = slice(start, start + _CHUNK)
+            floats[part] = _floats(fine.grid, total(_snapped(fine.grid, values[part]), noise[part]))
+        return floats
 
     def _check_size(self, numbers: Numbers) -> None:
         size = len(numbers.entries)

@@ -65,6 +65,13 @@ def read_guarantee(
     return read_size("epsilon", epsilon), read_delta(delta, hint="take delta=1e-6; without δ use Laplace")
 
 
+def read_flag(name: str, value: bool) -> bool:
+    """A choice that is True or False, and no number or text that stands for one."""
+    if not isinstance(value, bool):
+        raise InvalidParameter(f"{name} must be True or False, not {value!r}.")
+    return value
+
+
 def read_confidence(confidence: Real) -> Fraction:
     """A confidence strictly between 0 and 1."""
     c = exact("confidence", confidence)

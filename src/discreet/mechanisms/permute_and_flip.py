@@ -19,7 +19,8 @@ class PermuteAndFlip(Selection):
     Guarantee:
         ε-DP when the list of candidates is public and each utility moves by at most `sensitivity` = Δ between
         neighbours. Its expected utility is never below that of `Exponential` at the same ε
-        (docs/proofs/permute-and-flip.md).
+        (docs/proofs/permute-and-flip.md). With `monotonic=True` the coins have bias exp(ε(uᵢ − max u)/Δ), and
+        all utilities have to move in one direction between neighbours.
 
     References:
         McKenna, Sheldon 2020, Algorithm 1 and its theorems on privacy and utility,
@@ -34,14 +35,14 @@ class PermuteAndFlip(Selection):
         return selection.permute_and_flip(utilities, self.rate, rng)
 
     def explain(self) -> str:
-        e, d, r = decimal(self.epsilon), decimal(self.sensitivity), decimal(self.rate)
+        e, r, far = decimal(self.epsilon), decimal(self.rate), decimal(self.spread)
+        apart = self._apart
         return numbered(
             repr(self),
-            f"Sensitivity. Between neighbours x, y every utility moves by at most Δ = {d}.",
-            f"Law. The same as argmaxᵢ uᵢ + Eᵢ with independent exponential Eᵢ of rate r = ε/2Δ = {r}.",
+            self._moves(),
+            f"Law. The same as argmaxᵢ uᵢ + Eᵢ with independent exponential Eᵢ of rate r = ε/{apart} = {r}.",
             "Others fixed. Given all Eⱼ with j ≠ i, candidate i is named when Eᵢ exceeds a threshold t(x), "
-            "and "
-            f"|t(x) − t(y)| ≤ 2Δ = {decimal(2 * self.sensitivity)}.",
-            f"Tail. P(E > t) / P(E > t + 2Δ) ≤ exp(r·2Δ) = exp({e}).",
+            f"and t(y) ≤ t(x) + {apart} = t(x) + {far}.",
+            f"Tail. P(E > t) / P(E > t + {apart}) ≤ exp(r·{apart}) = exp({e}).",
             f"Conclusion. Averaged over the others, P(M(x) = i) / P(M(y) = i) ≤ exp({e}): M is {e}-DP.",
         )

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.mechanisms.parameters import read_confidence, read_size
+from discreet.mechanisms.parameters import read_confidence, read_flag, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.gaps import Utilities
 from discreet.privacy.event import ApproximateEvent, Composed
@@ -30,21 +30,30 @@ class Selection(Mechanism):
 
     Guarantee:
         ε-DP when the list of candidates is public and each utility moves by at most `sensitivity`, under the
-        relation for which that bound was shown. Only the named candidate is released, not its utility. The
-        draw is exact, however far apart the utilities lie.
+        relation for which that bound was shown. With `monotonic=True` also: between any two neighbours all
+        utilities move in one direction (none falls while another rises), as counts do under add-remove but
+        not under replace; then twice the rate is private. Only the named candidate is released, not its
+        utility. The draw is exact, however far apart the utilities lie.
     """
 
     epsilon: Fraction
     sensitivity: Fraction
+    monotonic: bool
 
-    def __init__(self, *, epsilon: Real, sensitivity: Real = 1) -> None:
+    def __init__(self, *, epsilon: Real, sensitivity: Real = 1, monotonic: bool = False) -> None:
         object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
         object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
+        object.__setattr__(self, "monotonic", read_flag("monotonic", monotonic))
 
     @property
     def rate(self) -> Fraction:
-        """ε/2Δ, by which utilities are weighed."""
-        return self.epsilon / (2 * self.sensitivity)
+        """ε/2Δ, by which utilities are weighed; ε/Δ where they are monotonic."""
+        return self.epsilon / self.spread
+
+    @property
+    def spread(self) -> Fraction:
+        """By how much two utilities may move apart between neighbours: 2Δ, or Δ where they are monotonic."""
+        return self.sensitivity if self.monotonic else 2 * self.sensitivity
 
     @property
     def events(self) -> Composed:
@@ -74,7 +83,8 @@ class Selection(Mechanism):
     def error(self, confidence: Real = 0.95, *, candidates: int) -> float:
         """How far below the best utility the named one may be, among so many candidates.
 
-        (2Δ/ε)(ln n + ln 1/(1 − confidence)): Dwork, Roth, Corollary 3.12.
+        (2Δ/ε)(ln n + ln 1/(1 − confidence)): Dwork, Roth, Corollary 3.12; half of it where they are
+        monotonic.
         """
         return _up(float(1 / self.rate) * (math.log(count("candidates", candidates)) + _surprise(confidence)))
 
@@ -83,8 +93,22 @@ class Selection(Mechanism):
 
     def __repr__(self) -> str:
         return (
-            f"{type(self).__name__}(epsilon={decimal(self.epsilon)}, sensitivity={decimal(self.sensitivity)})"
+            f"{type(self).__name__}(epsilon={decimal(self.epsilon)}, sensitivity={decimal(self.sensitivity)}"
+            f"{', monotonic=True' if self.monotonic else ''})"
         )
+
+    def _moves(self) -> str:
+        """The first step of the proof."""
+        direction = ", all of them in one direction" if self.monotonic else ""
+        return (
+            f"Sensitivity. Between neighbours x, y every utility moves by at most Δ = "
+            f"{decimal(self.sensitivity)}{direction}."
+        )
+
+    @property
+    def _apart(self) -> str:
+        """`spread`, in letters."""
+        return "Δ" if self.monotonic else "2Δ"
 
 
 def _numbers(utilities: Utilities) -> Utilities:

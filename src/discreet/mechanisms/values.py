@@ -86,7 +86,7 @@ def _flat(array: NDArray[Any]) -> NDArray[Any]:
     if entries.dtype.kind == "u" and entries.dtype.itemsize == 8:  # of either byte order
         return _whole(entries.tolist())
     if entries.dtype.kind in "iu":
-        return entries.astype(np.int64)
+        return entries.astype(np.int64, copy=False)  # only ever read
     if entries.dtype.kind == "f" and entries.dtype.itemsize <= 8:
         reals = entries.astype(np.float64)
         if not np.isfinite(reals).all():
@@ -108,16 +108,28 @@ def _whole(integers: list[int]) -> NDArray[Any]:
 
 
 def total(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
-    """Their sum, exactly: int64 where every sum fits, else Python integers. Each value has a noise of its own."""
+    """Their sum, exactly: int64 where every sum fits, else Python integers. Each value has a noise of its own.
+
+    The sum takes the place of the noise where it can: nothing needs the noise any more, and fresh memory for
+    a large array costs more than drawing it.
+    """
     if values.shape != noise.shape:
         raise InternalError("Noise was drawn for another number of values.")
     if values.dtype == np.int64 and noise.dtype == np.int64:
+        if not len(values) or _adds_up(values, noise):
+            return np.asarray(np.add(values, noise, out=noise if noise.flags.writeable else None))
         summed = values + noise
         if not (
             ((values ^ summed) & (noise ^ summed)) < 0
         ).any():  # no sum has a sign that neither summand has
             return np.asarray(summed)
     return _whole([v + z for v, z in zip(values.tolist(), noise.tolist(), strict=True)])
+
+
+def _adds_up(values: NDArray[Any], noise: NDArray[Any]) -> bool:
+    """Whether even the extremes of both together fit in 64 bits."""
+    least, most = int(values.min()) + int(noise.min()), int(values.max()) + int(noise.max())
+    return least >= _LEAST and most <= _MOST
 
 
 _LEAST, _MOST = -(1 << 63), (1 << 63) - 1

@@ -156,6 +156,11 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
     os.register_at_fork(after_in_child=_count_fork)
 
 
+def process() -> tuple[int, int]:
+    """What tells this process from every other that goes on from the same memory, by forks of Python or not."""
+    return _forks, os.getpid()
+
+
 def bits(rng: Entropy, k: int) -> int:
     """`k` uniform random bits, as an integer in [0, 2^k)."""
     return int.from_bytes(rng.bytes((k + 7) >> 3), "little") >> (-k & 7)

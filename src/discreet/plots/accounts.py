@@ -5,26 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, TypeAlias
 
 from discreet.accounting.filter import Filter, Tally
 from discreet.errors import InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.entry import Charged, Entry, Opened, Rebudgeted
 from discreet.ledger.units import meter
-from discreet.plots.files import blank
+from discreet.plots.style import COLOURS, dressed, legend, zoomed
+from discreet.plots.vega import Picture, Values, alt, inline, needed, written
 from discreet.privacy.guarantee import Budget
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Accounts: TypeAlias = Account | Mapping[str, Account]
 """One account, or several by their labels."""
 
 _MOST = 400  # points of a line
-_WHOLE, _LIMIT, _GREY, _FAINT = "#0072B2", "#D55E00", "#666666", "#E2E2E2"
-_OTHERS = ("#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
+_WIDE, _HIGH = 640, 240
+_WHOLE, _LIMIT, *_OTHERS = COLOURS
 
 
 @dataclass(slots=True)
@@ -36,55 +33,75 @@ class Line:
     sums: list[Tally] = field(default_factory=list)
 
 
-def spending(account: Accounts) -> Figure:
+def spending(account: Accounts) -> Picture:
     """The ε that was spent over time, below the budget; one panel for each account, one thin line for each analyst.
 
-    Times are those that entries tell. Where a clock was set back, entries keep their order and are drawn at the latest
-    time before them.
+    Times are those that entries tell, in UTC. Where a clock was set back, entries keep their order and are drawn at the
+    latest time before them.
 
     Args:
         account: an account, or several by their labels.
 
     Raises:
         InvalidParameter: no account.
-        MissingExtra: matplotlib is not installed.
+        MissingExtra: Altair or vl-convert is not installed.
     """
     accounts = dict(account) if isinstance(account, Mapping) else {account.population: account}
     if not accounts:
         raise InvalidParameter("a picture of spending needs an account.", hint="plots.spending(account)")
-    figure = blank(8.0, 0.6 + 2.8 * len(accounts))
-    panels = figure.subplots(len(accounts), 1, squeeze=False)
-    for axes, (label, one) in zip(panels[:, 0], accounts.items(), strict=True):
-        _draw(axes, label, one)
-    return figure
+    needed()
+    panels = [_panel(i, label, one) for i, (label, one) in enumerate(accounts.items())]
+    return dressed(alt.vconcat(*panels).resolve_scale(color="independent", strokeDash="independent"))
 
 
-def _draw(axes: Axes, label: str, account: Account) -> None:
+def _panel(place: int, label: str, account: Account) -> Any:
     entries = account.history()
     opened = entries[0].content
     assert isinstance(opened, Opened)
     units, budget = meter(opened), account.budget
     lines, limits, end = _lines(entries, units)
-    for i, line in enumerate(lines):
-        style = (
-            {"color": _OTHERS[(i - 1) % len(_OTHERS)], "linewidth": 1.2}
-            if i
-            else {"color": _WHOLE, "linewidth": 2.2}
-        )
-        _steps(axes, line, units, budget, end, style)
-    if limits:
-        times: list[Any] = [time for time, _ in limits] + [end]  # the stubs know no dates
-        most = [float(limit.epsilon) for _, limit in limits]
-        axes.step(
-            times,
-            [*most, most[-1]],
-            where="post",
-            color=_LIMIT,
-            linestyle="--",
-            linewidth=1.6,
-            label="budget",
-        )
-    _dress(axes, label, budget)
+    rows: Values = []
+    for line in lines:
+        rows += _steps(line, units, budget, end)
+    most = [(time, float(limit.epsilon)) for time, limit in limits]
+    if most:
+        rows += _rows("budget", [*most, (end, most[-1][1])])
+    names = [line.label for line in lines] + (["budget"] if most else [])
+    top = max([float(budget.epsilon), *(row["epsilon"] for row in rows)]) * 1.06 or 1.0
+    return _drawn(rows, names, top, place).properties(width=_WIDE, height=_HIGH, title=written(label))
+
+
+def _drawn(rows: Values, names: list[str], top: float, place: int) -> Any:
+    colours = [_WHOLE, *(_OTHERS[i % len(_OTHERS)] for i in range(len(names) - 1))]
+    dashes, widths = [[1, 0] for _ in names], [3.0, *(1.8 for _ in names[1:])]
+    if names[-1] == "budget" and len(names) > 1:
+        colours[-1], dashes[-1], widths[-1] = _LIMIT, [7, 4], 2.2
+    base = alt.Chart(inline(rows)).encode(
+        x=alt.X(
+            "time:T",
+            title=None,
+            scale=alt.Scale(type="utc", padding=10),
+            axis=alt.Axis(tickCount=6, labelFlush=True),
+        ),
+        y=alt.Y(
+            "epsilon:Q", title="ε", scale=alt.Scale(domain=[0, top], nice=False), axis=alt.Axis(titleAngle=0)
+        ),
+        color=alt.Color("who:N", scale=alt.Scale(domain=names, range=colours), legend=legend(names)),
+    )
+    steps = base.mark_line(interpolate="step-after").encode(
+        strokeDash=alt.StrokeDash("who:N", scale=alt.Scale(domain=names, range=dashes), legend=legend(names)),
+        strokeWidth=alt.StrokeWidth("who:N", scale=alt.Scale(domain=names, range=widths), legend=None),
+        order="place:Q",
+    )
+    dots = base.mark_point(filled=True, size=45, opacity=1, aria=False).encode(
+        tooltip=[
+            alt.Tooltip("who:N", title="who"),
+            alt.Tooltip("time:T", title="when (UTC)", format="%Y-%m-%d %H:%M"),
+            alt.Tooltip("epsilon:Q", title="ε", format=".4g"),
+        ]
+    )
+    few = dots.transform_filter("datum.dot")
+    return zoomed(alt.layer(steps, few), f"zoom{place}", "x")
 
 
 def _lines(
@@ -107,7 +124,9 @@ def _lines(
                 _add(lines[""], now, charged.spent)
                 if charged.analyst is not None:
                     begun_at = lines[""].times[0]
-                    line = lines.setdefault(charged.analyst, Line(charged.analyst, [begun_at], [units.empty]))
+                    line = lines.setdefault(
+                        charged.analyst, Line(written(charged.analyst), [begun_at], [units.empty])
+                    )
                     _add(line, now, units.add(line.sums[-1], units.cost(charged.charge)))
             case _:
                 pass
@@ -119,16 +138,22 @@ def _add(line: Line, time: datetime, sums: Tally) -> None:
     line.sums.append(sums)
 
 
-def _steps(
-    axes: Axes, line: Line, units: Filter, budget: Budget, end: datetime, style: Mapping[str, Any]
-) -> None:
+def _steps(line: Line, units: Filter, budget: Budget, end: datetime) -> Values:
+    """The points of one line, and its last value once more at the end; few enough that charges are marked with dots."""
     every = max(1, -(-len(line.sums) // _MOST))
     kept = [*range(0, len(line.sums) - 1, every), len(line.sums) - 1]
-    times = [line.times[i] for i in kept]
-    spent = [_epsilon(units, line.sums[i], budget) for i in kept]
-    axes.step([*times, end], [*spent, spent[-1]], where="post", label=line.label, **style)
-    if len(kept) < 60:
-        axes.plot(times[1:], spent[1:], "o", markersize=3.5, color=style["color"])
+    spent = [(line.times[i], _epsilon(units, line.sums[i], budget)) for i in kept]
+    rows = _rows(line.label, [*spent, (end, spent[-1][1])])
+    for row in rows[1:-1]:
+        row["dot"] = len(kept) < 60
+    return rows
+
+
+def _rows(who: str, points: list[tuple[datetime, float]]) -> Values:
+    return [
+        {"who": who, "place": i, "time": time.isoformat(), "epsilon": epsilon, "dot": False}
+        for i, (time, epsilon) in enumerate(points)
+    ]
 
 
 def _epsilon(units: Filter, sums: Tally, budget: Budget) -> float:
@@ -138,20 +163,3 @@ def _epsilon(units: Filter, sums: Tally, budget: Budget) -> float:
         return float(loss.guarantee(loss.failure).epsilon)
     except InvalidParameter:
         return float(loss.guarantee(budget.delta).epsilon)
-
-
-def _dress(axes: Axes, label: str, budget: Budget) -> None:
-    from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-
-    locator = AutoDateLocator(minticks=3, maxticks=7)  # type: ignore[no-untyped-call]  # matplotlib's own
-    axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]  # matplotlib's own
-    axes.set_title(label, loc="left", fontsize=12)
-    axes.set_ylabel("ε", fontsize=11, rotation=0)
-    axes.set_ylim(0, max(axes.get_ylim()[1], float(budget.epsilon) * 1.06))
-    axes.tick_params(labelsize=10, color=_GREY)
-    axes.grid(color=_FAINT, linewidth=0.7, zorder=0)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    axes.legend(fontsize=9, frameon=False, loc="upper left", bbox_to_anchor=(1.0, 1.0))

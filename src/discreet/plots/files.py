@@ -1,61 +1,68 @@
-"""Figures made without `pyplot`, and written by their suffix."""
+"""Pictures are written by their suffix, without a browser and without the network."""
 
 from __future__ import annotations
 
+import io
+import re
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from discreet.errors import InvalidParameter, MissingExtra
+from discreet.errors import InvalidParameter
+from discreet.plots.vega import Picture, needed
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-_NO_DATE = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
-_DOTS_PER_INCH = 160
-
-
-def blank(width: float, height: float) -> Figure:
-    """An empty figure, in inches, that belongs to no window.
-
-    Raises:
-        MissingExtra: matplotlib is not installed.
-    """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError:
-        raise MissingExtra(
-            "Pictures need matplotlib, which is not installed.", hint="pip install 'discreet[plots]'"
-        ) from None
-    return Figure(figsize=(width, height), layout="constrained", facecolor="white")
+_SUFFIXES = (".svg", ".png", ".pdf")
+_UNSEEN = re.compile(r'<path [^<>]*\bopacity="0"/>')  # what tells its number to a pointer; a file has none
+_FINE = 2  # pixels of a PNG for each point of the picture
 
 
 def check(file: str | PathLike[str]) -> None:
-    """Refuse, before the work, a file without a known suffix and a machine without matplotlib.
+    """Refuse, before the work, a file without a known suffix and a machine on which nothing can be drawn.
 
     Raises:
-        InvalidParameter: a suffix that is not .png, .svg or .pdf.
-        MissingExtra: matplotlib is not installed.
+        InvalidParameter: a suffix that is not .svg, .png or .pdf.
+        MissingExtra: Altair or vl-convert is not installed.
     """
     _suffix(Path(file))
-    blank(1, 1)
+    needed()
 
 
-def save(figure: Figure, file: str | PathLike[str]) -> None:
-    """Write a figure as PNG, SVG or PDF, by the suffix of the file.
+def save(chart: Picture, file: str | PathLike[str]) -> None:
+    """Write a picture as SVG, PNG or PDF, by the suffix of the file.
+
+    Guarantee:
+        An SVG file holds the numbers that it shows, and so does the picture itself (`chart.to_dict()`); those are the
+        arguments of the function that drew it, or curves computed from them, and nothing else.
 
     Raises:
         InvalidParameter: another suffix.
+        MissingExtra: Altair or vl-convert is not installed.
     """
     path = Path(file)
     suffix = _suffix(path)
-    figure.savefig(path, format=suffix[1:], dpi=_DOTS_PER_INCH, metadata=_NO_DATE[suffix])
+    needed()
+    if suffix == ".svg":
+        text = io.StringIO()
+        chart.save(text, format="svg")
+        path.write_text(_steady(text.getvalue()), encoding="utf-8")
+    else:
+        pixels = io.BytesIO()
+        chart.save(pixels, format=suffix[1:], scale_factor=_FINE if suffix == ".png" else 1)
+        path.write_bytes(pixels.getvalue())
+
+
+def _steady(image: str) -> str:
+    """The image without unseen marks, and with names of its clips that do not count what was drawn before it."""
+    names = dict.fromkeys(re.findall(r'<clipPath id="(clip\d+)"', image))
+    numbers = {name: f"clip{i}" for i, name in enumerate(names)}
+    return re.sub(
+        r'(id="|url\(#)(clip\d+)\b', lambda m: m[1] + numbers.get(m[2], m[2]), _UNSEEN.sub("", image)
+    )
 
 
 def _suffix(path: Path) -> str:
     suffix = path.suffix.lower()
-    if suffix not in _NO_DATE:
+    if suffix not in _SUFFIXES:
         raise InvalidParameter(
-            f"a picture is written to a .png, .svg or .pdf file, not to {str(path)!r}.", hint="as in loss.png"
+            f"a picture is written to a .svg, .png or .pdf file, not to {str(path)!r}.", hint="as in loss.png"
         )
     return suffix

@@ -5,20 +5,29 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from discreet.accounting import PrivacyLoss
 from discreet.errors import InvalidParameter
-from discreet.plots.files import blank
+from discreet.plots.style import (
+    COLOURS,
+    GREY,
+    HIGH,
+    POWERS,
+    WIDE,
+    coloured,
+    dashed,
+    dressed,
+    hovered,
+    said,
+    zoomed,
+)
+from discreet.plots.vega import Picture, Values, alt, inline, needed, written
 from discreet.privacy.exact import Real, probability
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.pair import Curve
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Losses: TypeAlias = PrivacyLoss | Mapping[str, PrivacyLoss]
 """One loss, or several by their labels."""
@@ -27,14 +36,8 @@ _POINTS = 41  # of a curve; those of sampled noise take some 10 ms each
 _LEVELS = np.sin(np.linspace(0, np.pi / 2, 121)) ** 2  # of tests; dense at both ends, where the curves bend
 _LOWEST = Fraction(1, 10**10)  # the least δ on the axis, unless one is asked for
 
-# Okabe and Ito's colours, which colour-blind people tell apart; the dashes tell them apart in print.
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
-_DASHES = ("-", "--", "-.", ":")
-_GREY = "#666666"
-_FAINT = "#E2E2E2"
 
-
-def privacy(loss: Losses, *, delta: Real | None = None) -> Figure:
+def privacy(loss: Losses, *, delta: Real | None = None) -> Picture:
     """Both pictures side by side: δ(ε) on a logarithmic scale, and the trade-off between an attacker's errors.
 
     Args:
@@ -46,36 +49,37 @@ def privacy(loss: Losses, *, delta: Real | None = None) -> Figure:
 
     Raises:
         InvalidParameter: no loss, or a δ that is not in (0, 1).
-        MissingExtra: matplotlib is not installed.
+        MissingExtra: Altair or vl-convert is not installed.
     """
-    losses, at = _losses(loss), _asked(delta)
-    figure = blank(10.0, 4.4)
-    left, right = figure.subplots(1, 2)
-    _draw_deltas(left, losses, at)
-    _draw_errors(right, losses)
-    _legend(figure, losses)
-    return figure
+    losses, at = labelled(loss), asked(delta)
+    needed()
+    panels = alt.hconcat(
+        _deltas(losses, at).properties(title="Privacy curve"),
+        _errors(losses).properties(title="Errors of the best attacker"),
+    )
+    return dressed(panels)
 
 
-def delta(loss: Losses, *, delta: Real | None = None) -> Figure:
+def delta(loss: Losses, *, delta: Real | None = None) -> Picture:
     """The curve δ(ε) on a logarithmic scale; `delta` marks the ε there. See `privacy`."""
-    losses, at = _losses(loss), _asked(delta)
-    figure = blank(5.4, 4.4)
-    _draw_deltas(figure.subplots(), losses, at)
-    _legend(figure, losses)
-    return figure
+    losses, at = labelled(loss), asked(delta)
+    needed()
+    return dressed(_deltas(losses, at), "Privacy curve")
 
 
-def tradeoff(loss: Losses) -> Figure:
+def tradeoff(loss: Losses) -> Picture:
     """The trade-off between the errors of an attacker, with the diagonal that guessing gives. See `privacy`."""
-    losses = _losses(loss)
-    figure = blank(5.0, 4.6)
-    _draw_errors(figure.subplots(), losses)
-    _legend(figure, losses)
-    return figure
+    losses = labelled(loss)
+    needed()
+    return dressed(_errors(losses), "Errors of the best attacker")
 
 
-def _losses(loss: Losses) -> dict[str, PrivacyLoss]:
+def labelled(loss: Losses) -> dict[str, PrivacyLoss]:
+    """Losses by their labels; one loss alone has none.
+
+    Raises:
+        InvalidParameter: no loss.
+    """
     given: object = {"": loss} if isinstance(loss, PrivacyLoss) else loss
     losses = dict(given) if isinstance(given, Mapping) else {}
     if not losses or not all(isinstance(x, PrivacyLoss) for x in losses.values()):
@@ -83,10 +87,15 @@ def _losses(loss: Losses) -> dict[str, PrivacyLoss]:
             "a plot needs at least one loss, or several by their labels.",
             hint="plots.privacy({'plan A': loss})",
         )
-    return losses
+    return {written(label): x for label, x in losses.items()}
 
 
-def _asked(delta: Real | None) -> Fraction | None:
+def asked(delta: Real | None) -> Fraction | None:
+    """A δ that can be marked on a logarithmic scale.
+
+    Raises:
+        InvalidParameter: a δ that is not in (0, 1).
+    """
     if delta is None:
         return None
     at = probability("delta", delta)
@@ -95,22 +104,43 @@ def _asked(delta: Real | None) -> Fraction | None:
     return at
 
 
-def _draw_deltas(axes: Axes, losses: Mapping[str, PrivacyLoss], at: Fraction | None) -> None:
+def _deltas(losses: Mapping[str, PrivacyLoss], at: Fraction | None) -> Any:
     bottom = float(min(_LOWEST, at / 1000) if at else _LOWEST)
     wide = 1.04 * max(_reach(loss, Fraction(bottom)) for loss in losses.values()) or 1.0
-    for i, (label, loss) in enumerate(losses.items()):
+    rows: Values = []
+    still: list[str] = []
+    for label, loss in losses.items():
         epsilon = _grid(loss, wide)
-        found = np.array([loss.delta(float(e)) for e in epsilon])
-        _line(axes, epsilon, np.maximum(found, bottom / 1e3), i, label)
-        if not found.any():
-            _say(axes, " ".join(filter(None, [label and f"{label}:", "δ = 0 at every ε"])), 0, bottom, (8, 8))
-    axes.set_yscale("log")
-    axes.set_ylim(bottom, 1.5)
-    axes.set_xlim(0, wide)
+        found = [loss.delta(float(e)) for e in epsilon]
+        rows += [
+            {"series": label, "epsilon": float(e), "delta": max(d, bottom / 1e3)}
+            for e, d in zip(epsilon, found, strict=True)
+        ]
+        if not any(found):
+            still.append(f"{label}: δ = 0 at every ε".removeprefix(": "))
+    powers = [10.0**-k for k in range(round(-math.log10(bottom)) + 1)]
+    x = alt.X(
+        "epsilon:Q", title="ε", scale=alt.Scale(domain=[0, wide], nice=False), axis=alt.Axis(tickCount=7)
+    )
+    y = alt.Y(
+        "delta:Q",
+        title="δ",
+        scale=alt.Scale(type="log", domain=[bottom, 1.0], nice=False),
+        axis=alt.Axis(values=powers[:: -(-len(powers) // 7)], labelExpr=POWERS, titleAngle=0),
+    )
+    base = alt.Chart(inline(rows))
+    lines = base.mark_line(strokeWidth=2.5, clip=True).encode(
+        x=x, y=y, color=coloured(list(losses)), strokeDash=dashed(list(losses))
+    )
+    told = (
+        alt.Tooltip("epsilon:Q", title="ε", format=".4g"),
+        alt.Tooltip("delta:Q", title="δ", format=".3g"),
+    )
+    unseen = hovered(base.encode(x=x, y=y), *told)
+    layers = [lines, unseen, *(said(w, 0, bottom, dx=8, dy=-10 - 18 * i) for i, w in enumerate(still))]
     if at is not None:
-        _mark(axes, losses, at, wide)
-    _dress(axes, "Privacy curve", "ε", "δ")
-    axes.yaxis.label.set_rotation(0)
+        layers += _marks(losses, at, wide)
+    return zoomed(alt.layer(*layers).properties(width=WIDE, height=HIGH), "zoom", "x", "y")
 
 
 def _grid(loss: PrivacyLoss, wide: float) -> Curve:
@@ -122,55 +152,65 @@ def _grid(loss: PrivacyLoss, wide: float) -> Curve:
     return np.append(inner, [pure * (1 + 1e-9), wide])
 
 
-def _mark(axes: Axes, losses: Mapping[str, PrivacyLoss], at: Fraction, wide: float) -> None:
-    """Mark the ε of each loss that has one at this δ, and say it where there is one loss only."""
+def _marks(losses: Mapping[str, PrivacyLoss], at: Fraction, wide: float) -> list[Any]:
+    """The ε of each loss that has one at this δ; said in words where there is one loss only."""
     y = float(at)
-    axes.axhline(y, color=_GREY, linewidth=0.8, linestyle=(0, (4, 3)), zorder=1)
-    found = [(i, loss.epsilon(at)) for i, loss in enumerate(losses.values()) if _has_epsilon(loss, at)]
-    for i, epsilon in found:
-        axes.plot([epsilon], [y], "o", color=_colour(i), markersize=6, zorder=4)
+    found = [(s, i, loss.epsilon(at)) for i, (s, loss) in enumerate(losses.items()) if _has_epsilon(loss, at)]
+    level = alt.Chart(inline([{"y": y}])).mark_rule(color=GREY, strokeDash=[5, 4]).encode(y="y:Q")
+    points: Values = [
+        {"x": e, "y": y, "words": f"{s}: ε = {e:.4g}".removeprefix(": "), "colour": COLOURS[i % len(COLOURS)]}
+        for s, i, e in found
+    ]
+    dots = (
+        alt.Chart(inline(points))
+        .mark_point(filled=True, size=90, opacity=1)
+        .encode(
+            x="x:Q",
+            y="y:Q",
+            color=alt.Color("colour:N", scale=None),
+            tooltip=alt.Tooltip("words:N", title="marked"),
+        )
+    )
     if len(losses) > 1 or not found:
-        _say(axes, f"δ = {decimal(at)}", wide, y, (-5, 4), "right")
-        return
-    epsilon = found[0][1]
+        # On the right and above there is no curve, unless one comes down there: then on the left and below.
+        left = max((e for _, _, e in found), default=0) > 0.78 * wide
+        place: dict[str, Any] = (
+            {"x": 0, "dx": 8, "dy": 12} if left else {"x": wide, "dx": -8, "dy": -10, "align": "right"}
+        )
+        return [level, dots, said(f"δ = {decimal(at)}", y=y, **place)]
+    epsilon = found[0][2]
     # Right of the point and above, or left of it and below: the curve is in neither place.
     right = epsilon < 0.6 * wide
     words = f"ε = {epsilon:.4g} at δ = {decimal(at)}"
-    _say(axes, words, epsilon, y, (7, 5) if right else (-7, -14), "left" if right else "right")
+    beside: dict[str, Any] = {"dx": 9, "dy": -12} if right else {"dx": -9, "dy": 14, "align": "right"}
+    return [level, dots, said(words, epsilon, y, **beside)]
 
 
-def _say(axes: Axes, words: str, x: float, y: float, offset: tuple[int, int], side: str = "left") -> None:
-    axes.annotate(
-        words,
-        (x, y),
-        xytext=offset,
-        textcoords="offset points",
-        horizontalalignment="left" if side == "left" else "right",
-        fontsize=10,
-        zorder=5,
+def _errors(losses: Mapping[str, PrivacyLoss]) -> Any:
+    rows: Values = []
+    for label, loss in losses.items():
+        missed = loss.tradeoff(_LEVELS)
+        rows += [
+            {"series": label, "alarm": float(a), "miss": float(b), "told": i % 4 == 0}
+            for i, (a, b) in enumerate(zip(_LEVELS, missed, strict=True))
+        ]
+    scale = alt.Scale(domain=[0, 1], nice=False)
+    axis = alt.Axis(format="%", tickCount=5)
+    x = alt.X("alarm:Q", title="False alarm rate", scale=scale, axis=axis)
+    y = alt.Y("miss:Q", title="Miss rate", scale=scale, axis=axis)
+    guess = alt.Chart(inline([{"alarm": 0, "miss": 1}, {"alarm": 1, "miss": 0}]))
+    diagonal = guess.mark_line(color=GREY, strokeDash=[2, 3], strokeWidth=1.5).encode(x=x, y=y)
+    base = alt.Chart(inline(rows))
+    lines = base.mark_line(strokeWidth=2.5).encode(
+        x=x, y=y, color=coloured(list(losses)), strokeDash=dashed(list(losses))
     )
-
-
-def _draw_errors(axes: Axes, losses: Mapping[str, PrivacyLoss]) -> None:
-    axes.plot([0, 1], [1, 0], color=_GREY, linewidth=1, linestyle=(0, (1, 2)), zorder=1)
-    axes.annotate(
-        "perfect privacy: guessing",
-        (0.62, 0.38),
-        xytext=(3, 3),
-        textcoords="offset points",
-        rotation=-45,
-        rotation_mode="anchor",
-        horizontalalignment="center",
-        verticalalignment="bottom",
-        fontsize=9,
-        color=_GREY,
+    told = (
+        alt.Tooltip("alarm:Q", title="false alarms", format=".3%"),
+        alt.Tooltip("miss:Q", title="misses", format=".3%"),
     )
-    for i, (label, loss) in enumerate(losses.items()):
-        _line(axes, _LEVELS, loss.tradeoff(_LEVELS), i, label)
-    axes.set_xlim(0, 1)
-    axes.set_ylim(0, 1)
-    axes.set_aspect("equal")
-    _dress(axes, "Errors of the best attacker", "False alarm rate", "Miss rate")
+    unseen = hovered(base.transform_filter("datum.told").encode(x=x, y=y), *told)
+    words = said("guessing", 0.68, 0.32, dx=0, dy=-12, angle=45, align="center", color=GREY)
+    return alt.layer(diagonal, lines, unseen, words).properties(width=HIGH, height=HIGH)
 
 
 def _reach(loss: PrivacyLoss, bottom: Fraction) -> float:
@@ -187,39 +227,3 @@ def _has_epsilon(loss: PrivacyLoss, at: Fraction) -> bool:
 def _pure(loss: PrivacyLoss) -> float:
     """The sum of the events' ε, whatever is spent apart; infinite when an event is not pure."""
     return math.inf if loss.pure_apart is None else float(loss.pure_apart)
-
-
-def _line(axes: Axes, x: Curve, y: Curve, i: int, label: str) -> None:
-    style = _DASHES[i % len(_DASHES)]
-    axes.plot(x, y, color=_colour(i), linestyle=style, linewidth=2, label=label, zorder=3)
-
-
-def _colour(i: int) -> str:
-    return _COLOURS[i % len(_COLOURS)]
-
-
-def _dress(axes: Axes, title: str, x: str, y: str) -> None:
-    axes.set_title(title, loc="left", fontsize=12)
-    axes.set_xlabel(x, fontsize=11)
-    axes.set_ylabel(y, fontsize=11)
-    axes.tick_params(labelsize=10, color=_GREY)
-    axes.grid(color=_FAINT, linewidth=0.7, zorder=0)
-    axes.set_axisbelow(True)
-    for side in ("top", "right"):
-        axes.spines[side].set_visible(False)
-    for side in ("left", "bottom"):
-        axes.spines[side].set_color(_GREY)
-
-
-def _legend(figure: Figure, losses: Mapping[str, PrivacyLoss]) -> None:
-    """The labels, above the pictures so that they hide nothing; none for a loss without a label."""
-    if list(losses) != [""]:
-        lines = figure.axes[0].get_lines()
-        shown = [line for line in lines if not str(line.get_label()).startswith("_")]
-        figure.legend(
-            handles=shown,
-            loc="outside upper center",
-            ncols=2 if len(shown) > 3 else 3,
-            fontsize=10,
-            frameon=False,
-        )

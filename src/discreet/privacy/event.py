@@ -311,16 +311,18 @@ class Composed:
         waiting: list[tuple[Composed | Event | None, int]] = [(self, 1)]
         while waiting:
             node, times = waiting.pop()
-            while isinstance(node, Composed) and node._parts is None:  # down the first; the second waits
+            while type(node) is Composed:
+                if (known := node._parts) is not None:
+                    found += known if times == 1 else [(event, n * times) for event, n in known]
+                    break
                 times *= node._times
-                if node._second is not None:
-                    waiting.append((node._second, times))
+                if (second := node._second) is not None:  # down the first; the second waits
+                    waiting.append((second, times))
                 node = node._first
-            if isinstance(node, Composed):
-                known = node._parts or ()
-                found += known if times == 1 else [(event, n * times) for event, n in known]
-            elif node is not None:
-                found.append((node, times))
+            else:
+                if node is not None:
+                    assert not isinstance(node, Composed)
+                    found.append((node, times))
         return _counted(found)
 
 

@@ -15,6 +15,7 @@ Real: TypeAlias = int | float | str | Decimal | Fraction
 """What a privacy parameter may be; a float means its shortest decimal (0.1 is 1/10)."""
 
 _MANY = 1 << 64
+_TENS = tuple(10**n for n in range(400))  # as many digits as a float's shortest decimal can have, and more
 _LONGEST = 400  # digits of a decimal exponent or a text; far beyond any use, and short enough to stay fast
 
 
@@ -118,7 +119,7 @@ def _shortest(value: float) -> Fraction:
     text = repr(value)
     whole, _, part = text.partition(".")
     if part.isdigit():  # and not 1e-05 or 2.5e+20
-        return Fraction(int(whole + part), 10 ** len(part))
+        return Fraction(int(whole + part), _TENS[len(part)])
     return Fraction(*Decimal(text).as_integer_ratio())
 
 

@@ -17,10 +17,13 @@ from functools import lru_cache
 
 import numpy as np
 
+from discreet.privacy.many_uses import LEAST, Factors
 from discreet.privacy.nonuniform import Complex, Floats, line_sizes, line_sums
 
 _BLOCK = 1 << 15  # numbers that are worked on at once
 _BINS = 128  # losses that stand for many where only their size matters
+_MANY_HEIGHTS = 8  # for which products of many losses are formed first
+_LEAST_C = 0.01  # (1 + z)/z is at most about a hundred then
 _UNIT = 2.0**-50  # eight rounding units: what a few elementary operations may lose, relatively
 
 __all__ = [
@@ -124,6 +127,14 @@ class TwoPointLaw(Law):
         rest = np.exp(-self.epsilon) / (1 + np.exp(-self.epsilon))
         return _fallen(z, self.epsilon, self.count, 0.0, rest, np.ones_like(z))
 
+    def line(self, c: float, step: float, count: int) -> tuple[Complex, Floats]:
+        z = _heights(c, step, count)
+        if not _come_once(self.count, count):
+            return self.log_mgf(z)
+        share = np.exp(-self.epsilon) / (1 + np.exp(-self.epsilon))
+        factors = Factors(self.epsilon, share * np.exp(-2 * c * self.epsilon), 1 - share, None)
+        return _together(self, z, step, factors, share, np.ones(count))
+
     def rough(self, c: Floats) -> Floats:
         epsilon, count = _few(self.epsilon, self.count)
         share = np.expm1(np.multiply.outer(-2 * c, epsilon)) * (np.exp(-epsilon) / (1 + np.exp(-epsilon)))
@@ -148,6 +159,14 @@ class LaplaceLaw(Law):
 
     def log_mgf(self, z: Complex) -> tuple[Complex, Floats]:
         return _fallen(z, self.ratio, self.count, 1.0, np.ones_like(self.ratio), z / (1 + 2 * z))
+
+    def line(self, c: float, step: float, count: int) -> tuple[Complex, Floats]:
+        z = _heights(c, step, count)
+        if not _come_once(self.count, count) or c < _LEAST_C:
+            return self.log_mgf(z)
+        front = z / (1 + 2 * z)  # f(r + E) with f = z/(1 + 2z) and r = (1 + z)/z
+        factors = Factors(self.ratio, np.exp(-(1 + 2 * c) * self.ratio), (1 + z) / z, front)
+        return _together(self, z, step, factors, np.ones_like(self.ratio), np.abs(front))
 
     def rough(self, c: Floats) -> Floats:
         ratio, count = _few(self.ratio, self.count)
@@ -343,19 +362,6 @@ class SumLaw(Law):
         return p, off
 
 
-def _multiplied(real: Floats, imaginary: Floats) -> Complex:
-    """Along each row, the products of eight numbers each: of these logarithms take less time."""
-    odd = -real.shape[1] % 8
-    if odd:
-        real = np.pad(real, ((0, 0), (0, odd)), constant_values=1.0)
-        imaginary = np.pad(imaginary, ((0, 0), (0, odd)))
-    for _ in range(3):
-        half = real.shape[1] // 2
-        a, b, c, d = real[:, :half], imaginary[:, :half], real[:, half:], imaginary[:, half:]
-        real, imaginary = a * c - b * d, a * d + b * c
-    return np.asarray(real + 1j * imaginary)
-
-
 def _few(loss: Floats, count: Floats) -> tuple[Floats, Floats]:
     """Of many losses, which are sorted, a few that stand for their neighbours."""
     if loss.size <= 4 * _BINS:
@@ -365,6 +371,32 @@ def _few(loss: Floats, count: Floats) -> tuple[Floats, Floats]:
     return np.add.reduceat(loss * count, first) / counts, counts
 
 
+def _heights(c: float, step: float, count: int) -> Complex:
+    return np.asarray(c + 1j * step * np.arange(count), dtype=np.complex128)
+
+
+def _come_once(count: Floats, heights: int) -> bool:
+    """Whether there are many losses that come once each, and many heights."""
+    return count.size >= _BINS and heights >= _MANY_HEIGHTS and bool((count == 1).all())
+
+
+def _together(
+    law: Law, z: Complex, step: float, factors: Factors, share: Floats, size: Floats
+) -> tuple[Complex, Floats]:
+    """Σ log(e^(z·l)·factor) along a line with a bound on the error; where a factor is nearly 0, one by one."""
+    value, least = factors.along(step, z.size)
+    whole, n = math.fsum(factors.loss), factors.loss.size
+    weight, spread = float(share.sum()) * (1 + 1e-9), float(share @ factors.loss) * (1 + 1e-9)
+    near = np.flatnonzero(~(least > LEAST))
+    least[near] = 1.0
+    off = 8 / least * (n + 2 * size * (weight + 2 * np.abs(z.imag) * spread)) + 15 * n
+    error = _UNIT * (off + (3 * np.abs(z) + 1) * whole + 2 * np.abs(value.real))
+    value += z * whole
+    if near.size:
+        value[near], error[near] = law.log_mgf(z[near])
+    return value, error
+
+
 def _fallen(
     z: Complex, loss: Floats, count: Floats, more: float, share: Floats, factor: Complex
 ) -> tuple[Complex, Floats]:
@@ -372,8 +404,6 @@ def _fallen(
     flat, part, whole = np.ravel(z), np.ravel(factor), math.fsum(loss * count)
     value, error = np.empty(flat.size, dtype=np.complex128), np.empty(flat.size)
     rows = max(_BLOCK // max(loss.size, 1), 1)
-    once = loss.size >= _BINS and bool((count == 1).all())
-    weight, spread = float(share.sum()) * (1 + 1e-9), float(share @ loss) * (1 + 1e-9)
     for i in range(0, flat.size, rows):
         at, f = flat[i : i + rows], part[i : i + rows]
         turn = np.multiply.outer(-2 * at.imag, loss)
@@ -382,22 +412,12 @@ def _fallen(
         real = 1 + f.real[:, None] * one - f.imag[:, None] * two
         imaginary = f.real[:, None] * two + f.imag[:, None] * one
         left = real * real + imaginary * imaginary
-        near = float(left.min(initial=1.0))
         size = np.abs(f)
-        if once and near > 0.01:
-            product = _multiplied(real, imaginary)
-            logs, turns = np.log(np.abs(product)).sum(axis=1), np.angle(product).sum(axis=1)
-            # The same for all losses together, with the least of the moduli.
-            off = (
-                8 / math.sqrt(near) * (loss.size + 2 * size * (weight + 2 * np.abs(at.imag) * spread))
-                + 3 * loss.size
-            )
-        else:
-            logs = (0.5 * np.log(np.maximum(left, 1e-300)) * count).sum(axis=1)
-            turns = (np.arctan2(imaginary, real) * count).sum(axis=1)
-            # What is off before the logarithm is relative to the sizes of the terms, not to their sum.
-            terms = 1 + 2 * size[:, None] * share * (1 + np.abs(turn))
-            off = (8 * terms / np.sqrt(np.maximum(left, 1e-300)) + 1) @ count
+        logs = (0.5 * np.log(np.maximum(left, 1e-300)) * count).sum(axis=1)
+        turns = (np.arctan2(imaginary, real) * count).sum(axis=1)
+        # What is off before the logarithm is relative to the sizes of the terms, not to their sum.
+        terms = 1 + 2 * size[:, None] * share * (1 + np.abs(turn))
+        off = (8 * terms / np.sqrt(np.maximum(left, 1e-300)) + 1) @ count
         value[i : i + rows] = at * whole + logs + 1j * turns
         error[i : i + rows] = _UNIT * (off + (3 * np.abs(at) + 1) * whole)
     return value.reshape(z.shape), error.reshape(z.shape)

@@ -12,7 +12,8 @@ from discreet.privacy.guarantee import decimal
 from discreet.table import render_html
 
 if TYPE_CHECKING:
-    from discreet.audit.exact.matrix import Event, Finite
+    from discreet.audit.exact.matrix import Finite
+    from discreet.finite.measured import Event
 
 _LOOKED_AT = Fraction(0), Fraction(1, 2), Fraction(1), Fraction(2)
 """The ε at which δ is shown, beside those of the claim."""

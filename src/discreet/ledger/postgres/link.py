@@ -33,6 +33,9 @@ _HANGING = "60s"
 OLDEST = 13
 """The first version of PostgreSQL that says what became of a transaction by its full number."""
 
+_NULL = struct.pack("!i", -1)
+_EXECUTE_AND_SYNC = b"E" + struct.pack("!ixi", 9, 0) + b"S" + struct.pack("!i", 4)
+
 _TLS = struct.pack("!ii", 8, 80877103)
 """The message that asks the server for TLS (SSLRequest)."""
 
@@ -122,9 +125,7 @@ class Link:
             return core.Context(step)
         statement, *values = step
         name, columns, functions = self._prepared[statement]
-        connection.send_BIND(name, converters.make_params(connection.py_types, values))
-        connection.send_EXECUTE()
-        connection._sock.write(core.SYNC_MSG)
+        connection._sock.write(_asking(name, converters.make_params(connection.py_types, values)))
         return core.Context(statement, columns=columns, input_funcs=functions)
 
     def _answered(self, context: Any) -> str | None:
@@ -175,6 +176,20 @@ def _cut_all() -> None:
 
 if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_cut_all)
+
+
+def _asking(name: bytes, values: list[str | None]) -> bytes:
+    """The messages Bind, Execute and Sync for a statement; not the driver's, which asks for an answer to each."""
+    parts = [b"\0", name, struct.pack("!hh", 0, len(values))]
+    for value in values:
+        if value is None:
+            parts.append(_NULL)
+        else:
+            text = value.encode()
+            parts += (struct.pack("!i", len(text)), text)
+    parts.append(b"\0\0")  # every column as text
+    data = b"".join(parts)
+    return b"B" + struct.pack("!i", len(data) + 4) + data + _EXECUTE_AND_SYNC
 
 
 def _connected(address: Address) -> socket.socket:

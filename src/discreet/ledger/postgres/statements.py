@@ -46,6 +46,7 @@ class Statements:
         filtered = "($3::text IS NULL OR population = $3) AND ($4::text IS NULL OR kind = $4)"
         start = {"schema": schema, "rows": rows, "waiting": _WAITING, "facts": FACTS, "state": STATE}
         self._entry, self._state = f"INSERT INTO {schema}.entry", f"INSERT INTO {schema}.state"
+        self._written: dict[tuple[int, int], str] = {}
         self.begin_read = "BEGIN ISOLATION LEVEL REPEATABLE READ, READ ONLY"
         self.begin_write = (
             "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL synchronous_commit = off; "
@@ -68,14 +69,19 @@ class Statements:
 
     def written(self, rows: list[Row], states: dict[str, str]) -> Step:
         """One step that adds these rows and sets these states, at least one of either."""
-        places = iter(range(1, 6 * len(rows) + 2 * len(states) + 1))
-        add = f"{self._entry} VALUES {', '.join(_tuple(places, 6) for _ in rows)}"
+        size = len(rows), len(states)
+        if (text := self._written.get(size)) is None:
+            text = self._written[size] = self._adding(*size)
+        return (text, *(x for row in rows for x in row), *(x for pair in states.items() for x in pair))
+
+    def _adding(self, rows: int, states: int) -> str:
+        places = iter(range(1, 6 * rows + 2 * states + 1))
+        add = f"{self._entry} VALUES {', '.join(_tuple(places, 6) for _ in range(rows))}"
         put = (
-            f"{self._state} VALUES {', '.join(_tuple(places, 2) for _ in states)} "
+            f"{self._state} VALUES {', '.join(_tuple(places, 2) for _ in range(states))} "
             "ON CONFLICT (name) DO UPDATE SET value = excluded.value"
         )
-        text = put if not rows else add if not states else f"WITH added AS ({add}) {put}"
-        return (text, *(x for row in rows for x in row), *(x for pair in states.items() for x in pair))
+        return put if not rows else add if not states else f"WITH added AS ({add}) {put}"
 
 
 def _tuple(places: Iterator[int], size: int) -> str:

@@ -38,6 +38,7 @@ class PostgresStore:
 
     def __init__(self, address: Address, *, patience: float = PATIENCE) -> None:
         self._address = address
+        self._place = address.place
         self._patience = patience
         self._statements = Statements(address.schema)
         self._pool = Pool(address, patience=patience)
@@ -47,7 +48,7 @@ class PostgresStore:
     @property
     def place(self) -> str:
         """The URL of the database and the schema, without a password."""
-        return self._address.place
+        return self._place
 
     def exists(self) -> bool:
         """Whether there is a ledger in the schema."""

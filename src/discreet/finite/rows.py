@@ -21,7 +21,7 @@ _UNDERFLOW = Fraction(1, 10**300)
 """What a probability that was computed in floats may be off beside its relative error: it may have become 0."""
 
 _COARSEST = Fraction(1, 100)
-_EXAMPLE = 'finite({"yes": {"yes": "3/4", "no": "1/4"}, "no": {"yes": "1/4", "no": "3/4"}})'
+_EXAMPLE = '{"yes": {"yes": "3/4", "no": "1/4"}, "no": {"yes": "1/4", "no": "3/4"}}'
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ def read(mechanism: Any, inputs: Iterable[object] | None, rounding: Fraction) ->
         return _of_mappings(tuple(mechanism), list(mechanism.values()), rounding)
     if callable(mechanism):
         if inputs is None:
-            raise InvalidParameter("a function needs inputs=.", hint="finite(law, inputs=[0, 1, 2])")
+            raise InvalidParameter("a function needs inputs=.", hint="inputs=[0, 1, 2]")
         known = tuple(inputs)
         return _of_mappings(known, [mechanism(x) for x in known], rounding)
     try:
@@ -103,6 +103,13 @@ def graph(table: Table, neighbours: Iterable[tuple[object, object]] | None) -> t
             found[min(i, j), max(i, j)] = None
     _few(len(found), table)
     return tuple(found)
+
+
+def of_integers(inputs: tuple[object, ...], outputs: tuple[Hashable, ...], rows: Rows, whole: int) -> Table:
+    """The table of exact probabilities rows / whole, each row of which is known to sum to `whole`; in lowest terms."""
+    shared = math.gcd(whole, *(p for row in rows for p in row))
+    least = tuple(tuple(p // shared for p in row) for row in rows)
+    return Table(inputs, outputs, least, whole // shared, least, least, whole // shared, Fraction(0))
 
 
 def _of_mappings(inputs: tuple[object, ...], laws: Sequence[object], rounding: Fraction) -> Table:

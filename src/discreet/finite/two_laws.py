@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from discreet.audit.exact.exponential import beyond, exceeds, exponential
+from discreet.finite.comparisons import beyond, exceeds, exponential
 
 
 def likelier(p: Sequence[int], q: Sequence[int], epsilon: Fraction) -> list[int]:

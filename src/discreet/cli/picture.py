@@ -1,0 +1,55 @@
+"""The picture of an answer: what can be refused is refused before the question is paid for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from discreet.cli import output
+from discreet.cli.answers import is_noisy
+from discreet.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from discreet.cli.question import Question
+    from discreet.release import Release
+    from discreet.session import Session
+
+_PAID = "The question is answered and paid for"
+
+
+def check(file: str) -> None:
+    """Refuse a file that cannot be a picture, or stands in no folder, and a machine on which nothing can be drawn."""
+    from discreet import plots
+
+    plots.check(file)
+    if not Path(file).resolve().parent.is_dir():
+        raise InvalidParameter(f"--plot {file}: there is no such folder.", hint="name another file")
+
+
+def foresee(session: Session, asked: Question) -> None:
+    """Refuse a question whose answer no picture has room for; planning it is free."""
+    from discreet.plan.auto.staged import StagedPlan
+    from discreet.plots.answers import room
+
+    plan = session.plan(asked.query, **asked.price())
+    if isinstance(plan, StagedPlan):  # its caps, and so its intervals, follow from its first stage
+        return
+    shown = [name for name in plan.columns if not plan.is_end(name)]
+    noisy = sum(is_noisy(plan, name) for name in shown)
+    room(len(shown) - noisy, noisy)
+
+
+def draw(release: Release, file: str, confidence: float) -> None:
+    """Write the picture of an answer that has been printed."""
+    from discreet import plots
+
+    try:
+        plots.save(plots.release(release, confidence=confidence), file)
+    except InvalidParameter as error:
+        raise InvalidParameter(f"--plot: {error.message} {_PAID}.", hint=error.hint) from None
+    except OSError as error:
+        raise InvalidParameter(
+            f"--plot {file} cannot be written: {error.strerror}. {_PAID}.",
+            hint="ask it again with another file, which is free",
+        ) from None
+    output.remark(f"The answer is drawn in {file}.")

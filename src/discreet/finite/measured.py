@@ -1,0 +1,210 @@
+"""What any table of probabilities and its neighbours say exactly: ε, δ, trade-off, worst event."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Self
+
+from discreet.accounting.decimals import log
+from discreet.errors import InvalidParameter
+from discreet.finite.comparisons import beyond, exponential
+from discreet.finite.rows import Table
+from discreet.finite.two_laws import impossible, largest_ratio, least_ratio, likelier, type_two
+from discreet.privacy.exact import Real, above, below, count, exact, probability
+
+_SHOWN = 6
+
+Pairs = tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """An event with its exact probabilities under two neighbours.
+
+    Attributes:
+        x: the input under which it is the likelier.
+        x_neighbour: its neighbour.
+        outputs: the outputs that make up the event.
+        under_x: the probability under x.
+        under_neighbour: that under the neighbour.
+    """
+
+    x: object
+    x_neighbour: object
+    outputs: tuple[Hashable, ...]
+    under_x: Fraction
+    under_neighbour: Fraction
+
+    @property
+    def epsilon(self) -> float:
+        """The logarithm of the ratio of the two probabilities, rounded to a float."""
+        return log_above(self.under_x / self.under_neighbour) if self.under_neighbour else math.inf
+
+    def __str__(self) -> str:
+        shown = ", ".join(repr(o) for o in self.outputs[:_SHOWN])
+        more = f" and {len(self.outputs) - _SHOWN} more" if len(self.outputs) > _SHOWN else ""
+        p, q = in_words(self.under_x), in_words(self.under_neighbour)
+        return f"output {shown}{more}: {p} under {self.x!r}, {q} under {self.x_neighbour!r}"
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Measured(ABC):
+    """A table of probabilities and the pairs of its inputs that are compared.
+
+    Attributes:
+        table: the inputs, the outputs and the probabilities.
+        pairs: the pairs of inputs, as indices, that are compared.
+        edges: the pairs that differ by one unit.
+    """
+
+    table: Table
+    pairs: Pairs
+    edges: Pairs
+
+    @abstractmethod
+    def group(self, k: int) -> Self:
+        """The privacy of inputs that are at most k steps of neighbours apart."""
+
+    @property
+    def inputs(self) -> tuple[object, ...]:
+        """The inputs, in order."""
+        return self.table.inputs
+
+    @property
+    def outputs(self) -> tuple[Hashable, ...]:
+        """The outputs, in order."""
+        return self.table.outputs
+
+    def ratio(self, delta: Real = 0) -> Fraction | None:
+        """e^ε for the least ε ≥ 0 at δ, exactly; None where no finite ε exists."""
+        d = probability("delta", delta) * self.table.whole
+        greatest = Fraction(1)
+        for p, q in self.all_rows():
+            ratio = least_ratio(p, q, d)
+            if ratio is None:
+                return None
+            greatest = max(greatest, ratio)
+        return greatest
+
+    def epsilon(self, delta: Real = 0) -> float:
+        """The least ε at δ, rounded up to a float; infinite where there is none."""
+        ratio = self.ratio(delta)
+        return math.inf if ratio is None else log_above(ratio)
+
+    def delta_bounds(self, epsilon: Real) -> tuple[Fraction, Fraction]:
+        """The least δ at ε, from below and from above: equal where e^ε matters not, else within 10⁻³⁶ of each other."""
+        e = exact("epsilon", epsilon)
+        if e < 0:
+            raise InvalidParameter(f"epsilon must be at least 0, not {epsilon}.")
+        low, high = self.bracket(e)
+        most_low = most_high = 0
+        for p, q in self.all_rows():
+            event = likelier(p, q, e)
+            over, under = sum(p[k] for k in event), sum(q[k] for k in event)
+            most_low = max(most_low, over * high.denominator - under * high.numerator)
+            most_high = max(most_high, over * low.denominator - under * low.numerator)
+        whole = self.table.whole
+        return Fraction(most_low, high.denominator * whole), Fraction(most_high, low.denominator * whole)
+
+    def delta(self, epsilon: Real) -> float:
+        """The least δ at ε, rounded up to a float."""
+        return above(self.delta_bounds(epsilon)[1])
+
+    @property
+    def failure(self) -> Fraction:
+        """The δ that is left however large ε is: the chance of outputs that a neighbour never gives."""
+        return Fraction(max((impossible(p, q) for p, q in self.all_rows()), default=0), self.table.whole)
+
+    def tradeoff(self, alpha: Real) -> Fraction:
+        """The least type II error of any test of two neighbours with type I error α, exactly.
+
+        References: Dong, Roth, Su 2019, Definition 2.1, https://arxiv.org/abs/1905.02383
+        """
+        a = exact("alpha", alpha)
+        if not 0 <= a <= 1:
+            raise InvalidParameter(f"alpha must lie in [0, 1], not {alpha}.")
+        whole = self.table.whole
+        return min((type_two(p, q, whole, a) for p, q in self.all_rows()), default=1 - a)
+
+    def ordered(self) -> Iterator[tuple[int, int]]:
+        """The pairs that are compared, as indices of inputs, in both orders."""
+        for i, j in self.pairs:
+            yield i, j
+            yield j, i
+
+    def rows_of(self, i: int, j: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The laws of two inputs, in integers over the table's `whole`."""
+        return self.table.rows[i], self.table.rows[j]
+
+    def all_rows(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+        """The laws of all pairs that are compared, in both orders."""
+        return (self.rows_of(i, j) for i, j in self.ordered())
+
+    def bracket(self, e: Fraction) -> tuple[Fraction, Fraction]:
+        """Bounds of e^ε; any, where no ratio of two probabilities comes near it."""
+        return (Fraction(1), Fraction(1)) if beyond(e, self.table.whole) else exponential(e, 40)
+
+    def excess(self, i: int, j: int, e: Fraction) -> Fraction:
+        """P(E) − e^ε Q(E) for the event E where that is largest, to forty digits."""
+        p, q = self.rows_of(i, j)
+        event = likelier(p, q, e)
+        over, under = sum(p[k] for k in event), sum(q[k] for k in event)
+        return (over - self.bracket(e)[1] * under) / self.table.whole
+
+    def largest(self) -> Event | None:
+        """The outputs with the largest ratio of their probabilities; all the impossible ones if there are any."""
+        best: tuple[int, Fraction, int, int] | None = None
+        for i, j in self.ordered():
+            p, q = self.rows_of(i, j)
+            found = impossible(p, q), largest_ratio(p, q)
+            if best is None or found > best[:2]:
+                best = *found, i, j
+        if best is None:
+            return None
+        lost, ratio, i, j = best
+        both = list(enumerate(zip(*self.rows_of(i, j), strict=True)))
+        if lost:
+            return self.event(i, j, [k for k, (a, b) in both if a and not b])
+        return self.event(i, j, [k for k, (a, b) in both if b and a == ratio * b])
+
+    def event(self, i: int, j: int, event: Sequence[int]) -> Event:
+        """The event of these outputs under two inputs, all as indices."""
+        p, q = self.rows_of(i, j)
+        whole = self.table.whole
+        chances = Fraction(sum(p[k] for k in event), whole), Fraction(sum(q[k] for k in event), whole)
+        return Event(self.inputs[i], self.inputs[j], tuple(self.outputs[k] for k in event), *chances)
+
+
+def within(edges: Pairs, many: int, steps: int) -> Pairs:
+    """The pairs of `many` inputs that are at most so many steps of neighbours apart, and not equal."""
+    count("k", steps)
+    near: dict[int, set[int]] = {}
+    for i, j in edges:
+        near.setdefault(i, set()).add(j)
+        near.setdefault(j, set()).add(i)
+    pairs = []
+    for start in range(many):
+        reached, ahead = {start}, {start}
+        for _ in range(steps):
+            ahead = {j for i in ahead for j in near.get(i, ())} - reached
+            reached |= ahead
+            if not ahead:
+                break
+        pairs += [(start, j) for j in sorted(reached) if j > start]
+    return tuple(pairs)
+
+
+def log_above(ratio: Fraction) -> float:
+    """The logarithm of a ratio ≥ 1, rounded up: the sixty digits are off by far less than what is added."""
+    return above(log(ratio) * (1 + Fraction(1, 10**50))) if ratio > 1 else 0.0
+
+
+def in_words(x: Fraction) -> str:
+    """A fraction as such where it is short, and as a decimal."""
+    short = f"{x.numerator}/{x.denominator}" if x.denominator > 1 else str(x.numerator)
+    near = f"{float(x) if x < 10**300 else below(x):.6g}"
+    return short if short == near else f"{near} ({short})" if len(short) < 20 else near

@@ -1,0 +1,412 @@
+"""A randomized algorithm as a stochastic matrix: a point of the probability simplex for each input."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from discreet.errors import InvalidParameter
+from discreet.finite.composing import (
+    adaptive,
+    beside,
+    cost,
+    law_of,
+    mixed,
+    prior_of,
+    refuse_large,
+    through,
+)
+from discreet.finite.graphs import Neighbours, pairs_of, product, records_of, refuse_slow
+from discreet.finite.hull import dominating
+from discreet.finite.measured import Event, Measured, Pairs, in_words, log_above, within
+from discreet.finite.renyi import MOST_BITS, divergence, moment
+from discreet.finite.rows import Table, graph, of_integers, read
+from discreet.finite.two_laws import likelier
+from discreet.privacy.exact import Real, count, exact
+from discreet.privacy.guarantee import decimal
+from discreet.privacy.unit import Relation
+
+if TYPE_CHECKING:
+    from discreet.accounting.loss import PrivacyLoss
+
+_WIDE = 8  # columns and rows that are shown
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Mechanism(Measured):
+    """A mechanism with finitely many inputs and outputs, given by the probabilities of its outputs.
+
+    Args:
+        rows: a mapping input → row of probabilities, or input → (mapping output → probability); a function of an
+            input that returns such a mapping, with `inputs`; or rows alone, for the inputs 0, 1, … Probabilities
+            are fractions, integers, decimals or texts; a float means its shortest decimal. Each row sums to 1,
+            exactly: write thirds as '1/3'.
+        inputs: the inputs, where `rows` does not name them.
+        neighbours: which inputs are neighbours: all of them unless said (the local model); "add-remove" or
+            "replace" for inputs that are `Database`s; pairs; or a function of two inputs.
+        rounding: for rows that were computed in floats: they may miss 1 by this share, and are divided by their
+            sums. The mechanism is the one with the divided rows, and all that it says is exact of that one. If
+            each given probability is within a share r of the true one, and r ≤ 1/100, then the truth has an ε
+            within 2·log((1 + r)/(1 − r)) of what is said, apart from outputs of which one law is 0, and a δ within 5r.
+
+    Guarantee:
+        `ratio`, `delta_bounds`, `tradeoff`, `moment`, `worst` and `dominating` are exact, or bounds on the stated
+        side, under the neighbours that were given. No float takes part.
+
+    References:
+        Dwork, Roth 2014, Definitions 2.1, 2.2 and 2.4, https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf;
+        docs/proofs/finite.md
+
+    >>> M = Mechanism({0: [0.75, 0.25], 1: [0.25, 0.75]})
+    >>> M.ratio(), round(M.epsilon(), 4), round(M.delta(epsilon=1), 4)
+    (Fraction(3, 1), 1.0986, 0.0704)
+    >>> M.loss
+    PrivacyLoss: ε = 1.09861 (pure)
+
+    Raises:
+        InvalidParameter: rows that are no probabilities or do not sum to 1, neighbours that are no inputs, or more
+            probabilities or pairs than can be compared.
+    """
+
+    def __init__(
+        self,
+        rows: object,
+        *,
+        inputs: Iterable[object] | None = None,
+        neighbours: Neighbours = None,
+        rounding: Real = 0,
+    ) -> None:
+        slack = exact("rounding", rounding)
+        if isinstance(rows, Mapping) and rows and not any(isinstance(r, Mapping) for r in rows.values()):
+            if inputs is not None:
+                raise InvalidParameter("inputs are the keys of the mapping already.", hint="leave inputs out")
+            rows, inputs = [_row(x, row) for x, row in rows.items()], tuple(rows)
+        elif isinstance(rows, np.ndarray):
+            rows = rows.tolist()  # what is masked is None then, and refused
+        table = read(rows, inputs, slack)
+        refuse_large(len(table.inputs), len(table.outputs))
+        table = _scaled(table) if slack else table
+        _set(self, table, pairs_of(table, neighbours))
+
+    def law(self, x: object) -> dict[Hashable, Fraction]:
+        """The law of the output on x, which is a point of the probability simplex."""
+        row = self.table.rows[self._at(x)]
+        return {o: Fraction(p, self.table.whole) for o, p in zip(self.outputs, row, strict=True)}
+
+    def chance(self, x: object, event: Iterable[Hashable] | Callable[[Any], bool]) -> Fraction:
+        """P(M(x) ∈ E) for an event: outputs, or a function that says which outputs are in it."""
+        inside: Callable[[Any], bool] = event if callable(event) else set(event).__contains__
+        return sum((p for o, p in self.law(x).items() if inside(o)), Fraction(0))
+
+    def worst(self, epsilon: Real | None = None) -> Event | None:
+        """The neighbours and the event that tell the most; None where nothing has a neighbour.
+
+        Without `epsilon` it is the event with the largest ratio of probabilities; with it, the event with the
+        largest P(E) − e^ε Q(E), which is δ(ε).
+        """
+        if epsilon is None:
+            return self.largest()
+        e = exact("epsilon", epsilon)
+        if e < 0:
+            raise InvalidParameter(f"epsilon must be at least 0, not {epsilon}.")
+        best = max(self.ordered(), key=lambda pair: self.excess(pair[0], pair[1], e), default=None)
+        return None if best is None else self.event(*best, likelier(*self.rows_of(*best), e))
+
+    def moment(self, order: int) -> Fraction | None:
+        """e^((α−1)D_α) for the largest Rényi divergence of an integer order α: Σ P^α Q^(1−α), exactly.
+
+        None where a neighbour never gives an output, so that it is infinite.
+        """
+        n = count("order", order)
+        if n * self.table.whole.bit_length() * len(self.outputs) > MOST_BITS:
+            raise InvalidParameter(
+                f"the exact moment of order {n} is too long a number.", hint="ask renyi(alpha), a float"
+            )
+        found = [moment(p, q, self.table.whole, n) for p, q in self.all_rows()]
+        known = [m for m in found if m is not None]
+        return max(known, default=Fraction(1)) if len(known) == len(found) else None
+
+    def renyi(self, alpha: Real) -> float:
+        """The largest Rényi divergence D_α(P ‖ Q) of two neighbours for α ≥ 1, rounded up to a float.
+
+        For α = 1 it is the Kullback-Leibler divergence; for α = math.inf, ε.
+
+        References: Mironov 2017, Definitions 3 and 4, https://arxiv.org/abs/1702.07476
+        """
+        if alpha == math.inf:
+            return self.epsilon()
+        a = exact("alpha", alpha)
+        if a < 1:
+            raise InvalidParameter(f"alpha must be at least 1, not {alpha}.")
+        return max((divergence(p, q, self.table.whole, a) for p, q in self.all_rows()), default=0.0)
+
+    @property
+    def dominating(self) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+        """Two laws whose δ(ε) is that of this mechanism at every ε, in both orders."""
+        return dominating(self.all_rows(), self.table.whole)
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What one use costs, to be added to other uses. It is that of `dominating`."""
+        from discreet.accounting.constructors import from_pmfs
+
+        return from_pmfs(*self.dominating)
+
+    def post(self, channel: object) -> Mechanism:
+        """The mechanism whose output is handed to a channel that does not see the input.
+
+        Args:
+            channel: a function or a mapping of an output to the new output, or to a mapping of new outputs to
+                their probabilities; or a `Mechanism` whose inputs are the outputs of this one.
+
+        References: Dwork, Roth 2014, Proposition 2.1
+        """
+        if isinstance(channel, Mechanism):
+            table = through(self.table, channel.law)
+        elif isinstance(channel, Mapping):
+            table = through(self.table, lambda o: law_of(_found(channel, o), o))
+        elif callable(channel):
+            table = through(self.table, lambda o: law_of(channel(o), o))
+        else:
+            raise InvalidParameter(
+                f"a channel is a function, a mapping or a Mechanism, not {type(channel).__name__}.",
+                hint="M.post(lambda o: o > 3)",
+            )
+        return made(table, self.pairs, self.edges)
+
+    def __and__(self, other: object) -> Mechanism:
+        """Both outputs, each with coins of its own: M & N."""
+        return self.then(other) if isinstance(other, Mechanism) else NotImplemented
+
+    def then(self, second: object) -> Mechanism:
+        """This mechanism and then a second one on the same input, which may be chosen by the first output.
+
+        The output is the pair of both outputs.
+
+        Args:
+            second: a `Mechanism`; or a function or a mapping that gives one for each output of this mechanism.
+
+        References: Dwork, Roth 2014, Theorems 3.14 and 3.16
+        """
+        chosen = [self._second(second, o) for o in self.outputs]
+        return made(adaptive(self.table, [m.table for m in chosen]), self.pairs, self.edges)
+
+    def parallel(self, other: Mechanism) -> Mechanism:
+        """This mechanism on one part of the data and the other on a disjoint part.
+
+        Inputs are pairs of inputs, outputs pairs of outputs; neighbours differ in one of the two parts.
+
+        References: McSherry 2009, Theorem 4, https://doi.org/10.1145/1559845.1559850
+        """
+        table = beside(self.table, other.table)
+        m, n = len(self.inputs), len(other.inputs)
+        pairs = product(self.pairs, other.pairs, m, n)
+        edges = (
+            pairs
+            if (self.pairs, other.pairs) == (self.edges, other.edges)
+            else product(self.edges, other.edges, m, n)
+        )
+        return made(table, pairs, edges)
+
+    def group(self, k: int) -> Mechanism:
+        """The same mechanism for neighbours that are up to k steps apart: what it promises a group of k.
+
+        Steps are those of the neighbours that were given when it was made, also where it is a group's already.
+
+        References: Dwork, Roth 2014, Theorem 2.2
+        """
+        return made(self.table, within(self.edges, len(self.inputs), k), self.edges)
+
+    def of(
+        self, f: Callable[..., Hashable], *, inputs: Iterable[object], neighbours: Neighbours = None
+    ) -> Mechanism:
+        """The mechanism x ↦ M(f(x)): this one, on the answer to a question about the input.
+
+        `f` is handed the records of a `Database`, and any other input as it is.
+        """
+        known = tuple(inputs)
+        chosen = []
+        for x in known:
+            answer = f(records_of(x))
+            try:
+                chosen.append(self._at(answer))
+            except InvalidParameter:
+                raise InvalidParameter(
+                    f"f gives {answer!r} on {x!r}, which is no input of the mechanism.",
+                    hint=f"its inputs are such as {self.inputs[0]!r}",
+                ) from None
+        refuse_large(len(known), len(self.outputs))
+        rows = tuple(self.table.rows[i] for i in chosen)
+        table = of_integers(known, self.outputs, rows, self.table.whole)
+        return made(table, pairs_of(table, neighbours))
+
+    def poisson(self, rate: Real) -> Mechanism:
+        """This mechanism on a sample that each record of a `Database` enters by itself with chance `rate`.
+
+        Its inputs must have every part of an input among them, as `databases(universe, size)` has.
+
+        References: Balle, Barthe, Gaboardi 2018, Theorem 8, https://arxiv.org/abs/1807.01647
+        """
+        from discreet.finite.sampling import poisson
+
+        q = exact("rate", rate)
+        if not 0 <= q <= 1:
+            raise InvalidParameter(f"rate must lie in [0, 1], not {rate}.")
+        return made(poisson(self.table, q), self.pairs, self.edges)
+
+    def fixed_size(self, sample: int, population: int) -> Mechanism:
+        """This mechanism on `sample` records drawn without replacement from databases of `population` records.
+
+        The new inputs are all such databases, and neighbours replace one record.
+
+        References: Balle, Barthe, Gaboardi 2018, Theorem 9, https://arxiv.org/abs/1807.01647
+        """
+        from discreet.finite.sampling import fixed_size
+
+        table = fixed_size(self.table, count("sample", sample, least=0), count("population", population))
+        return made(table, pairs_of(table, Relation.REPLACE))
+
+    def posterior(self, output: Hashable, prior: object = None) -> dict[Any, Fraction]:
+        """What somebody believes of the input after the output, by Bayes' rule; the prior is uniform unless given.
+
+        Raises:
+            InvalidParameter: an output that has no chance under that prior.
+        """
+        if output not in self.outputs:
+            raise InvalidParameter(f"{output!r} is no output.")
+        k = self.outputs.index(output)
+        joint = [b * row[k] for b, row in zip(prior_of(self.inputs, prior), self.table.rows, strict=True)]
+        total = sum(joint, Fraction(0))
+        if not total:
+            raise InvalidParameter(f"{output!r} has no chance under this prior, so nothing follows from it.")
+        return {x: j / total for x, j in zip(self.inputs, joint, strict=True)}
+
+    def mixture(self, priors: Mapping[Any, object]) -> Mechanism:
+        """The mechanism whose inputs are laws on the inputs of this one: what it tells about where the data came from.
+
+        All new inputs are neighbours of each other.
+        """
+        laws = [prior_of(self.inputs, p) for p in priors.values()]
+        whole = math.lcm(*(b.denominator for law in laws for b in law))
+        weights = tuple(tuple(int(b * whole) for b in law) for law in laws)
+        table = mixed(self.table, tuple(priors), weights, whole)
+        return made(table, graph(table, None))
+
+    def expected(self, loss: Callable[[Any, Any], Real], prior: object = None) -> Fraction:
+        """The mean of loss(input, output) under a prior on inputs; without one, that on the worst input."""
+        whole = self.table.whole
+        means = [
+            sum(
+                (p * cost("loss", loss(records_of(x), o)) for p, o in zip(row, self.outputs, strict=True)),
+                Fraction(0),
+            )
+            / whole
+            for x, row in zip(self.inputs, self.table.rows, strict=True)
+        ]
+        if prior is None:
+            return max(means)
+        return sum((b * m for b, m in zip(prior_of(self.inputs, prior), means, strict=True)), Fraction(0))
+
+    def __str__(self) -> str:
+        size = f"{len(self.inputs)} inputs × {len(self.outputs)} outputs, {_counted(len(self.pairs))}"
+        ratio, worst = self.ratio(), self.worst()
+        said = (
+            f"No finite ε at δ = 0: δ is at least {in_words(self.failure)} however large ε is."
+            if ratio is None
+            else f"ε = {log_above(ratio):.6g} at δ = 0: the largest ratio is {in_words(ratio)}."
+        )
+        lines = [f"Mechanism: {size}", *self._matrix(), said]
+        return "\n".join(lines if worst is None else [*lines, f"Worst: {worst}"])
+
+    def __repr__(self) -> str:
+        ratio = self.ratio()
+        said = f"δ ≥ {decimal(self.failure)} at every ε" if ratio is None else f"ε = {log_above(ratio):.6g}"
+        return f"<Mechanism {len(self.inputs)}×{len(self.outputs)}: {said}>"
+
+    def _matrix(self) -> list[str]:
+        if len(self.inputs) > _WIDE or len(self.outputs) > _WIDE:
+            return []
+        cells = [["", *map(str, self.outputs)]]
+        cells += [[str(x), *(_cell(p) for p in self.law(x).values())] for x in self.inputs]
+        wide = [max(map(len, column)) for column in zip(*cells, strict=True)]
+        return ["  " + "  ".join(c.rjust(w) for c, w in zip(row, wide, strict=True)) for row in cells]
+
+    def _at(self, x: object) -> int:
+        for i, known in enumerate(self.inputs):
+            if known is x or (type(known) is type(x) and bool(known == x)):
+                return i
+        if x in self.inputs:
+            return self.inputs.index(x)
+        raise InvalidParameter(f"{x!r} is no input.")
+
+    def _second(self, second: Any, o: Hashable) -> Mechanism:
+        if isinstance(second, Mechanism):
+            chosen = second
+        elif isinstance(second, Mapping):
+            chosen = _found(second, o)
+        elif callable(second):
+            chosen = second(o)
+        else:
+            chosen = second
+        if not isinstance(chosen, Mechanism):
+            raise InvalidParameter(
+                f"what follows {o!r} must be a Mechanism, not {type(chosen).__name__}.",
+                hint="M.then(N), or M.then(lambda o: N if o else K)",
+            )
+        if chosen.inputs != self.inputs or set(chosen.pairs) != set(self.pairs):
+            raise InvalidParameter(
+                "both mechanisms must have the same inputs, in one order, and the same neighbours.",
+                hint="make both with the same inputs= and neighbours=; for disjoint parts there is .parallel()",
+            )
+        return chosen
+
+
+def _set(mechanism: Mechanism, table: Table, pairs: Pairs, edges: Pairs | None = None) -> None:
+    refuse_slow(table, pairs)
+    object.__setattr__(mechanism, "table", table)
+    object.__setattr__(mechanism, "pairs", pairs)
+    object.__setattr__(mechanism, "edges", pairs if edges is None else edges)
+
+
+def made(table: Table, pairs: Pairs, edges: Pairs | None = None) -> Mechanism:
+    """The mechanism of a table that is known to be one."""
+    mechanism = object.__new__(Mechanism)
+    _set(mechanism, table, pairs, edges)
+    return mechanism
+
+
+def _found(mapping: Mapping[Any, Any], o: object) -> Any:
+    if o not in mapping:
+        raise InvalidParameter(f"nothing is given for the output {o!r}.")
+    return mapping[o]
+
+
+def _scaled(table: Table) -> Table:
+    """Rows divided by their sums."""
+    sums = [sum(row) for row in table.rows]
+    whole = math.lcm(*sums)
+    rows = tuple(tuple(p * (whole // s) for p in row) for row, s in zip(table.rows, sums, strict=True))
+    return of_integers(table.inputs, table.outputs, rows, whole)
+
+
+def _row(x: object, row: Any) -> list[Any]:
+    try:
+        return list(row.tolist() if isinstance(row, np.ndarray) else row)
+    except TypeError:
+        raise InvalidParameter(
+            f"the law of {x!r} must be a row of probabilities or a mapping to them, not {type(row).__name__}.",
+            hint="{0: [0.75, 0.25], 1: [0.25, 0.75]}",
+        ) from None
+
+
+def _counted(pairs: int) -> str:
+    return f"{pairs} pair of neighbours" if pairs == 1 else f"{pairs} pairs of neighbours"
+
+
+def _cell(p: Fraction) -> str:
+    return str(p) if p.denominator < 1000 else f"{float(p):.4g}"

@@ -1,0 +1,174 @@
+"""The best private mechanism for a task, with a proof that none is better; and the best use of a given one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from discreet.errors import InvalidParameter
+from discreet.finite.comparisons import exponential
+from discreet.finite.composing import cost, prior_of
+from discreet.finite.graphs import Neighbours, records_of
+from discreet.finite.laws import grown, names_of
+from discreet.finite.mechanism import Mechanism
+from discreet.finite.program import Matrix, lower_bound, solve
+from discreet.finite.repair import keeps, mixed_in, vertex
+from discreet.privacy.exact import Real, positive
+from discreet.privacy.guarantee import decimal
+
+_MOST_VARIABLES = 10_000
+_MOST_CONSTRAINTS = 200_000
+_LARGEST = 12
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Optimal:
+    """A mechanism for a task, its cost, and the cost below which no mechanism gets.
+
+    Attributes:
+        mechanism: the mechanism, in fractions.
+        value: its mean cost under the prior; without a prior, its largest mean cost over all inputs. Exactly.
+        bound: a number that the cost of no ε-DP mechanism is below, proved by `prices`.
+        prior: the prior that was given, or the one that `bound` takes: a least favourable one.
+        prices: for each ordered pair of neighbours (x, y) the prices λ ≥ 0 of the outputs, a solution of the dual.
+        is_vertex: whether the mechanism is a corner of the set of private mechanisms, found exactly; else a share
+            of a constant law was mixed in, to make up for rounding.
+    """
+
+    mechanism: Mechanism
+    value: Fraction
+    bound: Fraction
+    prior: tuple[Fraction, ...]
+    prices: tuple[tuple[Fraction, ...], ...]
+    is_vertex: bool
+
+    @property
+    def gap(self) -> Fraction:
+        """By how much a better mechanism could be better, at most."""
+        return self.value - self.bound
+
+    def __str__(self) -> str:
+        return (
+            f"{self.mechanism}\nMean cost {decimal(self.value)}; none that is as private costs less than "
+            f"{decimal(self.bound)}, {float(self.gap):.1g} below it."
+        )
+
+    def __repr__(self) -> str:
+        return f"<Optimal {self.mechanism!r}: cost {decimal(self.value)}, gap {float(self.gap):.1g}>"
+
+
+def optimal(
+    loss: Callable[[Any, Any], Real],
+    *,
+    inputs: Iterable[object],
+    epsilon: Real,
+    outputs: Iterable[Hashable] | None = None,
+    prior: object = None,
+    neighbours: Neighbours = None,
+) -> Optimal:
+    """The ε-DP mechanism with the least mean loss, by linear programming, made exact and proved to be best.
+
+    Args:
+        loss: a function of the input (the records of a `Database`) and the output; for a utility, its negative.
+        inputs: the inputs.
+        epsilon: ε, at most 12.
+        outputs: what may come out; the inputs unless given.
+        prior: a law on the inputs, under which the mean is taken; without one the largest mean over inputs counts.
+        neighbours: which inputs are neighbours, as in `Mechanism`.
+
+    Guarantee:
+        The mechanism is ε-DP exactly: a corner of the set of such mechanisms is recovered in fractions from what the
+        solver found in floats, or where that fails a constant law is mixed in until every ratio holds; a fraction
+        just below e^ε stands for it. `bound` is the value of the dual for given prices in fractions, with a fraction
+        above e^ε, and holds whatever the solver did.
+
+    References: Ghosh, Roughgarden, Sundararajan 2009, Section 3.1 (the program), https://arxiv.org/abs/0811.2841;
+    docs/proofs/finite.md
+
+    >>> best = optimal(lambda x, o: abs(x - o), inputs=range(3), epsilon=1, neighbours=lambda x, y: abs(x - y) == 1)
+    >>> best.gap < Fraction(1, 10**9), round(best.mechanism.epsilon(), 12)
+    (True, 1.0)
+
+    Raises:
+        InvalidParameter: a task that is too large (the message says how large), or an ε that is.
+    """
+    e = positive("epsilon", epsilon)
+    if e > _LARGEST:
+        raise InvalidParameter(
+            f"epsilon must be at most {_LARGEST}, not {epsilon}: floats cannot tell more from no privacy at all."
+        )
+    known = tuple(inputs)
+    if not known:
+        raise InvalidParameter("inputs has no elements.", hint="inputs=range(11)")
+    names: tuple[Any, ...] = names_of("outputs", known if outputs is None else outputs)
+    if len(known) * len(names) > _MOST_VARIABLES:
+        raise InvalidParameter(
+            f"{len(known):,} inputs with {len(names):,} outputs are {len(known) * len(names):,} unknown "
+            f"probabilities; at most {_MOST_VARIABLES:,} are solved for.",
+            hint="take fewer inputs, or one of each class that is alike by symmetry",
+        )
+    blank = Mechanism(lambda _: {names[0]: 1}, inputs=known, neighbours=neighbours)
+    edges = [*blank.pairs, *((y, x) for x, y in blank.pairs)]
+    if len(edges) * len(names) > _MOST_CONSTRAINTS:
+        raise InvalidParameter(
+            f"{len(blank.pairs):,} pairs of neighbours with {len(names):,} outputs are {len(edges) * len(names):,} "
+            f"constraints; at most {_MOST_CONSTRAINTS:,} are taken.",
+            hint="give neighbours= only for inputs that differ by one record",
+        )
+    costs = [[cost("loss", loss(records_of(x), o)) for o in names] for x in known]
+    law = None if prior is None else prior_of(known, prior)
+    low, high = grown(e), exponential(e, 40)[1]
+    found = solve(costs, edges, low, law)
+    corner = vertex(found.rows, edges, low, costs if law is None else None)
+    rows = mixed_in(found.rows, edges, low) if corner is None else corner
+    assert keeps(rows, edges, low)
+    each = iter(rows)
+    mechanism = Mechanism(
+        lambda _: dict(zip(names, next(each), strict=True)),
+        inputs=known,
+        neighbours=[(known[i], known[j]) for i, j in blank.pairs] if neighbours is not None else None,
+    )
+    value = _mean(costs, rows, law)
+    bound = lower_bound(costs, edges, high, found.prior, found.prices)
+    return Optimal(
+        mechanism, value, bound, tuple(found.prior), tuple(tuple(r) for r in found.prices), corner is not None
+    )
+
+
+def remapped(
+    mechanism: Mechanism,
+    loss: Callable[[Any, Any], Real],
+    *,
+    prior: object,
+    outputs: Iterable[Hashable] | None = None,
+) -> Mechanism:
+    """The mechanism whose every output is replaced by the best reply to it under a prior: post-processing.
+
+    By Bayes' rule the reply to o is the r with the least Σ prior(x) P(o | x) loss(x, r). For counts and a loss that
+    grows with the distance this makes the geometric mechanism as good as the best one.
+
+    References: Ghosh, Roughgarden, Sundararajan 2009, Theorem 3.1, https://arxiv.org/abs/0811.2841
+    """
+    law = prior_of(mechanism.inputs, prior)
+    known = tuple(mechanism.outputs if outputs is None else outputs)
+    costs: Matrix = [
+        [b * cost("loss", loss(records_of(x), r)) for r in known]
+        for b, x in zip(law, mechanism.inputs, strict=True)
+    ]
+    reply = {}
+    for o, column in zip(mechanism.outputs, zip(*mechanism.table.rows, strict=True), strict=True):
+        means = [
+            sum((p * row[k] for p, row in zip(column, costs, strict=True)), Fraction(0))
+            for k in range(len(known))
+        ]
+        reply[o] = known[means.index(min(means))]
+    return mechanism.post(reply)
+
+
+def _mean(costs: Matrix, rows: Matrix, law: list[Fraction] | None) -> Fraction:
+    means = [
+        sum((c * p for c, p in zip(a, b, strict=True)), Fraction(0)) for a, b in zip(costs, rows, strict=True)
+    ]
+    return max(means) if law is None else sum((b * v for b, v in zip(law, means, strict=True)), Fraction(0))

@@ -1,0 +1,55 @@
+"""What the server half of the means has in common: whole numbers reported, and the deviation of their mean."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidParameter
+from discreet.local.parameters import read_confidence, read_users
+from discreet.privacy.exact import Real
+
+
+def read_reports(
+    reports: Any, *, row: tuple[int, ...] = (), low: int | None = None, high: int | None = None
+) -> NDArray[Any]:
+    """Reports as an array of integers with one `row` for each device, all from `low` to `high`.
+
+    Raises:
+        InvalidParameter: they are not what devices of these parameters send.
+    """
+    array = np.asarray(reports)
+    if array.shape == row and array.dtype.kind in "iub":  # of one device
+        array = array[None]
+    if array.dtype.kind not in "iub" or array.shape[1:] != row or array.ndim != 1 + len(row):
+        kind = "an integer" if not row else f"a row of {row[0]} integers"
+        raise InvalidParameter(
+            f"reports must hold {kind} for each device, not {array.dtype} of shape {array.shape}.",
+            hint="pass what randomize returned, stacked in one array",
+        )
+    if not len(array):
+        raise InvalidParameter("there must be at least one report.")
+    if (low is not None and int(array.min()) < low) or (high is not None and int(array.max()) > high):
+        raise InvalidParameter(
+            "there are reports that no device with these parameters sends.",
+            hint="server and devices need equal parameters",
+        )
+    return array
+
+
+def no_domain(domain: Sequence[Hashable] | None) -> None:
+    """Refuses a domain where a mean is estimated."""
+    if domain is not None:
+        raise InvalidParameter("a mean has no domain.", hint="estimate(reports)")
+
+
+def half_width(variance: float, users: int, confidence: Real) -> float:
+    """How far the mean of so many reports is off at most, where each has at most this variance: asymptotic."""
+    from scipy.special import ndtri
+
+    z = -float(ndtri(float(1 - read_confidence(confidence)) / 2))
+    return z * math.sqrt(variance / read_users(users)) * (1 + 1e-12)

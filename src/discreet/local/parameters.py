@@ -1,0 +1,43 @@
+"""The public parameters of randomizers, checked at the door and exact from then on."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from discreet.errors import InvalidParameter
+from discreet.privacy.exact import Real, count, exact, positive
+from discreet.privacy.guarantee import decimal
+
+_LEAST = Fraction(1, 10**6)
+_LARGEST = Fraction(1000)
+_LEAST_DOUBT = Fraction(1, 10**280)
+_MOST_USERS = 1 << 53
+
+
+def read_epsilon(value: Real, name: str = "epsilon") -> Fraction:
+    """The ε of one report: between 1e-6 and 1000, so that chances of 64 bits can show it."""
+    x = positive(name, value)
+    if not _LEAST <= x <= _LARGEST:
+        raise InvalidParameter(
+            f"{name} of one report must lie between 1e-6 and 1000, not {decimal(x)}.",
+            hint="reports with a smaller ε say nothing about any number of users there could be",
+        )
+    return x
+
+
+def read_confidence(confidence: Real) -> Fraction:
+    """A confidence strictly between 0 and 1."""
+    c = exact("confidence", confidence)
+    if not 0 < c < 1 or 1 - c < _LEAST_DOUBT:
+        raise InvalidParameter(
+            f"confidence must lie between 0 and 1, not {decimal(c)}.", hint="confidence=0.95"
+        )
+    return c
+
+
+def read_users(users: int) -> int:
+    """A number of users."""
+    n = count("users", users)
+    if n > _MOST_USERS:
+        raise InvalidParameter("users must be at most 2^53.")
+    return n

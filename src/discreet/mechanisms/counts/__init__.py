@@ -1,0 +1,1 @@
+"""Mechanisms for counts and ranks: histogram, quantiles, median, the k most frequent."""

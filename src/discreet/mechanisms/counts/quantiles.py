@@ -1,0 +1,186 @@
+"""Many quantiles of one column, each level of a binary tree of them for the price of one."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.counts.rank import named, rank_error
+from discreet.mechanisms.declared import Declared, Values
+from discreet.mechanisms.mechanism import Mechanism, numbered
+from discreet.mechanisms.parameters import read_confidence, read_size
+from discreet.noise.entropy import Entropy, SystemEntropy
+from discreet.noise.uniform import below_vector
+from discreet.privacy.discrete_events import BoundedRangeEvent
+from discreet.privacy.event import Composed
+from discreet.privacy.exact import Real, count, exact
+from discreet.privacy.guarantee import decimal
+from discreet.privacy.unit import Relation
+
+_BITS = 20  # 2^20 to 2^21 places of a value
+_TIES = 1 << 10  # cells of one place, among which equal values are spread
+_MOST = 1 << 12  # quantiles
+_FINEST = 1 << 20  # denominators of p
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class Quantiles(Mechanism):
+    """Quantiles of one column: the middle one by the exponential mechanism, then those of the values on either side.
+
+    Values on one side of a named value do not bear on the other side, so each of the ⌈log₂(m + 1)⌉ levels of
+    the tree of m quantiles costs one share of ε, however many are named there. Equal values are first spread,
+    each by a draw of its own, over 2^10 cells of the grid, so that a named value can part them by rank.
+
+    Guarantee:
+        ε-DP, each level bounded-range, when each unit holds at most `changes` = W of the values. With p′ the quantile
+        that is aimed at among a part of the values and m = max(p′, 1 − p′), a selection has rate ε′/2mW under
+        add-remove, and under replace (the number of values is public) ε′/4mW, or ε′/2W at the root. Values outside
+        [lower, upper] are moved to the nearer end; NaN counts as `lower`.
+
+    References:
+        Kaplan, Schnapp, Stemmer 2022, Algorithm 1, https://arxiv.org/abs/2110.05429; McSherry, Talwar
+        2007, Theorem 6, https://doi.org/10.1109/FOCS.2007.41; docs/proofs/approximate-quantiles.md.
+
+    >>> quartiles = Quantiles(["1/4", "1/2", "3/4"], epsilon=1000, lower=0, upper=8)
+    >>> [round(q, 3) for q in quartiles.release([1] * 40 + [5] * 20 + [7] * 40)]
+    [1.0, 5.0, 7.0]
+    """
+
+    p: tuple[Fraction, ...]
+    epsilon: Fraction
+    relation: Relation
+    changes: int
+    _declared: Declared
+
+    def __init__(
+        self,
+        p: Sequence[Real],
+        *,
+        epsilon: Real,
+        lower: Real,
+        upper: Real,
+        relation: Relation | str = Relation.ADD_REMOVE,
+        changes: int = 1,
+    ) -> None:
+        object.__setattr__(self, "p", _shares(p))
+        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
+        object.__setattr__(self, "relation", Relation.parse(relation))
+        object.__setattr__(self, "changes", count("changes", changes))
+        object.__setattr__(self, "_declared", Declared.of(lower, upper, bits=_BITS))
+
+    @property
+    def levels(self) -> int:
+        """How many quantiles one after the other lead to any of them."""
+        return len(self.p).bit_length()
+
+    @property
+    def events(self) -> Composed:
+        return Composed([(BoundedRangeEvent(self.epsilon / self.levels), self.levels)])
+
+    def release(self, values: Values, *, rng: Entropy | None = None) -> list[float]:
+        """A value near each quantile, in the order of `p`; larger ones for larger p.
+
+        Args:
+            values: one number for each row; a list or an array in one dimension. It may be empty.
+            rng: where randomness comes from, for tests; the operating system's by default.
+
+        Raises:
+            InvalidParameter: not such an array. Which values it holds does not matter.
+        """
+        source = SystemEntropy() if rng is None else rng
+        places = self._declared.places(values)
+        cells = np.sort(places * _TIES + below_vector(_TIES, len(places), source))
+        found: list[int] = []
+        last = (self._declared.span + 1) * _TIES - 1
+        self._descend(cells, 0, last, 0, len(self.p), 0, found, source)
+        return [self._declared.value(cell // _TIES) for cell in found]
+
+    def error(self, confidence: Real = 0.95) -> float:
+        """How far, in ranks of values that all differ, any of the released values may be off, with this confidence.
+
+        The sum over the levels, since a quantile that is off moves those below it by no more than that.
+        """
+        doubt = (1 - read_confidence(confidence)) / len(self.p)
+        cells = (self._declared.span + 1) * _TIES
+        rates = [self._rate(depth, Fraction(1)) for depth in range(self.levels)]
+        return sum(rank_error(rate, cells, doubt) for rate in rates)
+
+    def explain(self) -> str:
+        e, share = decimal(self.epsilon), decimal(self.epsilon / self.levels)
+        names = ", ".join(decimal(p) for p in self.p[:8]) + (", …" if len(self.p) > 8 else "")
+        return numbered(
+            repr(self),
+            f"Tree. The quantiles {names} make a tree of {self.levels} levels; each part of the values "
+            "belongs to one node "
+            "of a level, given what was named above.",
+            f"Sensitivity. Under {self.relation.value} one unit, with {self.changes} values at most, "
+            "changes the parts of a "
+            "level by so many values in all.",
+            "Law. In each node P(c) ∝ exp(−r·d(c)), d(c) how far the rank aimed at lies from the ranks of cell c.",
+            f"Level. Its rates are such that all changes r·d of a level lie in intervals of {share} together.",
+            f"Conclusion. {self.levels} levels at {share} are {e}-DP.",
+            f"Error. All within {self.error():.6g} ranks with confidence 95%.",
+        )
+
+    def _rate(self, depth: int, steeper: Fraction) -> Fraction:
+        share = self.epsilon / (self.levels * 2 * self.changes)
+        if self.relation is Relation.ADD_REMOVE:
+            return share / steeper
+        return share if depth == 0 else share / (2 * steeper)
+
+    def _descend(
+        self,
+        cells: NDArray[np.int64],
+        low: int,
+        high: int,
+        first: int,
+        end: int,
+        depth: int,
+        found: list[int],
+        rng: Entropy,
+    ) -> None:
+        """Names the quantiles first, …, end − 1 of `cells`, which lie from low to high, in their order."""
+        if first == end:
+            return
+        if low > high:  # nothing is left on this side; its public end is all that can be said
+            found.extend([high] * (end - first))
+            return
+        middle = (first + end) // 2
+        under = self.p[first - 1] if first else Fraction(0)
+        over = self.p[end] if end < len(self.p) else Fraction(1)
+        p = (self.p[middle] - under) / (over - under)
+        rate = self._rate(depth, max(p, 1 - p))
+        cell = low + named(cells - low, high - low + 1, p, rate, rng)
+        parted = int(np.searchsorted(cells, cell, side="right"))
+        self._descend(cells[:parted], low, cell, first, middle, depth + 1, found, rng)
+        found.append(cell)
+        self._descend(cells[parted:], cell + 1, high, middle + 1, end, depth + 1, found, rng)
+
+    def __repr__(self) -> str:
+        given = [f"[{', '.join(repr(str(p)) for p in self.p)}]", f"epsilon={decimal(self.epsilon)}"]
+        given += [f"lower={decimal(self._declared.lower)}", f"upper={decimal(self._declared.upper)}"]
+        if self.relation is not Relation.ADD_REMOVE:
+            given.append(f"relation={self.relation.value!r}")
+        if self.changes != 1:
+            given.append(f"changes={self.changes}")
+        return f"Quantiles({', '.join(given)})"
+
+
+def _shares(p: Sequence[Real]) -> tuple[Fraction, ...]:
+    listed: object = p  # what came need not be what was annotated
+    if isinstance(listed, str | bytes) or not isinstance(listed, Sequence) or not 1 <= len(listed) <= _MOST:
+        raise InvalidParameter(f"p must be a list of 1 to {_MOST} numbers.", hint="p=[0.25, 0.5, 0.75]")
+    found = tuple(exact("p", q) for q in p)
+    if not all(0 < q < 1 and q.denominator <= _FINEST for q in found):
+        raise InvalidParameter(
+            "each p must lie strictly between 0 and 1, with a denominator of at most 2^20.",
+            hint="the least and the largest value have no rank to aim at: take p=0.01 or p=0.99",
+        )
+    if list(found) != sorted(set(found)):
+        raise InvalidParameter("p must increase, each number once.", hint="p=[0.25, 0.5, 0.75]")
+    return found

@@ -1,0 +1,419 @@
+"""Sparse vector: which of many queries lie above a threshold, at the cost of the few that do."""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.mechanism import Mechanism, numbered
+from discreet.mechanisms.numeric import fine_grid
+from discreet.mechanisms.parameters import read_confidence, read_flag, read_size
+from discreet.mechanisms.sparse_law import SparseLaw, doubt_of
+from discreet.mechanisms.sparse_run import SparseRun
+from discreet.mechanisms.values import Numbers, read
+from discreet.noise.entropy import Entropy, SystemEntropy
+from discreet.privacy.event import ApproximateEvent, Composed
+from discreet.privacy.exact import Real, above, count, exact
+from discreet.privacy.guarantee import decimal
+
+_CHUNK = 1 << 16  # queries that are drawn for at once: more would be waste where a run ends early
+
+
+@dataclass(frozen=True, slots=True)
+class Crossings:
+    """What a whole array of queries gave.
+
+    Attributes:
+        asked: how many queries were answered: all, or up to the one at which the cut-off was reached.
+        positions: which of them are above the threshold.
+        numbers: a number for each of these; None where none were asked for.
+    """
+
+    asked: int
+    positions: tuple[int, ...]
+    numbers: tuple[int | float, ...] | None
+
+    @property
+    def above(self) -> NDArray[np.bool_]:
+        """For each query that was answered, whether it is above the threshold."""
+        answers = np.zeros(self.asked, dtype=bool)
+        answers[list(self.positions)] = True
+        return answers
+
+
+class Sparse(Mechanism):
+    """What `SparseVector` and `AboveThreshold` share: the split of ε, the laws, the run."""
+
+    __slots__ = ()
+
+    epsilon: Fraction
+    sensitivity: Fraction
+    threshold: Fraction
+    monotonic: bool
+
+    @property
+    @abstractmethod
+    def parts(self) -> tuple[Fraction, Fraction, Fraction]:
+        """What of ε is for the noisy threshold, for the comparisons, and for fresh numbers; exact fractions."""
+
+    @property
+    @abstractmethod
+    def _ends(self) -> tuple[int, bool]:
+        """The cut-off, and whether those above get numbers."""
+
+    @property
+    def events(self) -> Composed:
+        """One event for a whole run, however long it gets."""
+        return Composed([ApproximateEvent(self.epsilon)])
+
+    @property
+    def scales(self) -> tuple[float, float]:
+        """The scales of the noise on the threshold and on each query, both of it at least 0."""
+        return float(self._wide(self.sensitivity)[0]), float(self._wide(self.sensitivity)[1])
+
+    def start(self, *, rng: Entropy | None = None) -> SparseRun:
+        """A run that is asked one question after another. It costs `loss`, all at once, when it starts."""
+        cutoff, answering = self._ends
+        laws = (self._whole() if self.sensitivity >= 1 else None, self._real())
+        return SparseRun(laws, cutoff, answering, SystemEntropy() if rng is None else rng)
+
+    def error(self, confidence: Real = 0.95, *, queries: int) -> float:
+        """A distance α: with at least this confidence no query's answer is wrong by more, of so many queries.
+
+        Each that is said to be above is at least threshold − α, each other that was answered at most
+        threshold + α. It holds for integers and floats alike, the rounding included.
+        """
+        return self._worst(lambda law: law.error(doubt_of(confidence), count("queries", queries)))
+
+    def _worst(self, of: Callable[[SparseLaw], Fraction]) -> float:
+        laws = [self._real(), *([self._whole()] if self.sensitivity >= 1 else [])]
+        return above(max(of(law) for law in laws))
+
+    def _crossings(self, values: object, rng: Entropy | None) -> Crossings:
+        numbers = read(values)
+        if numbers.shape is None or len(numbers.shape) != 1:
+            raise InvalidParameter(
+                "values must be a one-dimensional array, one number for each query.",
+                hint="use np.asarray(values), or start() and ask() for one at a time",
+            )
+        if not numbers.is_real and self.sensitivity < 1:
+            raise InvalidParameter(
+                f"sensitivity {float(self.sensitivity):.6g} is below 1: an integer could not change at all.",
+                hint="pass the values as floats",
+            )
+        source = SystemEntropy() if rng is None else rng
+        law = self._real() if numbers.is_real else self._whole()
+        level, (left, answering), size = law.level(source), self._ends, len(numbers.entries)
+        positions: list[int] = []
+        said: list[int | float] = []
+        asked = size
+        for start in range(0, size, _CHUNK):
+            queries = law.queries(Numbers(numbers.entries[start : start + _CHUNK], None))
+            found = law.above(queries, level, left, source)
+            positions += [start + i for i, _ in found]
+            if answering:
+                said += [law.number(int(queries[i]), gap, source) for i, gap in found]
+            left -= len(found)
+            if not left:
+                asked = positions[-1] + 1
+                break
+        return Crossings(asked, tuple(positions), tuple(said) if answering else None)
+
+    def _whole(self) -> SparseLaw:
+        """The law of integers, which move by whole numbers."""
+        return _of_integers(self)
+
+    def _real(self) -> SparseLaw:
+        """The law of floats: in steps of a public grid, each query moves by what rounding makes of Δ."""
+        return _of_floats(self)
+
+    def _wide(self, width: Fraction) -> tuple[Fraction, Fraction, Fraction | None]:
+        """The scales for queries that move by at most `width`."""
+        bar, query, answer = self.parts
+        c = self._ends[0]
+        moves = width if self.monotonic else 2 * width
+        return width / bar, c * moves / query, c * width / answer if answer else None
+
+    def _steps(self) -> tuple[str, ...]:
+        """The proof, but for its conclusion."""
+        e1, e2, _ = self.parts
+        c, d = self._ends[0], decimal(self.sensitivity)
+        a, b = (decimal(x) for x in self._wide(self.sensitivity)[:2])
+        far = decimal(self.sensitivity * (1 if self.monotonic else 2))
+        fine = self._real()
+        assert fine.grid is not None
+        return (
+            (
+                f"Sensitivity. Between neighbours x, y every query moves by at most Δ = {d}, "
+                f"{'all of them in one direction' if self.monotonic else 'each in any direction'}."
+            ),
+            (
+                f"Noise. ρ ≥ 0 of scale Δ/ε₁ = {a}, once, and ν ≥ 0 of scale {b} for each query, geometric both; query "
+                "q is above when q + ν ≥ T + ρ, where T is public."
+            ),
+            (
+                f"Threshold. Compare the run on x at ρ with that on y at ρ + Δ{_FALLING if self.monotonic else ''}: "
+                f"P(ρ) = exp(ε₁)·P(ρ + Δ) with ε₁ = {decimal(e1)}."
+            ),
+            "Below. A query that is below on x is, with the same ν, below on y: these cost nothing, however many.",
+            (
+                f"Above. What ν gives on x, the gap q + ν − T − ρ included, is given on y by a ν that is larger by "
+                f"between 0 and {far}: a factor of at most exp({far}/{b}) = exp(ε₂/{c}) for each of at most {c}, with "
+                f"ε₂ = {decimal(e2)}."
+            ),
+            (
+                f"Floats. Rounded to multiples of 2^{fine.grid.exponent}, each query moves by at most "
+                f"{fine.grid.linf(self.sensitivity)} steps, which take the place of Δ."
+            ),
+        )
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class SparseVector(Sparse):
+    """Says of each query whether it is above a public threshold, until `cutoff` of them were.
+
+    Those below cost nothing, however many there are. The noise is one-sided, and has half the variance of the
+    Laplace noise of the textbook's variant.
+
+    Guarantee:
+        ε-DP for a whole run when the threshold is public and each query moves by at most `sensitivity` = Δ
+        between neighbours, under the relation for which Δ was computed; queries may be chosen after earlier
+        answers. `monotonic=True` needs less noise and asks for more: between any two neighbours all queries of
+        a run move in one direction, as counts do under add-remove. Of ε, ε₁ : ε₂ = 1 : (2c)^(2/3) (monotonic:
+        1 : c^(2/3)) is the split with the least variance, as fractions. With `answers` a share, so much of ε
+        goes to numbers with fresh Laplace noise; with `answers="gap"` a number comes from the gap itself, at
+        no cost. Floats are rounded to a public grid, which each query's sensitivity allows for. A query
+        that lies beyond 2^60 units (of 1, or of the grid) from the threshold counts as at least that far.
+
+    References:
+        Lyu, Su, Li 2017, Algorithm 7, and the split, https://arxiv.org/abs/1603.01699; Ding, Wang, Zhang,
+        Kifer 2019 (the gap), https://arxiv.org/abs/1904.12773; one-sided noise is studied in
+        https://arxiv.org/abs/2407.20068, and proved for integers, ties and gaps in
+        docs/proofs/sparse-vector.md.
+
+    >>> SparseVector(epsilon=1000, threshold=10, cutoff=2).release(np.array([1, 50, 2, 60, 3, 70])).positions
+    (1, 3)
+    """
+
+    epsilon: Fraction
+    sensitivity: Fraction
+    threshold: Fraction
+    cutoff: int
+    monotonic: bool
+    answers: Fraction | Literal["gap"] | None
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real,
+        threshold: Real,
+        sensitivity: Real = 1,
+        cutoff: int = 1,
+        monotonic: bool = False,
+        answers: Real | Literal["gap"] | None = None,
+    ) -> None:
+        """Makes the mechanism.
+
+        Args:
+            epsilon: what a whole run costs.
+            threshold: the public threshold.
+            sensitivity: how far each query moves between neighbours.
+            cutoff: after so many queries above the threshold a run is over.
+            monotonic: whether all queries move in one direction between any two neighbours.
+            answers: numbers for the queries above: a share of ε between 0 and 1 for fresh noise, "gap" for an
+                estimate that costs nothing, None for none.
+        """
+        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
+        object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
+        object.__setattr__(self, "threshold", exact("threshold", threshold))
+        object.__setattr__(self, "cutoff", count("cutoff", cutoff))
+        object.__setattr__(self, "monotonic", read_flag("monotonic", monotonic))
+        object.__setattr__(self, "answers", _share(answers))
+        self._real()  # refuses what no type of numbers could be run with
+
+    @property
+    def parts(self) -> tuple[Fraction, Fraction, Fraction]:
+        fresh = self.answers if isinstance(self.answers, Fraction) else Fraction(0)
+        return (*split(self.epsilon * (1 - fresh), self.cutoff, self.monotonic), self.epsilon * fresh)
+
+    @property
+    def _ends(self) -> tuple[int, bool]:
+        return self.cutoff, self.answers is not None
+
+    def release(self, values: object, *, rng: Entropy | None = None) -> Crossings:
+        """Which of these queries are above the threshold, in their order, up to the `cutoff`-th.
+
+        Args:
+            values: the queries' answers on the data, an array of integers or of floats.
+            rng: where randomness comes from, for tests; the operating system's by default.
+
+        Raises:
+            InvalidParameter: no such array, or a number in it is not finite. The message does not quote it.
+        """
+        return self._crossings(values, rng)
+
+    def answer_error(self, confidence: Real = 0.95, *, queries: int) -> float:
+        """A half-width that holds, with this confidence, for all numbers that so many queries give."""
+        n = count("queries", queries)
+        if self.answers is None:
+            raise InvalidParameter(
+                "this SparseVector gives no numbers.",
+                hint='answers="gap" costs nothing, answers=0.3 is fresh noise',
+            )
+        if self.answers == "gap":
+            return self._worst(lambda law: law.gap_error(doubt_of(confidence), n))
+        each = 1 - (1 - read_confidence(confidence)) / min(n, self.cutoff)
+        return self._worst(lambda law: law.fresh_error(each))
+
+    def explain(self) -> str:
+        e, (e1, e2, e3) = decimal(self.epsilon), self.parts
+        numbers: tuple[str, ...] = ()
+        if e3:
+            numbers = (
+                (
+                    f"Numbers. Each of at most {self.cutoff} has fresh Laplace noise for ε₃/{self.cutoff}, with "
+                    f"ε₃ = {decimal(e3)}."
+                ),
+            )
+        elif self.answers == "gap":
+            numbers = ("Numbers. They follow from the gaps, which step 5 allows for, and from public facts.",)
+        total = " + ".join(decimal(x) for x in (e1, e2, e3) if x)
+        return numbered(
+            repr(self), *self._steps(), *numbers, f"Conclusion. {total} = {e}: a whole run is {e}-DP."
+        )
+
+    def __repr__(self) -> str:
+        answers = "" if self.answers is None else f", answers={_said(self.answers)}"
+        return (
+            f"SparseVector(epsilon={decimal(self.epsilon)}, threshold={decimal(self.threshold)}, "
+            f"sensitivity={decimal(self.sensitivity)}, cutoff={self.cutoff}"
+            f"{', monotonic=True' if self.monotonic else ''}{answers})"
+        )
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class AboveThreshold(Sparse):
+    """Finds the first of many queries that is above a public threshold.
+
+    Guarantee:
+        ε-DP for a whole run, under the same conditions as `SparseVector`, of which it is the case `cutoff=1`
+        without numbers.
+
+    References:
+        Dwork, Roth, *The Algorithmic Foundations of Differential Privacy*, Algorithm 1,
+        https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf; Lyu, Su, Li 2017, Algorithm 7,
+        https://arxiv.org/abs/1603.01699; docs/proofs/sparse-vector.md.
+
+    >>> AboveThreshold(epsilon=1000, threshold=10).release(np.array([1, 2, 50, 3]))
+    2
+    """
+
+    epsilon: Fraction
+    sensitivity: Fraction
+    threshold: Fraction
+    monotonic: bool
+
+    def __init__(
+        self, *, epsilon: Real, threshold: Real, sensitivity: Real = 1, monotonic: bool = False
+    ) -> None:
+        object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
+        object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
+        object.__setattr__(self, "threshold", exact("threshold", threshold))
+        object.__setattr__(self, "monotonic", read_flag("monotonic", monotonic))
+        self._real()  # refuses what no type of numbers could be run with
+
+    @property
+    def parts(self) -> tuple[Fraction, Fraction, Fraction]:
+        return (*split(self.epsilon, 1, self.monotonic), Fraction(0))
+
+    @property
+    def _ends(self) -> tuple[int, bool]:
+        return 1, False
+
+    def release(self, values: object, *, rng: Entropy | None = None) -> int | None:
+        """The place of the first query above the threshold; None if there is none.
+
+        Args:
+            values: the queries' answers on the data, an array of integers or of floats.
+            rng: where randomness comes from, for tests; the operating system's by default.
+
+        Raises:
+            InvalidParameter: no such array, or a number in it is not finite. The message does not quote it.
+        """
+        return next(iter(self._crossings(values, rng).positions), None)
+
+    def explain(self) -> str:
+        e, (e1, e2, _) = decimal(self.epsilon), self.parts
+        conclusion = f"Conclusion. {decimal(e1)} + {decimal(e2)} = {e}: a whole run is {e}-DP."
+        return numbered(repr(self), *self._steps(), conclusion)
+
+    def __repr__(self) -> str:
+        return (
+            f"AboveThreshold(epsilon={decimal(self.epsilon)}, threshold={decimal(self.threshold)}, "
+            f"sensitivity={decimal(self.sensitivity)}{', monotonic=True' if self.monotonic else ''})"
+        )
+
+
+@lru_cache(maxsize=64)
+def _of_integers(mechanism: Sparse) -> SparseLaw:
+    width = Fraction(math.floor(mechanism.sensitivity))
+    return SparseLaw(None, math.ceil(mechanism.threshold), *mechanism._wide(width))
+
+
+@lru_cache(maxsize=64)
+def _of_floats(mechanism: Sparse) -> SparseLaw:
+    delta = mechanism.sensitivity
+    scales = [s for s in mechanism._wide(delta) if s is not None]
+    grid = fine_grid(max(scales), min(*scales, delta))
+    steps = Fraction(grid.linf(delta))
+    return SparseLaw(grid, math.ceil(mechanism.threshold / grid.step), *mechanism._wide(steps))
+
+
+def split(epsilon: Fraction, cutoff: int, monotonic: bool) -> tuple[Fraction, Fraction]:
+    """ε₁ for the threshold and ε₂ for the comparisons: together ε, and as 1 : m^(2/3), m = 2c or monotonic c.
+
+    It is where the variance of ν − ρ is least, (Δ/ε₁)² + (mΔ/ε₂)²; the ratio is rounded down to 16 bits, and
+    any ratio is private.
+    """
+    m = cutoff if monotonic else 2 * cutoff
+    ratio = Fraction(_cube_root(m * m << 48), 1 << 16)
+    return epsilon / (1 + ratio), epsilon - epsilon / (1 + ratio)
+
+
+def _cube_root(n: int) -> int:
+    """The largest integer whose cube is at most n."""
+    low, high = 0, 1 << (n.bit_length() + 2) // 3 + 1
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if middle**3 <= n else (low, middle)
+    return low
+
+
+def _share(answers: Real | None) -> Fraction | Literal["gap"] | None:
+    if answers is None:
+        return None
+    if answers == "gap":
+        return "gap"
+    share = exact("answers", answers)
+    if not 0 < share < 1:
+        raise InvalidParameter(
+            f"answers must be a share of ε above 0 and below 1, not {answers}.",
+            hint='answers="gap" costs nothing; None gives no numbers',
+        )
+    return share
+
+
+def _said(answers: Fraction | Literal["gap"]) -> str:
+    return repr(answers) if isinstance(answers, str) else decimal(answers)
+
+
+_FALLING = " (where the queries fall from x to y, at the same ρ)"

@@ -1,0 +1,297 @@
+"""Noise in proportion to the smooth sensitivity of the data at hand."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.declared import Values
+from discreet.mechanisms.mechanism import Mechanism, numbered
+from discreet.mechanisms.parameters import read_confidence, read_delta, read_size
+from discreet.mechanisms.stable.laws import Calibration, Law, LogNormal, Quartic, StudentT
+from discreet.mechanisms.stable.spread import Spread
+from discreet.mechanisms.stable.statistic import Statistic
+from discreet.mechanisms.stable.weights import Weights
+from discreet.noise.entropy import Entropy, SystemEntropy, bits
+from discreet.noise.ratio import digits_for, rounded
+from discreet.privacy.event import ApproximateEvent, Composed, ZCDPEvent
+from discreet.privacy.exact import Real, above, count, exact
+from discreet.privacy.guarantee import decimal
+from discreet.privacy.unit import Relation
+
+LAWS = ("student-t", "cauchy", "quartic", "laplace-log-normal")
+"""Every law of the noise."""
+
+_MOST_DEGREES = 32
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class SmoothSensitivity(Mechanism):
+    """A median, quantile, interquartile range, median deviation or mode, with noise that follows the data.
+
+    The noise is S(x)/α·Z, where S(x) is at least what one unit could change on the data x, and at most B times S of any
+    neighbour. S is computed in whole numbers, B and α are fractions. Where a unit changes little, there is little
+    noise. "student-t" (with `degrees`), "cauchy" (the same with one degree) and "quartic" (density ∝ 1/(1 + z⁴)) are
+    pure; "laplace-log-normal" is concentrated and needs δ.
+
+    Guarantee:
+        ε-DP, and with "laplace-log-normal" ρ-zCDP for the ρ that gives (ε, δ)-DP, when each unit holds at most
+        `changes` of the values: under add-remove a unit's values are there or not, under replace the number of
+        values is public and up to `changes` of them become any others. Values outside [lower, upper] are moved
+        to the nearer end, NaN counts as `lower`. The real output of the continuous mechanism is drawn lazily
+        and rounded to a grid that follows from the range alone, then cut off at the ends of the possible
+        answers: nothing of it shows S. `error` is public. How long the computation takes depends on the data.
+
+    References:
+        Nissim, Raskhodnikova, Smith 2007, Definition 2.1, Sections 2 and 3.1,
+        https://doi.org/10.1145/1250790.1250803; Bun, Steinke 2019, Section 3 (Student's t, Laplace log-normal),
+        https://arxiv.org/abs/1906.02830; docs/proofs/smooth-sensitivity.md (the exact ε of Student's t, with
+        which there is about half as much noise as with the bound there).
+
+    >>> m = SmoothSensitivity("median", epsilon=1, lower=0, upper=100)
+    >>> m.error(0.95), 0.5 < m.error(0.95, smooth_sensitivity=0.1) < 0.6
+    (100.0, True)
+    """
+
+    statistic: str
+    epsilon: Fraction
+    delta: Fraction | None
+    relation: Relation
+    law: str
+    degrees: int
+    changes: int
+    _statistic: Statistic
+    _law: Law
+    _cost: Fraction
+    _calibration: Calibration
+
+    def __init__(
+        self,
+        statistic: str = "median",
+        *,
+        epsilon: Real,
+        lower: Real,
+        upper: Real,
+        delta: Real | None = None,
+        p: Real | None = None,
+        values: Sequence[Real] | None = None,
+        relation: Relation | str = Relation.ADD_REMOVE,
+        law: str = "student-t",
+        degrees: int = 2,
+        changes: int = 1,
+        beta: Real | None = None,
+    ) -> None:
+        e = read_size("epsilon", epsilon)
+        d = _delta(law, delta)
+        noise, cost = _law(law, degrees, e, d)
+        object.__setattr__(self, "statistic", statistic)
+        object.__setattr__(self, "epsilon", e)
+        object.__setattr__(self, "delta", d)
+        object.__setattr__(self, "relation", Relation.parse(relation))
+        object.__setattr__(self, "law", law)
+        object.__setattr__(self, "degrees", count("degrees", degrees))
+        object.__setattr__(self, "changes", _changes(changes))
+        object.__setattr__(
+            self, "_statistic", Statistic.read(statistic, lower=lower, upper=upper, p=p, values=values)
+        )
+        object.__setattr__(self, "_law", noise)
+        object.__setattr__(self, "_cost", cost)
+        object.__setattr__(self, "_calibration", _calibrated(noise, cost, beta))
+
+    @property
+    def base(self) -> Fraction:
+        """B: the factor by which the smooth sensitivities of neighbours may differ."""
+        return self._calibration.base
+
+    @property
+    def beta(self) -> float:
+        """β = ln B."""
+        return math.log1p(float(self.base - 1))
+
+    @property
+    def alpha(self) -> Fraction:
+        """α: the noise is S/α·Z."""
+        return self._calibration.alpha
+
+    @property
+    def step(self) -> Fraction:
+        """The distance of neighbouring answers: a power of two that follows from the range."""
+        return self._statistic.declared.grid.step
+
+    @property
+    def events(self) -> Composed:
+        if isinstance(self._law, LogNormal):
+            return Composed([ZCDPEvent(self._cost)])
+        return Composed([ApproximateEvent(self.epsilon)])
+
+    def release(self, values: Values, *, rng: Entropy | None = None) -> float:
+        """The statistic with fresh noise.
+
+        Args:
+            values: one number for each row; a list or an array in one dimension. It may be empty.
+            rng: where randomness comes from, for tests; the operating system's by default.
+
+        Raises:
+            InvalidParameter: not such an array. Which values it holds does not matter.
+        """
+        source = SystemEntropy() if rng is None else rng
+        place = self._noisy(self._statistic.of(values, self.relation, self.changes), source)
+        return self._statistic.answer(place)
+
+    def error(self, confidence: Real = 0.95, *, smooth_sensitivity: Real | None = None) -> float:
+        """A half-width within which the answer stays around the statistic with at least this confidence.
+
+        Args:
+            confidence: strictly between 0 and 1.
+            smooth_sensitivity: what S is assumed to be, for planning; by default the whole range, its public
+                worst case. It is never taken from the data: S(x) itself is private.
+        """
+        likely = read_confidence(confidence)
+        worst = self._statistic.width
+        s = worst if smooth_sensitivity is None else min(_assumed(smooth_sensitivity), worst)
+        width = above(s / self.alpha) * self._law.quantile(likely) * (1 + 2.0**-40) + float(self.step)
+        if (
+            self._statistic.values is not None
+        ):  # the nearest value is at most as far again from the noisy number
+            width *= 2
+        return min(width, above(worst))
+
+    def explain(self) -> str:
+        e, b, a = decimal(self.epsilon), f"{float(self.base):.6g}", f"{float(self.alpha):.6g}"
+        pure = not isinstance(self._law, LogNormal)
+        claim = (
+            f"{e}-DP"
+            if pure
+            else f"{float(self._cost):.6g}-zCDP, and so ({e}, {decimal(self.delta or Fraction(0))})-DP"
+        )
+        return numbered(
+            repr(self),
+            "Local sensitivity. Aₖ(x) bounds what one unit can change on every data set within k "
+            "units of x; here a unit "
+            f"has {self.changes} value{'s' if self.changes > 1 else ''} at most. Aₖ(x) ≤ Aₖ₊₁(y) for neighbours x, y.",
+            f"Smooth sensitivity. S(x) = max over k of Aₖ(x)/B^k with B = {b}: A₀(x) ≤ S(x) ≤ B·S(y).",
+            f"Noise. M(x) = f(x) + S(x)/α·Z with α = {a} and Z of the law {self.law!r}.",
+            "Place. Between x and y the centre moves by at most S(x), that is by α in units of the noise.",
+            f"Scale. The noise's scale changes by a factor of at most B = {b}.",
+            f"Ratio. {self._ratio()}",
+            f"Rounding. To multiples of 2^{self._statistic.declared.grid.exponent}, from the range "
+            "alone: post-processing.",
+            f"Conclusion. M is {claim}.",
+            f"Error. Within ±{self.error():.6g} with confidence 95% in the worst case of all data sets.",
+        )
+
+    def _ratio(self) -> str:
+        if isinstance(self._law, StudentT):
+            return (
+                f"Of all ratios of two such densities the largest is exp({decimal(self.epsilon)}) or "
+                "less: μ^((d+1)/2)/λ at "
+                f"λ = B or 1, with d = {self._law.degrees} and the larger root μ of μ² − (1 + α²/d + λ²)μ + λ²."
+            )
+        if isinstance(self._law, Quartic):
+            return f"Scale costs 3·ln B and place 3^(3/4)·α: together at most {decimal(self.epsilon)}."
+        assert isinstance(self._law, LogNormal)
+        s = decimal(self._law.sigma)
+        return (
+            f"With σ = {s}, scale costs as a Gaussian of shift ln(B)/σ and place exp(3σ²/2)·α purely: "
+            "√(2ρ) is their sum, "
+            f"ρ = {float(self._cost):.6g} for ε = {decimal(self.epsilon)}."
+        )
+
+    def _noisy(self, spread: Spread, rng: Entropy) -> int:
+        """The place of the answer."""
+        scale = spread.smooth(Weights.of(self.base)) / self.alpha
+        low, high = self._statistic.ends()
+        z = self._law.draw(digits_for(self._statistic.declared.span), rng)
+        return rounded(z, bits(rng, 1) == 1, scale, spread.value(), low, high)
+
+    def __repr__(self) -> str:
+        given = [self._statistic.arguments(), f"epsilon={decimal(self.epsilon)}"]
+        if self.delta is not None:
+            given.append(f"delta={decimal(self.delta)}")
+        if self.relation is not Relation.ADD_REMOVE:
+            given.append(f"relation={self.relation.value!r}")
+        if self.law != "student-t":
+            given.append(f"law={self.law!r}")
+        elif self.degrees != 2:
+            given.append(f"degrees={self.degrees}")
+        if self.changes != 1:
+            given.append(f"changes={self.changes}")
+        if self._calibration != self._law.calibrate(self._cost):
+            given.append(f"beta={self.beta:.6g}")
+        return f"SmoothSensitivity({', '.join(given)})"
+
+
+def _delta(law: str, delta: Real | None) -> Fraction | None:
+    if law not in LAWS:
+        names = ", ".join(repr(n) for n in LAWS)
+        raise InvalidParameter(f"law must be one of {names}, not {law!r}.")
+    if law == "laplace-log-normal":
+        if delta is None:
+            raise InvalidParameter(
+                "laplace-log-normal noise needs a delta.",
+                hint="delta=1e-6, or law='student-t', which is pure",
+            )
+        return read_delta(delta, hint="take delta=1e-6; without δ use law='student-t'")
+    if delta is not None and exact("delta", delta) != 0:
+        raise InvalidParameter(
+            f"{law} noise needs no delta, and takes 0 only.",
+            hint="leave delta out, or law='laplace-log-normal'",
+        )
+    return None
+
+
+def _law(law: str, degrees: int, epsilon: Fraction, delta: Fraction | None) -> tuple[Law, Fraction]:
+    """The law, and its cost in its own terms."""
+    if count("degrees", degrees) > _MOST_DEGREES:
+        raise InvalidParameter(f"degrees must be at most {_MOST_DEGREES}, not {degrees}.", hint="degrees=2")
+    if delta is not None:
+        from discreet.accounting.convert import rho_for
+
+        rho = rho_for(epsilon, delta)
+        if rho <= 0:
+            raise InvalidParameter(
+                "epsilon and delta leave nothing for laplace-log-normal noise.",
+                hint="law='student-t', which needs no δ",
+            )
+        return LogNormal.best(rho), rho
+    return {"student-t": StudentT(degrees), "cauchy": StudentT(1), "quartic": Quartic()}[law], epsilon
+
+
+def _calibrated(law: Law, cost: Fraction, beta: Real | None) -> Calibration:
+    if beta is None:
+        found = law.calibrate(cost)
+    else:
+        # any fraction near exp(β) will do, as α is proved for the fraction itself
+        b = read_size("beta", beta)
+        if b > _MOST_BETA:
+            raise InvalidParameter(f"beta must be at most {_MOST_BETA}, not {decimal(b)}.")
+        base = 1 + Fraction(math.expm1(b))
+        found = Calibration(base, law.alpha(cost, base))
+    if found.alpha <= 0:
+        raise InvalidParameter(
+            "beta alone costs all of epsilon, which leaves nothing for the noise.", hint="leave beta= out"
+        )
+    return found
+
+
+_MOST_BETA = 20
+
+
+def _changes(changes: int) -> int:
+    found = count("changes", changes)
+    if found > _MOST_CHANGES:
+        raise InvalidParameter(f"changes must be at most {_MOST_CHANGES}, not {found}.")
+    return found
+
+
+_MOST_CHANGES = 1 << 20
+
+
+def _assumed(value: Real) -> Fraction:
+    s = exact("smooth_sensitivity", value)
+    if s < 0:
+        raise InvalidParameter("smooth_sensitivity must be at least 0.")
+    return s

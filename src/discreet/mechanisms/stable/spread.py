@@ -1,0 +1,270 @@
+"""How far a statistic can be moved by so many changes of a data set, and its smooth sensitivity, in whole numbers."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from bisect import bisect_left, bisect_right
+from collections.abc import Sequence
+from fractions import Fraction
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.mechanisms.stable.weights import BITS, Weights
+from discreet.privacy.unit import Relation
+
+Places = NDArray[np.int64]
+"""Whole numbers from 0 to `span`."""
+
+_SURE = 2.0**-45  # relative; the float products below are right to 2^-51
+
+
+class Spread(ABC):
+    """A statistic f at one data set, and bounds Aₖ of its local sensitivity on all data sets within k units' changes.
+
+    Guarantee:
+        |f(x) − f(y)| ≤ A₀(x) and Aₖ(x) ≤ Aₖ₊₁(y) for neighbours x, y; Aₖ does not fall with k and is at most `span`.
+        Both are proved in docs/proofs/smooth-sensitivity.md.
+    """
+
+    __slots__ = ("changes", "relation", "span")
+
+    def __init__(self, span: int, relation: Relation, changes: int) -> None:
+        self.span = span
+        self.relation = relation
+        self.changes = changes
+
+    @abstractmethod
+    def value(self) -> int:
+        """f, a place."""
+
+    @abstractmethod
+    def most(self, k: int) -> int:
+        """Aₖ."""
+
+    def smooth(self, weights: Weights) -> Fraction:
+        """The largest Aₖ·wₖ/w₀: at least A₀, and at most B times that of any neighbour."""
+        listed = weights.listed
+        best = listed[-1] * self.span  # Aₖ ≤ span from there on
+        for k, w in enumerate(listed):
+            if w * self.span <= best:
+                break
+            best = max(best, w * self.most(k))
+        return Fraction(best, 1 << BITS)
+
+    def stable_for(self, bound: int) -> int:
+        """The least k with Aₖ > bound: so many units must change before the local sensitivity can exceed it.
+
+        It moves by at most one between neighbours; where there is no such k it is a public constant.
+        """
+        if self.span <= bound:
+            return FARTHEST
+        high = 1
+        while high < FARTHEST and self.most(high - 1) <= bound:
+            high *= 2
+        low = high // 2
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if self.most(middle) > bound else (middle + 1, high)
+        return min(low, FARTHEST)
+
+
+FARTHEST = 1 << 40
+"""The largest distance that is told apart."""
+
+
+class Rank(Spread):
+    """The p-quantile: the value of rank ⌈pn⌉; below the first rank is the lower end, above the last one the upper end.
+
+    a changes that move ranks down and b that move them up bring it between the ranks L(a, b) and U(a, b), so Aₖ is the
+    largest such width with a + b = (k + 1)·changes. Under replace these are ⌈pn⌉ − a and ⌈pn⌉ + b, and Aₖ is attained;
+    under add-remove a values are added and b removed, ⌈p(n + a − b)⌉ − a and ⌈p(n + a − b)⌉ + b, and it is attained by
+    the median.
+
+    References: Nissim, Raskhodnikova, Smith 2007, Section 3.1, https://doi.org/10.1145/1250790.1250803
+    """
+
+    __slots__ = ("_n", "_p", "_sorted")
+
+    def __init__(
+        self, ordered: Places, span: int, p: Fraction, relation: Relation, *, changes: int = 1
+    ) -> None:
+        super().__init__(span, relation, changes)
+        self._sorted = np.concatenate(([0], ordered, [span])).astype(np.int64)
+        self._n = len(ordered)
+        self._p = p
+
+    def value(self) -> int:
+        return int(self._sorted[math.ceil(self._p * self._n)])
+
+    def most(self, k: int) -> int:
+        moves = (k + 1) * self.changes
+        if moves > self._n:  # all values may be removed or replaced: some window is the whole range
+            return self.span
+        a = np.arange(moves + 1, dtype=np.int64)
+        return int(self._width(a, moves - a).max())
+
+    def smooth(self, weights: Weights) -> Fraction:
+        """By branch and bound over squares of (a, b): widths grow and weights fall with both."""
+        listed = weights.listed
+        scaled = np.array(listed, dtype=np.float64) / float(listed[0])
+        last, r = len(listed) - 1, self.changes
+
+        def weigh(moves: Places) -> NDArray[np.float64]:
+            return np.asarray(scaled[np.minimum(np.maximum(-(-moves // r) - 1, 0), last)])
+
+        best = Fraction(listed[-1] * self.span, listed[0])
+        least = float(best)
+        size = 1 << ((len(listed) + 1) * r).bit_length()
+        a = b = np.zeros(1, dtype=np.int64)
+        while size > 1:
+            size //= 2
+            a, b = _quartered(a, size), np.repeat(np.stack((b, b + size)), 2, axis=0).reshape(-1)
+            here = np.where(a + b > 0, weigh(a + b) * self._width(a, b), 0.0)
+            least = max(least, float(here.max()) * (1 - _SURE))
+            bound = weigh(a + b) * self._width(a + size - 1, b + size - 1)
+            kept = bound * (1 + _SURE) >= least
+            a, b = a[kept], b[kept]
+            if not a.size:
+                return best
+        moves = a + b
+        a, b, moves = a[moves > 0], b[moves > 0], moves[moves > 0]
+        steps = np.minimum(-(-moves // r) - 1, last)
+        found = {(listed[k], w) for k, w in zip(steps.tolist(), self._width(a, b).tolist(), strict=True)}
+        return max([best, *(Fraction(w * width, listed[0]) for w, width in found)])
+
+    def _width(self, a: Places, b: Places) -> Places:
+        n, p, q = self._n, self._p.numerator, self._p.denominator
+        middle = -(-p * n // q) if self.relation is Relation.REPLACE else -(-p * (n + a - b) // q)
+        low = np.minimum(np.maximum(middle - a, 0), n + 1)  # which is faster than clip
+        high = np.minimum(np.maximum(middle + b, 0), n + 1)
+        return np.asarray(self._sorted[high] - self._sorted[low])
+
+
+def _quartered(a: Places, size: int) -> Places:
+    """The first coordinates of the four quarters of each square: beside (b, b, b + size, b + size)."""
+    return np.asarray(np.concatenate((a, a + size, a, a + size)))
+
+
+class Interquartile(Spread):
+    """The distance of the quartiles.
+
+    When one value is replaced both quartiles move in the same direction, so that their distance moves by no more than
+    the one that moves more; else by no more than both together.
+    """
+
+    __slots__ = ("_low", "_together", "_up")
+
+    def __init__(self, ordered: Places, span: int, relation: Relation, *, changes: int = 1) -> None:
+        super().__init__(span, relation, changes)
+        self._low = Rank(ordered, span, Fraction(1, 4), relation, changes=changes)
+        self._up = Rank(ordered, span, Fraction(3, 4), relation, changes=changes)
+        self._together = relation is Relation.ADD_REMOVE or changes > 1
+
+    def value(self) -> int:
+        return self._up.value() - self._low.value()
+
+    def most(self, k: int) -> int:
+        one, two = self._low.most(k), self._up.most(k)
+        return min(one + two, self.span) if self._together else max(one, two)
+
+    def smooth(self, weights: Weights) -> Fraction:
+        one, two = self._low.smooth(weights), self._up.smooth(weights)
+        return min(one + two, Fraction(self.span)) if self._together else max(one, two)
+
+
+class Deviation(Spread):
+    """The median of the distances from the median, both of rank ⌈n/2⌉.
+
+    After j changes the median is some c between two ranks, and the distance that is released lies between the distances
+    from c of two ranks. Aₖ is the largest less the smallest of them over all such c, with j = (k + 1)·changes.
+    """
+
+    __slots__ = ("_n", "_sorted")
+
+    def __init__(self, ordered: Places, span: int, relation: Relation, *, changes: int = 1) -> None:
+        super().__init__(span, relation, changes)
+        self._sorted: list[int] = ordered.tolist()
+        self._n = len(ordered)
+
+    def value(self) -> int:
+        middle = -(-self._n // 2)
+        return 0 if not middle else int(self._distance(2 * self._at(middle), middle)) // 2
+
+    def most(self, k: int) -> int:
+        j = (k + 1) * self.changes
+        if self.relation is Relation.REPLACE:
+            low, high = -(-self._n // 2) - j, -(-self._n // 2) + j
+        else:
+            low, high = -(-(self._n - j) // 2), -(-(self._n + j) // 2)
+        if high > self._n or low < 1:
+            return self.span
+        ends = 2 * self._at(low), 2 * self._at(high)
+        largest = max(self._distance(c, high) for c in ends)
+        smallest = min(self._distance(c, low) for c in ends)
+        # distances rise and fall by turns as c moves: they turn up at the middle of `low` neighbouring values, and down
+        # half-way between a value and the one `high` ranks on
+        peaks, valleys = self._gaps(ends, high), self._gaps(ends, low - 1)
+        largest, smallest = max([largest, *peaks]), min([smallest, *valleys])
+        return min(-(-largest // 2) - smallest // 2, self.span)
+
+    def _at(self, rank: int) -> int:
+        return self._sorted[min(max(rank, 1), self._n) - 1]
+
+    def _distance(self, twice: int, rank: int) -> int:
+        """Twice the distance from c = twice/2 of the value that is nearest but rank − 1."""
+        x = self._sorted
+        first = bisect_left(range(self._n - rank + 1), twice, key=lambda s: x[s] + x[s + rank - 1])
+        near = [
+            max(twice - 2 * x[s], 2 * x[s + rank - 1] - twice)
+            for s in (first - 1, first)
+            if 0 <= s <= self._n - rank
+        ]
+        return min(near)
+
+    def _gaps(self, ends: tuple[int, int], apart: int) -> list[int]:
+        """Largest and smallest x[s + apart] − x[s] of those whose middle lies between the ends."""
+        x = self._sorted
+        within = range(max(self._n - apart, 0))
+        first = bisect_left(within, ends[0], key=lambda s: x[s] + x[s + apart])
+        last = bisect_right(within, ends[1], key=lambda s: x[s] + x[s + apart])
+        found = [x[s + apart] - x[s] for s in range(first, last)]
+        return [max(found), min(found)] if found else []
+
+
+class Mode(Spread):
+    """The most frequent of declared values, the first of them when several are; other values count for nothing.
+
+    After j changes only a value can be the most frequent whose count is at most j (add-remove) or 2j (replace)
+    below the largest one. Aₖ is the distance of the outermost of these, with j = (k + 1)·changes.
+    """
+
+    __slots__ = ("_behind", "_reach", "_value")
+
+    def __init__(
+        self, counts: Sequence[int], at: Sequence[int], span: int, relation: Relation, *, changes: int = 1
+    ) -> None:
+        super().__init__(span, relation, changes)
+        top = max(counts)
+        self._value = at[list(counts).index(top)]
+        order = sorted(range(len(at)), key=lambda i: -counts[i])
+        self._behind = [top - counts[i] for i in order]
+        places = np.array([at[i] for i in order], dtype=np.int64)
+        self._reach: Places = np.maximum.accumulate(places) - np.minimum.accumulate(places)
+
+    def value(self) -> int:
+        return int(self._value)
+
+    def most(self, k: int) -> int:
+        j = (k + 1) * self.changes * (2 if self.relation is Relation.REPLACE else 1)
+        return int(self._reach[bisect_right(self._behind, j) - 1])
+
+    def lead(self) -> int:
+        """How many units may change, at least, before one more can change the mode.
+
+        A unit changes the lead of the most frequent value over another by its `changes` at most, under replace by twice
+        as many; the lead must stay at 1 or more after one unit more.
+        """
+        step = self.changes * (2 if self.relation is Relation.REPLACE else 1)
+        return max(-(-self._behind[1] // step) - 1, 0)

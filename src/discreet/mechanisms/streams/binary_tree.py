@@ -1,0 +1,225 @@
+"""Continual counting."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.additive import Additive
+from discreet.mechanisms.calibrated import Asked, bits_for, half_width
+from discreet.mechanisms.mechanism import Mechanism, numbered
+from discreet.mechanisms.parameters import read_whole
+from discreet.mechanisms.streams import square_root
+from discreet.mechanisms.streams.counting_run import CountingRun
+from discreet.mechanisms.streams.factorization import Factorization
+from discreet.mechanisms.streams.square_root import SquareRoot
+from discreet.mechanisms.streams.tree import Tree
+from discreet.mechanisms.values import read
+from discreet.noise.entropy import Entropy, SystemEntropy
+from discreet.privacy.event import Composed
+from discreet.privacy.exact import Real, count
+from discreet.privacy.guarantee import decimal
+from discreet.privacy.unit import Relation
+
+_MOST = 1 << 40  # steps of a tree
+
+
+@dataclass(frozen=True, slots=True, init=False, repr=False)
+class BinaryTree(Mechanism):
+    """All prefix sums of a stream of integers, each answered as soon as its last element is there.
+
+    With `factorization="tree"`, the default, noisy sums of dyadic blocks are kept, and each answer is made of those
+    that are complete, by least squares. With "square-root" the stream is convolved with the power series of
+    1/√(1 − q), which with Gaussian noise has about half the error of the tree; a run of it takes longer for each step.
+
+    Guarantee:
+        ε-DP with Laplace noise, and (ε, δ)-DP and μ-GDP with Gaussian noise, for all answers of one release or run
+        together. Neighbours are two streams of which one has a unit that the other has not ("add-remove"), or has
+        another unit in its place ("replace"). A unit changes at most `contributions` = b of the elements, each by
+        at most `sensitivity` = Δ, up or down; the caller makes sure of that. (A unit whose one element changes by at
+        most Δ is covered by "add-remove".) The number of elements and their order in time are public.
+        Under add-remove the tree's noisy sums move by b·levels·Δ in ℓ1, under replace by twice that; in ℓ2 see the
+        pages. Everything that is measured is an integer, with a multiplier 2^m that makes the noise fine.
+
+    References:
+        Chan, Shi, Song 2011, Section 3 (the binary mechanism), https://doi.org/10.1145/2043621.2043626; Dwork, Naor,
+        Pitassi, Rothblum 2010 (the counter), https://doi.org/10.1145/1806689.1806787; Fichtenberger, Henzinger,
+        Upadhyay 2023, Theorem 1, https://arxiv.org/abs/2202.11205; docs/proofs/binary-tree.md,
+        docs/proofs/square-root.md.
+
+    >>> run = BinaryTree(epsilon=100, steps=1000).start()
+    >>> [round(run.add(x)) for x in (3, 0, 4)]
+    [3, 3, 7]
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    steps: int
+    sensitivity: int
+    contributions: int
+    relation: Relation
+    factorization: str
+    measured: Factorization
+    noise: Additive
+    _events: Composed
+
+    def __init__(
+        self,
+        *,
+        epsilon: Real | None = None,
+        steps: int | None = None,
+        sensitivity: Real = 1,
+        delta: Real | None = None,
+        noise: str | None = None,
+        factorization: str = "tree",
+        contributions: int = 1,
+        relation: Relation | str = Relation.ADD_REMOVE,
+    ) -> None:
+        asked = Asked.read("BinaryTree", epsilon, delta, noise)
+        if factorization not in ("tree", "square-root"):
+            raise InvalidParameter(f"factorization must be 'tree' or 'square-root', not {factorization!r}.")
+        if steps is None:
+            raise InvalidParameter(
+                "BinaryTree needs steps, the most elements of the stream.", hint="steps=1000"
+            )
+        t, s = count("steps", steps), int(read_whole("sensitivity", sensitivity))
+        b, kind = count("contributions", contributions), Relation.parse(relation)
+        most = _MOST if factorization == "tree" else square_root.LONGEST
+        if t > most:
+            raise InvalidParameter(
+                f"steps must be at most {most:,} for factorization={factorization!r}, not {t:,}.",
+                hint="take factorization='tree'" if most < _MOST else "count in coarser steps",
+            )
+        if b > t:
+            raise InvalidParameter(f"contributions must be at most steps = {t}, not {b}.")
+        if factorization == "square-root" and asked.is_pure:
+            raise InvalidParameter(
+                "the square-root factorisation needs Gaussian noise, and so a delta.",
+                hint="give delta=1e-6, or take factorization='tree'",
+            )
+        moved = s * (2 if kind is Relation.REPLACE else 1)  # one unit goes, and another comes
+        measured = _measured(factorization, t, b, moved, asked)
+        noise_law, events = asked.calibrated(measured.l1(b) * moved, measured.l2_squared(b) * moved**2)
+        for name, value in (
+            ("epsilon", asked.epsilon),
+            ("delta", asked.delta),
+            ("steps", t),
+            ("sensitivity", s),
+            ("contributions", b),
+            ("relation", kind),
+            ("factorization", factorization),
+            ("measured", measured),
+            ("noise", noise_law),
+            ("_events", events),
+        ):
+            object.__setattr__(self, name, value)
+
+    @property
+    def events(self) -> Composed:
+        return self._events
+
+    def release(self, values: NDArray[Any], *, rng: Entropy | None = None) -> NDArray[np.float64]:
+        """All noisy prefix sums of a stream that is there already, in the law of a run.
+
+        Args:
+            values: a one-dimensional numpy array of at most `steps` integers; its length is public.
+            rng: where randomness comes from, for tests; the operating system's by default.
+
+        Raises:
+            InvalidParameter: another type or shape, or too many elements. The message quotes none.
+        """
+        numbers = read(values)
+        if numbers.shape is None or len(numbers.shape) != 1:
+            raise InvalidParameter("values must be a one-dimensional array.")
+        if numbers.is_real:
+            raise InvalidParameter(
+                "values must be integers.",
+                hint="round them to a public grid first, and count the rounding in the sensitivity",
+            )
+        if len(numbers.entries) > self.steps:
+            raise InvalidParameter(
+                f"values must hold at most steps = {self.steps} elements, not {len(numbers.entries)}."
+            )
+        source = SystemEntropy() if rng is None else rng
+        return self.measured.release(numbers.entries, lambda n: self.noise.draw(n, source))
+
+    def start(self, *, rng: Entropy | None = None) -> CountingRun:
+        """A run that takes one element after another; it costs what `loss` says, once."""
+        return CountingRun(self.measured, self.noise, SystemEntropy() if rng is None else rng)
+
+    def error(self, confidence: Real = 0.95, *, step: int | None = None) -> float:
+        """A half-width within which the error of the answer at this step stays; by default at the worst step.
+
+        The roundings of floats, some 10⁻¹⁵ of the largest sum, come on top.
+        """
+        at = self._step(step)
+        return half_width(self.noise, self.measured.squares(at), self.measured.absolutes(at), confidence)
+
+    def deviation(self, step: int | None = None) -> float:
+        """The standard deviation of the answer at this step; by default at the worst step."""
+        return math.sqrt(self.measured.squares(self._step(step)) * self.noise.variance)
+
+    @property
+    def root_mean_square(self) -> float:
+        """The root of the mean squared error over all steps."""
+        return math.sqrt(self.measured.mean_squares() * self.noise.variance)
+
+    def explain(self) -> str:
+        e, m = decimal(self.epsilon), self.measured
+        moved = self.sensitivity * (2 if self.relation is Relation.REPLACE else 1)
+        if self.delta:
+            root = math.sqrt(m.l2_squared(self.contributions)) * moved
+            size = f"in ℓ2 by at most {root:.6g}"
+            law = f"N(0, σ²) with σ = {math.sqrt(self.noise.variance):.6g}, rounded"
+            end = f"The loss is μ-GDP with μ = {math.sqrt(self._events.parts[0][0].mu_squared or 0):.6g}: ({e}, "
+            end += f"{decimal(self.delta)})-DP."
+        else:
+            l1 = m.l1(self.contributions) * moved
+            size = f"in ℓ1 by at most {l1}"
+            law = f"the discrete Laplace law of scale {l1}/{e}"
+            end = f"The ratio of probabilities is at most exp({e}): {e}-DP."
+        return numbered(
+            repr(self),
+            f"Neighbours. A unit changes at most {self.contributions} of the elements, each by at most "
+            f"{self.sensitivity}; relation {self.relation.value}, so a change is at most {moved}.",
+            m.explained(),
+            f"Sensitivity. What is measured, in units of 2^-{m.bits}, moves {size}.",
+            f"Noise. Each measured integer gets its own noise from {law}.",
+            f"Conclusion. {end}",
+            "Answers. They are made of noisy integers up to their step: post-processing.",
+            f"Error. Within ±{self.error():.6g} at every step with confidence 95%.",
+        )
+
+    def _step(self, step: int | None) -> int:
+        if step is None:
+            return self.measured.worst()
+        at = count("step", step)
+        if at > self.steps:
+            raise InvalidParameter(f"step must be at most steps = {self.steps}, not {at}.")
+        return at
+
+    def __repr__(self) -> str:
+        parts = [f"epsilon={decimal(self.epsilon)}", f"steps={self.steps}"]
+        parts += [f"sensitivity={self.sensitivity}"] * (self.sensitivity != 1)
+        parts += [f"delta={decimal(self.delta)}"] * bool(self.delta)
+        parts += [f"factorization={self.factorization!r}"] * (self.factorization != "tree")
+        parts += [f"contributions={self.contributions}"] * (self.contributions != 1)
+        parts += [f"relation={self.relation.value!r}"] * (self.relation is not Relation.ADD_REMOVE)
+        return f"BinaryTree({', '.join(parts)})"
+
+
+def _measured(kind: str, steps: int, contributions: int, moved: int, asked: Asked) -> Factorization:
+    """The factorisation, in units so small that the noise is fine."""
+    if kind == "tree":
+        tree = Tree.best(steps, is_pure=asked.is_pure)
+        width = asked.width(tree.l1(contributions) * moved, tree.l2_squared(contributions) * moved**2)
+        return Tree(steps, tree.height, bits_for(width))
+    # Rounding moves R by less than 2^-10 of it in all: L stays within a thousandth of f.
+    least = steps.bit_length() + 9
+    return SquareRoot(steps, max(least, bits_for(asked.width(moved, moved**2))))

@@ -1,0 +1,162 @@
+"""The square root of the matrix of prefix sums, as a Toeplitz matrix of whole numbers."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.mechanisms.streams.convolution import convolved
+from discreet.mechanisms.streams.factorization import Draw, Factorization, Progress, floats
+from discreet.mechanisms.values import total
+
+_BATCH = 512  # draws that a run takes at once
+LONGEST = 1 << 20
+"""A run remembers its whole stream, and each step takes time in proportion."""
+
+
+@dataclass(frozen=True, slots=True)
+class SquareRoot(Factorization):
+    """Lower-triangular Toeplitz R with R_k = round(2^bits·f_k), f_k = (2k choose k)/4^k, and L = A·R⁻¹.
+
+    f is the power series of 1/√(1 − q), whose square 1/(1 − q) is A. L is made from the rounded R, so that the
+    answers are unbiased; it is 2^−bits·f up to what rounding did.
+
+    References:
+        Fichtenberger, Henzinger, Upadhyay 2023, Theorem 1, https://arxiv.org/abs/2202.11205; Henzinger, Upadhyay,
+        Upadhyay 2023, https://arxiv.org/abs/2211.05006; docs/proofs/square-root.md.
+    """
+
+    steps: int
+    bits: int
+
+    def l1(self, contributions: int) -> int:
+        # All entries are at least 0, and a column is a shorter piece of the one before it.
+        return contributions * sum(map(int, self._right.tolist()))
+
+    def l2_squared(self, contributions: int) -> int:
+        # The first columns together: they overlap most, and are the longest (docs/proofs/square-root.md).
+        added = np.cumsum(self._right.astype(object))
+        added[contributions:] -= added[:-contributions].copy()
+        return sum(int(v) * int(v) for v in added)
+
+    def squares(self, step: int) -> float:
+        return float(self._left_squares[step - 1])
+
+    def absolutes(self, step: int) -> float:
+        return math.sqrt(step * self.squares(step))
+
+    def worst(self) -> int:
+        return self.steps  # a later answer has all the weights of an earlier one
+
+    def mean_squares(self) -> float:
+        return float(self._left_squares.mean())
+
+    def release(self, values: NDArray[Any], draw: Draw) -> NDArray[np.float64]:
+        n = len(values)
+        if not n:
+            return np.empty(0)
+        noisy = floats(total(convolved(self._right[:n], values), draw(n)))
+        size = 1 << (2 * n - 1).bit_length()
+        # From here on only noisy numbers.
+        return np.asarray(
+            np.fft.irfft(np.fft.rfft(self._left[:n], size) * np.fft.rfft(noisy, size), size)[:n]
+        )
+
+    def begin(self, draw: Draw) -> Progress:
+        return _Growing(self._right, self._left, draw)
+
+    def explained(self) -> str:
+        return (
+            "Square root. The stream is convolved with round(2^m·f), f_k = (2k choose k)/4^k (the power series of "
+            f"1/√(1 − q)), m = {self.bits}, in whole numbers; convolving once more with its inverse's prefix sums "
+            "gives prefix sums."
+        )
+
+    @property
+    def _right(self) -> NDArray[np.int64]:
+        return _factors(self.steps, self.bits)[0]
+
+    @property
+    def _left(self) -> NDArray[np.float64]:
+        return _factors(self.steps, self.bits)[1]
+
+    @property
+    def _left_squares(self) -> NDArray[np.float64]:
+        return _factors(self.steps, self.bits)[2]
+
+
+class _Growing(Progress):
+    """The stream so far, exact and measured."""
+
+    __slots__ = ("_backwards", "_draw", "_drawn", "_largest", "_left", "_measured", "_seen", "_steps")
+
+    def __init__(self, right: NDArray[np.int64], left: NDArray[np.float64], draw: Draw) -> None:
+        self._backwards = np.ascontiguousarray(right[::-1])
+        self._left = np.ascontiguousarray(left[::-1])
+        self._draw = draw
+        self._drawn: list[int] = []
+        self._seen: NDArray[Any] = np.zeros(1024, dtype=np.int64)
+        self._measured = np.zeros(1024)
+        self._largest = 1
+        self._steps = 0
+
+    @property
+    def taken(self) -> int:
+        return self._steps
+
+    def add(self, value: int) -> float:
+        t = self._steps
+        if t == len(self._seen):
+            self._seen = np.concatenate((self._seen, np.zeros_like(self._seen)))
+            self._measured = np.concatenate((self._measured, np.zeros_like(self._measured)))
+        self._largest = max(self._largest, abs(value))
+        if self._seen.dtype == np.int64 and self._largest * int(self._backwards[-1]) * (t + 1) >= 1 << 62:
+            self._seen, self._backwards = self._seen.astype(object), self._backwards.astype(object)
+        self._seen[t] = value
+        first = len(self._backwards) - 1 - t
+        exact = int(np.dot(self._backwards[first:], self._seen[: t + 1]))
+        self._measured[t] = float(exact + self._noise())
+        answer = float(np.dot(self._left[first:], self._measured[: t + 1]))
+        self._steps = t + 1  # last, so that an interrupted call leaves the run as it was
+        return answer
+
+    def _noise(self) -> int:
+        if not self._drawn:
+            self._drawn = self._draw(_BATCH).tolist()
+        return int(self._drawn.pop())
+
+
+@lru_cache(maxsize=4)
+def _factors(steps: int, bits: int) -> tuple[NDArray[Any], NDArray[np.float64], NDArray[np.float64]]:
+    """R, L, and Σ L² up to each step. Only R's integers bear on privacy, whatever they are."""
+    k = np.arange(1, steps, dtype=np.float64)
+    f = np.concatenate(([1.0], np.cumprod((2 * k - 1) / (2 * k))))
+    right: NDArray[Any]
+    if bits <= 50:
+        right = np.rint(f * 2.0**bits).astype(np.int64)
+    else:
+        right = np.array([int(v) << (bits - 50) for v in np.rint(f * 2.0**50).tolist()], dtype=object)
+    assert (np.diff(right) <= 0).all()  # the proof of the sensitivity takes it from here
+    left = np.cumsum(_inverse(right.astype(np.float64) * 2.0**-bits)) * 2.0**-bits
+    for made in (right, left):
+        made.setflags(write=False)
+    return right, left, np.cumsum(left * left)
+
+
+def _inverse(series: NDArray[np.float64]) -> NDArray[np.float64]:
+    """1/series as a power series, by Newton's iteration g ← g·(2 − series·g), which doubles its length."""
+    found = np.array([1 / series[0]])
+    while len(found) < len(series):
+        n = min(2 * len(found), len(series))
+        size = 1 << (3 * n).bit_length()
+        g = np.fft.rfft(found, size)
+        product = np.fft.irfft(np.fft.rfft(series[:n], size) * g, size)[:n]
+        product = -product
+        product[0] += 2
+        found = np.fft.irfft(np.fft.rfft(product, size) * g, size)[:n]
+    return found

@@ -1,0 +1,193 @@
+"""Counts in buckets with noise: what one row can change, what that costs, and how exact it is."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.gaussian import root_above
+from discreet.mechanisms.parameters import read_delta, read_size
+from discreet.mechanisms.summed import SummedNoise
+from discreet.mechanisms.values import total
+from discreet.noise.entropy import Entropy
+from discreet.privacy.event import Composed
+from discreet.privacy.exact import Real, count, exact, positive
+from discreet.privacy.guarantee import decimal
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
+from discreet.sketch.hashing import Family, Hashes, Kernel
+from discreet.sketch.vectors import Box, Floats, Ranges
+
+_LARGEST = 1 << 28  # counts of one sketch: 2 GiB
+_SLACK = Fraction(1, 1 << 40)  # so that an accountant that rounds up finds the claimed ε too
+
+
+@dataclass(frozen=True, slots=True)
+class Counting:
+    """The public parameters of a sketch: its hash family, its noise, and the neighbours that it is for.
+
+    Attributes:
+        epsilon, delta: the guarantee.
+        relation: what neighbours are.
+        family: the hash functions.
+        parts: into so many disjoint parts rows are told apart (the classes), each with buckets of its own.
+    """
+
+    epsilon: Fraction
+    delta: Fraction
+    relation: Relation
+    family: Family
+    parts: int
+
+    @classmethod
+    def of(
+        cls,
+        *,
+        epsilon: Real,
+        delta: Real,
+        relation: str | Relation,
+        dimension: int,
+        ranges: Ranges,
+        kernel: str,
+        bandwidth: Real | None,
+        power: int,
+        repetitions: int,
+        buckets: int,
+        parts: int,
+    ) -> Counting:
+        """What was asked for, checked.
+
+        Raises:
+            InvalidParameter: an argument is missing or impossible.
+        """
+        near = Kernel.parse(kernel)
+        if (near is Kernel.L2) == (bandwidth is None):
+            words = "the l2 kernel needs a bandwidth" if bandwidth is None else "angles have no bandwidth"
+            raise InvalidParameter(
+                f"{words}.",
+                hint="bandwidth=0.25 is a quarter of the width of the ranges; power= sharpens angles",
+            )
+        l, w = count("repetitions", repetitions), count("buckets", buckets)
+        if w & (w - 1) or not 2 <= w <= 1 << 30:
+            raise InvalidParameter(
+                f"buckets must be a power of two from 2 to 2^30, not {w}.", hint="buckets=256"
+            )
+        if count("power", power) * l > 1 << 20:
+            raise InvalidParameter(
+                "repetitions times power must be at most 2^20.", hint="repetitions=500, power=4"
+            )
+        if l * w * parts > _LARGEST:
+            raise InvalidParameter(
+                f"the sketch would have {l * w * parts:,} counts, above {_LARGEST:,}.",
+                hint="take fewer buckets",
+            )
+        width = None if bandwidth is None else positive("bandwidth", bandwidth)
+        family = Family(Box.of(dimension, ranges), near, width, power, l, w)
+        assert family.width  # refuses what is too narrow or too wide
+        d = exact("delta", delta)
+        d = d if d == 0 else read_delta(delta, hint="delta=1e-6, or 0 for Laplace noise")
+        return cls(read_size("epsilon", epsilon), d, Relation.parse(relation), family, parts)
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """One row is in one bucket of each repetition; a replaced one leaves it and enters another."""
+        return Sensitivity(self.family.repetitions * (2 if self.relation is Relation.REPLACE else 1), 1)
+
+    @property
+    def noise(self) -> Additive:
+        """The law that is added to each count: discrete Laplace, or with a δ the rounded Gaussian."""
+        if self.delta == 0:
+            return DiscreteLaplaceNoise(self.sensitivity.l1 / self.epsilon)
+        from discreet.accounting.convert import mu_squared_for
+
+        share = mu_squared_for(self.epsilon, self.delta)  # μ², rounded down
+        return RoundedGaussianNoise(root_above(self.sensitivity.l2_squared * (1 + _SLACK) / share))
+
+    @property
+    def events(self) -> Composed:
+        """What all counts together cost."""
+        return self.noise.event(self.sensitivity)
+
+    def counted(self, hashes: Hashes, rows: object, parts: NDArray[np.int64] | None, rng: Entropy) -> Any:
+        """The noisy counts, by part, repetition and bucket. A row whose part is −1 is in none."""
+        f = self.family
+        whole = f.box.whole(rows)
+        size = self.parts * f.repetitions * f.buckets
+        counts = np.zeros(size, dtype=np.int64)
+        first = np.arange(f.repetitions, dtype=np.int64) * f.buckets
+        for block in hashes.blocks(len(whole)):
+            places = hashes.buckets(whole[block]) + first
+            if parts is not None:
+                mine = parts[block]
+                places = (places + mine[:, None] * (f.repetitions * f.buckets))[mine >= 0]
+            counts += np.bincount(places.reshape(-1), minlength=size)
+        noisy = total(counts, self.noise.draw(size, rng))
+        return noisy.reshape(self.parts, f.repetitions, f.buckets)
+
+    def error(self, confidence: Real, rows: int | None) -> float:
+        """A half-width of a score: of its noise, and with `rows` also of the chance in the hash functions."""
+        c = exact("confidence", confidence)
+        f = self.family
+        share = c if rows is None else (1 + c) / 2  # half of the doubt for each
+        # A score has, for each repetition, Z in its bucket less the mean of all Z: (1 − 1/W) of the variance of Z,
+        # and is divided by 1 − 1/W.
+        width = SummedNoise(self.noise, f.repetitions).quantile(share) / f.repetitions
+        width /= math.sqrt(1 - 1 / f.buckets)
+        if rows is None:
+            return width
+        n = count("rows", rows)
+        # Hoeffding 1963, Theorem 2: independent counts from 0 to n, their mean over the repetitions.
+        doubt = float(1 - share)
+        return width + n * math.sqrt(math.log(2 / doubt) / (2 * f.repetitions)) / (1 - 1 / f.buckets)
+
+    def steps(self) -> list[str]:
+        """The proof, with the numbers."""
+        f, s = self.family, self.sensitivity
+        moved = (
+            "is in one bucket of each"
+            if s.l0 == f.repetitions
+            else "leaves one bucket of each and enters another"
+        )
+        if isinstance(self.noise, DiscreteLaplaceNoise):
+            law = f"P(Z = k) ∝ exp(−|k|/b), b = {s.l1}/ε = {decimal(self.noise.scale)}"
+            why = f"The ratio for all counts together is at most exp({s.l1}/b) = exp({decimal(self.epsilon)})"
+        else:
+            assert isinstance(self.noise, RoundedGaussianNoise)
+            law = f"N(0, σ²) rounded, σ = {float(self.noise.sigma):.6g}"
+            why = f"In ℓ2 they move by √{s.l2_squared}, which is what σ was made for (Balle, Wang, Theorem 8)"
+        promise = f"({decimal(self.epsilon)}, {decimal(self.delta)})" if self.delta else decimal(self.epsilon)
+        return [
+            (
+                f"Hashes. {f.repetitions} functions with {f.buckets} buckets each are drawn before any row is read; "
+                "the buckets of a row are a function of that row alone."
+            ),
+            f"Sensitivity. Neighbours: {self.relation.value}. A row {moved}, so counts move by at most {s.l1} in ℓ1.",
+            f"Noise. Each count gets its own Z, {law}.",
+            f"Ratio. {why}.",
+            f"Conclusion. The counts are {promise}-DP, and everything that is asked of them is a function of them.",
+        ]
+
+
+def scores(counts: NDArray[Any], family: Family, buckets: NDArray[np.int64]) -> Floats:
+    """Σ k(x, row) for each part (first axis) and point, without what falls into a bucket by accident.
+
+    A count in the bucket of x is expected to be Σ (k + (1 − k)/W); the number of rows is the mean of all that was
+    counted in each repetition, which is noisy and public.
+    """
+    w = family.buckets
+    every = np.arange(family.repetitions)
+    means = counts.astype(np.float64).mean(axis=2)  # (part, repetition): rows/W
+    seen = np.stack([part[every, buckets].mean(axis=1) for part in counts.astype(np.float64)])
+    return np.asarray((seen - means.mean(axis=1)[:, None]) / (1 - 1 / w))
+
+
+def rows_of(counts: NDArray[Any]) -> Floats:
+    """The noisy number of rows of each part: the mean over the repetitions."""
+    return np.asarray(counts.astype(np.float64).sum(axis=2).mean(axis=1))

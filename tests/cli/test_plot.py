@@ -1,0 +1,56 @@
+"""`discreet sql --plot`: a picture of the answer, or a refusal before the charge."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from tests.cli.conftest import Call
+from tests.cli.test_sql import ASKED, QUESTION, spent
+
+
+def test_the_answer_is_drawn_with_its_intervals(samples: Path, call: Call) -> None:
+    result = call(*ASKED, "--budget", "3", "--json", "--plot", "ages.svg")
+    assert result.exit_code == 0
+    assert result.stderr == "The answer is drawn in ages.svg.\n"
+    answer = json.loads(result.stdout)
+    image = (samples / "ages.svg").read_text(encoding="utf-8")
+    ElementTree.fromstring(image)
+    (low, high), value = answer["intervals"]["n"][0], answer["rows"][0][1]
+    for number in (value, low, high):
+        assert f": {number:.0f}" in image or f": {number:,.0f}" in image
+    assert "95 % intervals; private at ε = 0.5" in image
+
+
+@pytest.mark.parametrize(
+    ("file", "word"), [("ages.txt", ".svg, .png or .pdf"), ("-", ".svg"), ("no/ages.png", "no such folder")]
+)
+def test_a_file_that_cannot_be_a_picture_is_refused_before_the_charge(
+    samples: Path, call: Call, file: str, word: str
+) -> None:
+    result = call(*ASKED, "--budget", "3", "--plot", file)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert word in result.stderr
+    assert not (samples / "discreet.ledger").exists()
+
+
+def test_without_the_extra_nothing_is_charged(
+    samples: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "vl_convert", None)
+    result = call(*ASKED, "--budget", "3", "--plot", "ages.png")
+    assert (result.exit_code, "discreet[plots]" in result.stderr) == (2, True)
+    assert not (samples / "discreet.ledger").exists()
+
+
+def test_an_answer_by_three_columns_is_refused_before_the_charge(samples: Path, call: Call) -> None:
+    assert call(*ASKED, "--budget", "3").exit_code == 0
+    by_three = QUESTION.replace("SELECT sex", "SELECT sex, sex AS b, sex AS c")
+    result = call(*[by_three if a == QUESTION else a for a in ASKED], "--plot", "ages.png")
+    assert result.exit_code == 2
+    assert "up to two columns, not by 3" in result.stderr
+    assert spent(call) == 0.5

@@ -1,0 +1,127 @@
+"""A release as a picture holds its rows and intervals, and nothing else."""
+
+from __future__ import annotations
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+import discreet as dp
+from discreet import plots
+from discreet.errors import InvalidParameter
+from discreet.session import Session
+from tests.plots.seen import marks, parts, rows, words
+
+DAYS = [dt.date(2024, 1, 1) + dt.timedelta(days=i) for i in range(20)]
+FRAME = pd.DataFrame(
+    {
+        "ward": ["a", "b", "b", "b"] * 50,
+        "sex": ["f", "m"] * 100,
+        "age": [20.0, 40.0, 41.0, 42.0] * 50,
+        "day": [DAYS[i % 20] for i in range(200)],
+        "wealth": [123456789.0] * 200,
+    }
+)
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[Session]:
+    columns: dict[str, Any] = {
+        "ward": dp.Values("a", "b"),
+        "sex": dp.Values("f", "m"),
+        "age": dp.Range(0, 100),
+        "day": dp.Values(*DAYS),
+        "wealth": dp.Range(0, 10**9),
+    }
+    budget = dp.Budget(10**7, per_query=10**5)
+    with dp.connect(
+        {"t": FRAME}, unit=dp.PrivacyUnit.row(), columns=columns, budget=budget, ledger=":memory:"
+    ) as opened:
+        yield opened
+
+
+def ask(session: Session, sql: str, epsilon: float = 1000) -> dp.Release:
+    return session.sql(sql, epsilon=epsilon)
+
+
+def test_one_key_and_two_measures_are_two_panels_with_the_releases_numbers(session: Session) -> None:
+    release = ask(session, "SELECT ward, COUNT(*) AS n, AVG(age) AS age FROM t GROUP BY ward ORDER BY ward")
+    chart = plots.release(release, confidence="0.9")
+    held = rows(chart, "k0", "v0", "v1")
+    assert [(r["k0"], r["v0"], r["v1"]) for r in held] == [(w, float(n), a) for w, n, a in release.rows]
+    for j, name in enumerate(("n", "age")):
+        assert [(r[f"l{j}"], r[f"h{j}"]) for r in held] == release.interval(name, confidence="0.9")
+    assert all(r.keys() == {"k0", "v0", "l0", "h0", "v1", "l1", "h1"} for r in held)
+    assert len(next(parts(chart))["hconcat"]) == 2
+    assert "n, age by ward | 90 % intervals; private at ε = 1000" in words(chart)
+
+
+def test_bars_start_at_zero_and_points_need_not(session: Session) -> None:
+    counts = plots.release(ask(session, "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward"))
+    assert "bar" in marks(counts)  # 50 and 150
+    ages = plots.release(ask(session, "SELECT ward, AVG(age) + 100 AS age FROM t GROUP BY ward"))
+    assert "bar" not in marks(ages) and "point" in marks(ages)
+    assert {p["encoding"]["x"]["scale"]["zero"] for p in parts(counts) if "mark" in p} == {True}
+    assert {p["encoding"]["x"]["scale"]["zero"] for p in parts(ages) if "mark" in p} == {False}
+
+
+def test_a_second_key_is_a_colour(session: Session) -> None:
+    chart = plots.release(ask(session, "SELECT ward, sex, COUNT(*) AS n FROM t GROUP BY ward, sex"))
+    (domain,) = {
+        tuple(p["encoding"]["color"]["scale"]["domain"])
+        for p in parts(chart)
+        if "scale" in p.get("encoding", {}).get("color", {})
+    }
+    assert set(domain) in ({"a", "b"}, {"f", "m"})
+
+
+def test_dates_are_a_line_with_a_band(session: Session) -> None:
+    release = ask(session, "SELECT day, COUNT(*) AS n FROM t GROUP BY day ORDER BY day")
+    chart = plots.release(release)
+    assert marks(chart) == ["area", "line", "point"]
+    assert [r["k0"] for r in rows(chart, "k0")] == [d.isoformat() for d in DAYS]
+
+
+def test_one_number_is_a_point_with_its_interval(session: Session) -> None:
+    release = ask(session, "SELECT COUNT(*) AS n FROM t")
+    (row,) = rows(plots.release(release), "v0")
+    assert (row["v0"], (row["l0"], row["h0"])) == (release.rows[0][0], release.interval("n")[0])
+
+
+def test_the_ends_of_an_interval_are_no_keys(session: Session) -> None:
+    sql = "SELECT ward, COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low FROM t GROUP BY ward"
+    held = rows(plots.release(ask(session, sql)), "k0")
+    assert all(r.keys() == {"k0", "v0", "l0", "h0"} for r in held)
+
+
+def test_files_hold_nothing_but_the_release(session: Session, tmp_path: Path) -> None:
+    release = ask(session, "SELECT ward, COUNT(*) AS n FROM t WHERE wealth > 5 GROUP BY ward")
+    chart = plots.release(release)
+    plots.save(chart, tmp_path / "n.svg")
+    for text in ((tmp_path / "n.svg").read_text(encoding="utf-8"), chart.to_json()):
+        assert "123456789" not in text and "wealth" not in text
+
+
+def test_what_no_picture_has_room_for_is_refused(session: Session) -> None:
+    three = ask(session, "SELECT ward, sex, day, COUNT(*) AS n FROM t GROUP BY ward, sex, day")
+    with pytest.raises(InvalidParameter, match="up to two columns"):
+        plots.release(three)
+    many = ask(session, "SELECT day, day AS again, COUNT(*) AS n FROM t GROUP BY day")
+    with pytest.raises(InvalidParameter, match="up to 7 values"):
+        plots.release(many)
+    with pytest.raises(InvalidParameter, match="made of a release"):
+        plots.release([1, 2])  # type: ignore[arg-type]
+    with pytest.raises(InvalidParameter, match="no rows"):
+        plots.release(
+            ask(session, "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward HAVING COUNT(*) > 1000000")
+        )
+
+
+def test_several_panels_of_dates_and_of_accounts_can_each_be_zoomed(session: Session) -> None:
+    release = ask(session, "SELECT day, COUNT(*) AS n, AVG(age) AS age FROM t GROUP BY day ORDER BY day")
+    names = [p["name"] for p in plots.release(release).to_dict()["params"]]
+    assert names == ["zoom0", "zoom1"]
