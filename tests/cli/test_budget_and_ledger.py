@@ -230,6 +230,14 @@ def test_a_ledger_moves_and_goes_on(ledger: Path, tmp_path: Path, call: Call) ->
     assert call("ledger", "verify", place).exit_code == 0
 
 
+def test_one_population_in_two_ledgers_is_drawn_twice(ledger: Path, tmp_path: Path, call: Call) -> None:
+    other, file = tmp_path / "other.ledger", tmp_path / "spending.svg"
+    other.write_bytes(ledger.read_bytes())
+    assert call("budget", str(ledger), str(other), "--plot", str(file)).exit_code == 0
+    image = file.read_text(encoding="utf-8")
+    assert f"in {ledger}" in image and f"in {other}" in image
+
+
 def test_spending_is_drawn(ledger: Path, tmp_path: Path, call: Call) -> None:
     file = tmp_path / "spending.png"
     assert call("budget", str(ledger), "--plot", str(file)).exit_code == 0

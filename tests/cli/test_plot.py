@@ -38,6 +38,38 @@ def test_a_file_that_cannot_be_a_picture_is_refused_before_the_charge(
     assert not (samples / "discreet.ledger").exists()
 
 
+@pytest.mark.parametrize(
+    "options",
+    [
+        ("--ledger", "kept.svg", "--plot", "kept.svg"),
+        ("--ledger", "kept.svg", "--plot", "link.svg"),
+        ("--ledger", "kept.svg", "--certificate", "./kept.svg"),
+        ("--certificate", "adult.parquet"),
+        ("--certificate", "a.svg", "--plot", "a.svg"),
+        ("--plot", "folder.svg"),
+    ],
+    ids=" ".join,
+)
+def test_nothing_that_the_question_uses_is_written_over(
+    samples: Path, call: Call, options: tuple[str, ...]
+) -> None:
+    (samples / "link.svg").symlink_to("kept.svg")
+    (samples / "folder.svg").mkdir()
+    before = (samples / "adult.parquet").read_bytes()
+    result = call(*ASKED, "--budget", "3", *options)
+    assert (result.exit_code, result.stdout) == (2, "")
+    assert "written over" in result.stderr or "is a folder" in result.stderr
+    assert not any((samples / name).exists() for name in ("discreet.ledger", "kept.svg"))
+    assert (samples / "adult.parquet").read_bytes() == before
+
+
+def test_a_ledger_is_not_drawn_over_itself(samples: Path, call: Call) -> None:
+    assert call(*ASKED, "--budget", "3", "--ledger", "kept.svg").exit_code == 0
+    result = call("budget", "kept.svg", "--plot", "kept.svg")
+    assert (result.exit_code, result.stdout) == (2, "") and "written over kept.svg" in result.stderr
+    assert call("budget", "kept.svg").exit_code == 0
+
+
 def test_without_the_extra_nothing_is_charged(
     samples: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -209,7 +209,7 @@ def test_repeating_a_local_answer_every_day_gives_it_away() -> None:
         (lambda: COIN & Mechanism([["1/2", "1/2"]] * 2, neighbours=[]), "same neighbours"),
         (lambda: COIN.post(3), "a channel is"),
         (lambda: COIN.post(lambda o: [o]), "cannot be an output"),
-        (lambda: COIN.post(lambda o: {0: "1/2"}), "sum to 1, and sum to 1/2"),
+        (lambda: COIN.post(lambda o: {0: "1/2"}), "sum to 1, and sum to 0.5"),
         (lambda: COIN.post({0: 1}), "nothing is given for the output 1"),
         (lambda: COIN.poisson("1/2"), "only a mechanism on databases"),
         (lambda: COIN.poisson(2), r"rate must lie in \[0, 1\]"),
@@ -224,3 +224,24 @@ def test_repeating_a_local_answer_every_day_gives_it_away() -> None:
 def test_bad_parts_are_refused(call: Any, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         call()
+
+
+def test_what_has_no_inputs_or_is_no_mechanism_is_refused() -> None:
+    with pytest.raises(InvalidParameter, match="no elements"):
+        COIN.of(lambda x: x, inputs=[])
+    with pytest.raises(InvalidParameter, match="no elements"):
+        COIN.mixture({})
+    with pytest.raises(InvalidParameter, match="must be a Mechanism, not int"):
+        COIN.parallel(3)  # type: ignore[arg-type]  # refused
+
+
+def test_a_groups_mechanism_is_not_composed_with_one_whose_steps_are_longer() -> None:
+    line = Mechanism([["1/2", "1/2"]] * 5, neighbours=[(i, i + 1) for i in range(4)])
+    long = Mechanism(
+        [["1/2", "1/2"]] * 5, neighbours=[(i, j) for i in range(5) for j in range(i) if i - j < 3]
+    )
+    assert set(line.group(2).pairs) == set(long.pairs)
+    for first, second in ((line.group(2), long), (long, line.group(2))):
+        with pytest.raises(InvalidParameter, match="steps"):
+            first & second
+    assert (line & line).group(2).pairs == (line.group(2) & line.group(2)).pairs

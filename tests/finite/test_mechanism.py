@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 import discreet as dp
 from discreet.audit import finite as audited
 from discreet.errors import InvalidParameter
-from discreet.finite import Mechanism, databases
+from discreet.finite import Database, Mechanism, databases, sensitivity
 
 F = Fraction
 BROAD = Mechanism([[1] + [0] * 99] * 300, neighbours=[])
@@ -159,6 +159,23 @@ def test_moments_are_exact_and_agree_with_renyi() -> None:
     assert [same.renyi(a) for a in (5, 1, "1.5")] == [0, 0, 0]
 
 
+@pytest.mark.parametrize("alpha", [F(1) + F(1, 10**60), F(1) + F(1, 10**30), F(10**9), F(10**30)])
+def test_a_renyi_order_near_one_or_huge_is_answered_from_above_and_closely(alpha: Fraction) -> None:
+    with mpmath.workdps(200):
+        p, a = mpmath.mpf(3) / 4, mpmath.mpf(alpha.numerator) / alpha.denominator
+        # (3/4)^a (1/4)^(1 − a) + (1/4)^a (3/4)^(1 − a), divided by its larger term 3^(a − 1)·3/4
+        true = mpmath.log(3) + mpmath.log(p + (1 - p) * mpmath.mpf(3) ** (-2 * (a - 1))) / (a - 1)
+        found = Mechanism(FRONT).renyi(alpha)
+        assert true <= found <= true * (1 + 1e-15)
+
+
+@pytest.mark.parametrize("alpha", [1, "1.5", 2, 50])
+def test_a_divergence_of_laws_that_hardly_differ_is_not_said_to_be_nothing(alpha: Any) -> None:
+    off = F(1, 10**70)
+    M = Mechanism([[F(1, 2) + off, F(1, 2) - off], [F(1, 2) - off, F(1, 2) + off]])
+    assert 0 < M.renyi(alpha) < 1e-40
+
+
 def test_the_worst_event_attains_what_is_said() -> None:
     M = Mechanism({"a": ["0.5", "0.3", "0.2"], "b": ["0.1", "0.1", "0.8"], "c": ["0.3", "0.3", "0.4"]})
     worst = M.worst()
@@ -191,6 +208,29 @@ def test_neighbours_may_be_a_relation_pairs_or_a_function() -> None:
     assert by_hand.pairs
     assert by_name.failure == 1
     assert Mechanism(law, neighbours="replace").ratio() == 1  # the size is public there
+
+
+def test_a_function_that_is_true_in_one_order_only_still_says_who_is_a_neighbour() -> None:
+    table = {2: [1, 0], 1: ["1/2", "1/2"], 0: ["1/4", "3/4"]}
+    assert Mechanism(table, neighbours=lambda x, y: y == x + 1).ratio() is None
+    for inputs in itertools.permutations(table):
+        M = Mechanism({x: table[x] for x in inputs}, neighbours=lambda x, y: y == x + 1)
+        named = {frozenset((M.inputs[i], M.inputs[j])) for i, j in M.pairs}
+        assert named == {frozenset((0, 1)), frozenset((1, 2))}
+
+
+@pytest.mark.parametrize(
+    ("inputs", "message"),
+    [
+        ([Database("ab", [1, 0]), Database("ba", [2, 0])], "two universes"),
+        ([Database("ab", [1, 0]), Database("ab", [1, 0])], "given twice"),
+    ],
+)
+def test_a_relation_is_refused_where_counts_alone_would_decide_it_wrongly(
+    inputs: list[Database], message: str
+) -> None:
+    with pytest.raises(InvalidParameter, match=message):
+        Mechanism([[1, 0], [0, 1]], inputs=inputs, neighbours="add-remove")
 
 
 def test_laws_chances_and_beliefs() -> None:
@@ -284,3 +324,20 @@ def test_two_that_say_the_same_are_equal() -> None:
 def test_bad_matrices_and_questions_are_refused(call: Any, message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         call()
+
+
+def test_numbers_too_long_to_be_written_out_are_shown_short() -> None:
+    tiny = F(1, 3**12000)
+    M = Mechanism({0: [tiny, 1 - tiny], 1: [2 * tiny, 1 - 2 * tiny]})
+    assert "ε = 0.693147" in str(M) and str(M.worst()).startswith("output 0: 0 under 1, 0 under 0")
+    assert str(sensitivity(lambda r: len(r) * F(10**6000, 3), universe=[0], size=1, relation="add-remove"))
+    with pytest.raises(InvalidParameter, match="sum to 0"):
+        M.post(lambda _: {0: tiny})
+    with pytest.raises(InvalidParameter, match="its sum is 0"):
+        M.expected(lambda _, o: o, [tiny, 0])
+
+
+def test_beyond_its_epsilon_the_worst_event_is_empty_and_tells_nothing() -> None:
+    event = Mechanism(FRONT).worst(5)
+    assert event is not None and not event.outputs
+    assert event.under_x == 0 and event.epsilon == 0.0

@@ -226,3 +226,12 @@ def test_no_neighbours_is_no_change() -> None:
 def test_bad_questions_are_refused(call: Callable[[], object], message: str) -> None:
     with pytest.raises(InvalidParameter, match=message):
         call()
+
+
+def test_fractions_of_numpys_integers_do_not_wrap() -> None:
+    numpys: Any = np.int64(2**62), np.int64(3)
+    far = F(numpys[0]), F(-numpys[0], numpys[1])
+    found = sensitivity(lambda r: far[len(r)], universe=[0], size=1, relation="add-remove")
+    assert found == F(2**62) + F(2**62, 3)
+    mean = sensitivity(lambda r: F(sum(r), len(r)), universe=np.arange(3), size=3)
+    assert mean == F(2, 3) and "2/3" in str(mean)

@@ -174,7 +174,7 @@ def test_databases_and_other_outputs() -> None:
         ({"inputs": range(100)}, "4,950 pairs of neighbours with 100 outputs are 990,000 constraints"),
         ({"inputs": [0, 0], "neighbours": near}, "an element twice"),
         ({"prior": [1]}, "1 probabilities for 3 inputs"),
-        ({"prior": ["1/2", "1/2", "1/2"]}, "its sum is 3/2"),
+        ({"prior": ["1/2", "1/2", "1/2"]}, "its sum is 1.5"),
         ({"loss": lambda x, o: math.inf}, "loss must be a finite number"),
     ],
 )
@@ -182,3 +182,21 @@ def test_bad_tasks_are_refused(options: dict[str, Any], message: str) -> None:
     given_options = {"inputs": range(3), "epsilon": 1, **options}
     with pytest.raises(InvalidParameter, match=message):
         optimal(given_options.pop("loss", LOSSES["absolute"]), **given_options)
+
+
+@pytest.mark.parametrize("epsilon", [8, 10, 11, 12])
+@pytest.mark.parametrize("prior", [None, [1, 0, 0]])
+def test_a_large_epsilon_is_solved_as_closely_as_a_small_one(epsilon: int, prior: Any) -> None:
+    for loss in (LOSSES["absolute"], LOSSES["wrong"]):
+        best = optimal(loss, inputs=range(3), epsilon=epsilon, prior=prior)
+        assert best.gap < F(1, 10**8)
+    # All three inputs are neighbours: of the laws that err with chance q, randomised response has the least q.
+    if prior is None:
+        assert float(best.value) == pytest.approx(2 / (math.exp(epsilon) + 2), rel=1e-4)
+    else:
+        assert best.value == 0  # the input is known
+
+
+def test_many_inputs_are_solved_in_more_than_one_way_until_the_bound_is_near() -> None:
+    best = optimal(LOSSES["absolute"], inputs=range(40), epsilon=1, neighbours=near)
+    assert best.gap < F(1, 10**5)

@@ -65,7 +65,7 @@ OUTSIDE += [
 ]
 
 
-@pytest.mark.parametrize("value", OUTSIDE, ids=repr)
+@pytest.mark.parametrize("value", OUTSIDE, ids=lambda v: "object" if type(v) is object else repr(v))
 def test_a_value_outside_is_never_refused(value: Any) -> None:
     for domain in (Domain(3), Domain([0, 1, 2])):
         assert all(0 <= places(domain, value)[0] < 3 for _ in range(5))

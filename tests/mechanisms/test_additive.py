@@ -189,7 +189,7 @@ def test_no_width_is_refused(kind: str, width: Fraction) -> None:
 
 
 def test_every_law_has_a_name_for_plans() -> None:
-    sums = {"SummedNoise", "WeighedNoise"}  # of answers, never of plans
+    elsewhere = {"SummedNoise", "WeighedNoise", "StaircaseNoise"}  # never of plans
     laws = {law.__name__ for law in Additive.__subclasses__()}
-    assert {law.__name__ for law in KINDS.values()} == laws - sums
+    assert {law.__name__ for law in KINDS.values()} == laws - elsewhere
     assert list(KINDS) == ["discrete-laplace", "rounded-gaussian", "discrete-gaussian"]

@@ -43,6 +43,11 @@ def test_places_are_those_of_exact_rounding() -> None:
     assert d.places(values).tolist() == exact
 
 
+def test_no_pattern_of_bits_makes_a_warning() -> None:
+    signalling = np.array([0x7FA00001], dtype=np.uint32).view(np.float32)
+    assert UNIT.places(signalling).tolist() == [0]
+
+
 def test_numbers_of_every_kind_are_read_alike() -> None:
     assert numbers([1, 2.5, Fraction(1, 2), Decimal("0.25"), np.float32(2)]).tolist() == [
         1,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from collections import Counter
 from collections.abc import Callable
 from fractions import Fraction
@@ -262,6 +263,11 @@ def test_far_values_of_any_size_are_taken() -> None:
     assert [run.ask(x) for x in (-(10**300), 10**300)] == [False, True]
     mixed = sharp.start()
     assert [mixed.ask(x) for x in (-0.5, 10**300, -5)] == [False, True, False]
+
+
+def test_a_number_beyond_all_floats_is_cut_off_there() -> None:
+    mechanism = SparseVector(epsilon=1, threshold="-1e350", answers="gap")
+    assert mechanism.release(np.array([1e308])).numbers == (-sys.float_info.max,)
 
 
 @pytest.mark.parametrize("threshold", [10**18, 2 * 10**18, -(10**25), 10**300])

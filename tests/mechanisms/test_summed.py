@@ -89,3 +89,13 @@ def test_a_sum_costs_what_one_draw_costs() -> None:
 def test_a_sum_of_none_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="n must be at least 1, not 0"):
         SummedNoise(DiscreteLaplaceNoise(Fraction(2)), 0)
+
+
+@pytest.mark.parametrize("noise", [DiscreteLaplaceNoise(Fraction(20)), RoundedGaussianNoise(Fraction(50))])
+def test_a_doubt_below_what_the_grid_holds_has_a_finite_width(noise: Additive) -> None:
+    summed = SummedNoise(noise, 20)
+    assert (
+        summed.quantile(1 - Fraction(1, 10**12))
+        <= summed.quantile(1 - Fraction(1, 10**15))
+        <= 20 * (noise.quantile(1 - Fraction(1, 20 * 10**15)) + 1)
+    )

@@ -24,6 +24,11 @@ FRAME = pd.DataFrame(
         "age": [20.0, 40.0, 41.0, 42.0] * 50,
         "day": [DAYS[i % 20] for i in range(200)],
         "wealth": [123456789.0] * 200,
+        "k": pd.array([0, 1, None, 2**53 + 1] * 50, dtype="Int64"),
+        "hour": [i % 20 for i in range(200)],
+        "at": [dt.datetime(2024, 1, 1, i % 20) for i in range(200)],
+        "week": [f"2024-W{1 + i % 20:02d}-1" for i in range(200)],
+        "code": ["NULL", None, "x", "y"] * 50,
     }
 )
 
@@ -36,6 +41,11 @@ def session() -> Iterator[Session]:
         "age": dp.Range(0, 100),
         "day": dp.Values(*DAYS),
         "wealth": dp.Range(0, 10**9),
+        "k": dp.Values(0, 1, None, 2**53 + 1, 2**53),
+        "hour": dp.Values(*range(20)),
+        "at": dp.Values(*[dt.datetime(2024, 1, 1, i) for i in range(20)]),
+        "week": dp.Values(*[f"2024-W{1 + i:02d}-1" for i in range(20)]),
+        "code": dp.Values("NULL", None, "x", "y"),
     }
     budget = dp.Budget(10**7, per_query=10**5)
     with dp.connect(
@@ -125,3 +135,54 @@ def test_several_panels_of_dates_and_of_accounts_can_each_be_zoomed(session: Ses
     release = ask(session, "SELECT day, COUNT(*) AS n, AVG(age) AS age FROM t GROUP BY day ORDER BY day")
     names = [p["name"] for p in plots.release(release).to_dict()["params"]]
     assert names == ["zoom0", "zoom1"]
+
+
+def test_a_number_that_is_a_key_is_no_measure(session: Session) -> None:
+    release = ask(session, "SELECT hour, COUNT(*) AS n FROM t GROUP BY hour ORDER BY hour")
+    chart = plots.release(release)
+    assert marks(chart) == ["area", "line", "point"] and "n by hour" in words(chart)
+    assert [r["k0"] for r in rows(chart, "k0")] == list(range(20))
+    half = plots.release(ask(session, "SELECT hour * 2 AS twice, COUNT(*) AS n FROM t GROUP BY hour"))
+    assert "n by twice" in words(half)
+
+
+def test_numbers_beside_null_are_names_and_none_is_rounded(session: Session, tmp_path: Path) -> None:
+    chart = plots.release(ask(session, "SELECT k, COUNT(*) AS n FROM t GROUP BY k"))
+    plots.save(chart, tmp_path / "k.svg")
+    assert {r["k0"] for r in rows(chart, "k0")} == {"0", "1", "NULL", "9007199254740992", "9007199254740993"}
+
+
+def test_a_text_null_is_not_the_group_of_what_is_absent(session: Session) -> None:
+    chart = plots.release(ask(session, "SELECT code, COUNT(*) AS n FROM t GROUP BY code"))
+    assert len({r["k0"] for r in rows(chart, "k0")}) == 4
+
+
+def test_a_time_is_one_of_utc_wherever_it_is_drawn(session: Session) -> None:
+    chart = plots.release(ask(session, "SELECT at, COUNT(*) AS n FROM t GROUP BY at ORDER BY at"))
+    assert [r["k0"] for r in rows(chart, "k0")] == [f"2024-01-01T{i:02d}:00:00Z" for i in range(20)]
+
+
+def test_only_what_every_reader_takes_for_a_date_is_one(session: Session) -> None:
+    assert "line" not in marks(plots.release(ask(session, "SELECT week, COUNT(*) AS n FROM t GROUP BY week")))
+
+
+def test_rows_that_a_picture_would_not_tell_apart_are_refused(session: Session) -> None:
+    for sql in (
+        "SELECT COUNT(*) AS n FROM t GROUP BY ward",
+        "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex, hour",
+    ):
+        with pytest.raises(InvalidParameter, match="same name"):
+            plots.release(ask(session, sql))
+
+
+def test_a_number_whose_interval_has_no_bounds_is_said_to_have_none(session: Session) -> None:
+    unbounded = ask(session, "SELECT ward, 1 / (COUNT(*) - 50.5) AS x FROM t GROUP BY ward", epsilon=0.1)
+    assert "it has no bounds" in words(plots.release(unbounded))
+    bounded = ask(session, "SELECT ward, COUNT(*) AS x FROM t GROUP BY ward")
+    assert "it has no bounds" not in words(plots.release(bounded))
+
+
+def test_a_column_cannot_make_a_tooltip_fetch_a_picture(session: Session) -> None:
+    chart = plots.release(ask(session, 'SELECT ward AS image, COUNT(*) AS "title" FROM t GROUP BY ward'))
+    told = {t["title"] for p in parts(chart) for t in p.get("encoding", {}).get("tooltip", [])}
+    assert len(told) == 4 and not told & {"image", "title"}

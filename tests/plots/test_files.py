@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 from xml.etree import ElementTree
 
 import pytest
 
-from discreet import accounting, plots
+from discreet import accounting, local, mechanisms, plots, sketch
 from discreet.errors import InvalidParameter
 
 GAUSSIAN = accounting.gaussian(noise_multiplier=1)
@@ -55,3 +56,28 @@ def test_a_hostile_label_stays_a_label(tmp_path: Path) -> None:
         assert "<script" not in text and "</script" not in text and "\x1b" not in text
         assert "alert(1)" in text
     ElementTree.fromstring(image)
+
+
+def test_a_place_or_a_picture_that_is_none_is_refused(tmp_path: Path) -> None:
+    chart = plots.privacy_loss(mechanisms.Laplace(epsilon=1))
+    with pytest.raises(InvalidParameter, match="there is no folder"):
+        plots.save(chart, tmp_path / "nowhere" / "loss.svg")
+    for file in (None, 3, ["loss.svg"]):
+        with pytest.raises(InvalidParameter, match="file must be the path of a file"):
+            plots.save(chart, file)  # type: ignore[arg-type]
+    for picture in (None, "loss.svg", 3):
+        with pytest.raises(InvalidParameter, match="chart must be a picture"):
+            plots.save(picture, tmp_path / "loss.svg")
+
+
+def test_whatever_has_a_loss_is_drawn() -> None:
+    for source in (local.Hadamard(5, epsilon=1), sketch.DensitySketch(epsilon=1, dimension=2, bandwidth=0.5)):
+        drawn, plain = plots.privacy_loss(source), plots.privacy_loss(source.loss)
+        assert drawn.to_dict() == plain.to_dict()
+        assert plots.posterior(source).to_dict() == plots.posterior(1).to_dict()
+
+
+@pytest.mark.parametrize("account", [None, 3, {"a": 3}, "ledger"], ids=repr)
+def test_spending_needs_an_account(account: Any) -> None:
+    with pytest.raises(InvalidParameter, match="needs an account"):
+        plots.spending(account)

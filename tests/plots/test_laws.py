@@ -12,7 +12,7 @@ from scipy import stats
 from discreet import accounting, mechanisms, plots
 from discreet.errors import InvalidParameter
 from discreet.plots.beliefs import odds
-from tests.plots.seen import marks, rows, words
+from tests.plots.seen import marks, parts, rows, words
 
 
 def column(points: list[dict[str, Any]], name: str) -> Any:
@@ -72,6 +72,27 @@ def test_too_little_noise_is_seen() -> None:
 def test_what_has_no_densities_is_refused(mechanism: Any, x: float, y: float, word: str) -> None:
     with pytest.raises(InvalidParameter, match=word):
         plots.densities(mechanism, x, y)
+
+
+def test_neighbours_that_short_numbers_do_not_tell_apart_have_names_of_their_own() -> None:
+    chart = plots.densities(mechanisms.Laplace(epsilon=1), 1_000_000, 1_000_001)
+    named = {t["title"] for p in parts(chart) for t in p.get("encoding", {}).get("tooltip", [])}
+    assert {"answers on 1000000", "answers on 1000001"} < named
+
+
+def test_neighbours_far_apart_have_both_peaks_and_a_delta_of_at_most_one() -> None:
+    chart = plots.densities(mechanisms.Laplace(epsilon=1), 0, 10**8)
+    held = rows(chart, "o", "p", "q")
+    peak = math.tanh(0.5)  # of P(Z = 0)
+    assert max(r["p"] for r in held) == pytest.approx(peak, rel=1e-6)
+    assert max(r["q"] for r in held) == pytest.approx(peak, rel=1e-6)
+    assert "e^ε·Q(S) = 1" in words(chart)
+    assert "e^ε·Q(S) = 1" in words(plots.densities(mechanisms.Laplace(epsilon="0.001"), -3, 2**70))
+
+
+def test_many_posteriors_have_a_line_each() -> None:
+    few, many = (plots.posterior({f"{i}": i for i in range(n)}, prior=0.1).to_dict() for n in (3, 5))
+    assert (len(few["title"]["subtitle"]), len(many["title"]["subtitle"])) == (2, 6)
 
 
 def test_beliefs_move_by_bayes_rule_at_most() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from discreet import finite, mechanisms, plots
 from discreet.errors import InvalidParameter
-from tests.plots.seen import marks, rows
+from tests.plots.seen import marks, parts, rows
 
 
 def test_each_cell_has_its_probability_exactly() -> None:
@@ -19,6 +19,19 @@ def test_each_cell_has_its_probability_exactly() -> None:
         ("yes", "1"): (0.75, "3/4"),
     }
     assert marks(chart) == ["rect", "text"]
+
+
+def test_long_names_of_outputs_stand_upright() -> None:
+    def angle(name: str) -> int:
+        made = finite.Mechanism({0: {name: "3/4", "b": "1/4"}, 1: {name: "1/4", "b": "3/4"}})
+        (found,) = {
+            p["encoding"]["x"]["axis"]["labelAngle"]
+            for p in parts(plots.matrix(made))
+            if "x" in p.get("encoding", {})
+        }
+        return int(found)
+
+    assert (angle("a"), angle("an output with a long name")) == (0, -90)
 
 
 def test_what_is_no_small_matrix_is_refused() -> None:

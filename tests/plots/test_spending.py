@@ -48,6 +48,25 @@ def test_the_picture_of_spending_has_the_sums_of_the_ledger(monkeypatch: pytest.
     assert "customers" in words(chart)
 
 
+def test_an_analyst_of_any_name_has_a_line_of_their_own() -> None:
+    signed: dict[str, Any] = {"by": "the board", "reason": "as agreed"}
+    with Ledger.open(":memory:") as ledger:
+        account = ledger.open_account("customers", Budget(2))
+        for analyst in ("spent", "budget"):
+            account.cap_analyst(analyst, Budget(2), **signed)
+            account.seen_by(analyst).charge(analyst, Charge.of(accounting.pure("0.5")), note={})
+        points = rows(plots.spending(account), "who", "epsilon")
+    last = {point["who"]: point["epsilon"] for point in points}
+    assert last == {"spent": 1, "spent (analyst)": 0.5, "budget (analyst)": 0.5, "budget": 2}
+
+
+def test_an_account_just_opened_has_lines_of_some_length() -> None:
+    with Ledger.open(":memory:") as ledger:
+        points = rows(plots.spending(ledger.open_account("customers", Budget(2))), "who", "epsilon")
+    first, *_, last = sorted(datetime.fromisoformat(point["time"]) for point in points)
+    assert 59 < (last - first).total_seconds() < 61
+
+
 def test_a_picture_of_no_account_is_refused() -> None:
     with pytest.raises(InvalidParameter, match="needs an account"):
         plots.spending({})

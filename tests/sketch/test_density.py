@@ -8,6 +8,7 @@ from typing import Any
 
 import mpmath as mp
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.typing import NDArray
 
@@ -117,6 +118,29 @@ def test_the_error_of_the_noise_covers_at_its_rate() -> None:
     assert 0.85 < inside < 0.95
 
 
+@pytest.mark.parametrize(
+    ("epsilon", "repetitions", "buckets", "confidence"),
+    [(5, 1, 256, 0.95), (20, 10, 64, 0.5), (100, 20, 16, 0.95), (1, 3, 2, 0.5), (1, 20, 2, 0.95)],
+)
+def test_the_error_covers_also_where_most_noise_is_zero_or_buckets_are_few(
+    epsilon: int, repetitions: int, buckets: int, confidence: float
+) -> None:
+    n = 300_000 // (repetitions * buckets) + 4_000
+    made = sketch(epsilon=epsilon, repetitions=repetitions, buckets=buckets)
+    drawn = made.counting.noise.draw(n * repetitions * buckets, SystemEntropy())
+    z = drawn.astype(float).reshape(n, repetitions, buckets)
+    moved = np.abs((z[:, :, 0].mean(axis=1) - z.mean(axis=(1, 2))) / (1 - 1 / buckets))
+    margin = 6.5 * math.sqrt(confidence * (1 - confidence) / n)
+    wide = made.error(confidence)
+    assert (moved <= wide).mean() > confidence - margin
+    assert (moved <= 0.8 * wide).mean() < confidence + margin
+
+
+def test_a_doubt_of_almost_nothing_has_a_finite_width() -> None:
+    wide = [sketch().error(1 - Fraction(1, 10**k)) for k in (3, 8, 10, 14)]
+    assert wide == sorted(wide) and wide[-1] < 100 * wide[0]
+
+
 def test_near_points_score_more_than_far_ones_also_by_angle() -> None:
     rows = np.repeat([[1.0, 0.1, 0.0]], 2_000, axis=0)
     made = DensitySketch(epsilon=1, dimension=3, ranges=(-1, 1), kernel="angular", power=4, repetitions=100)
@@ -139,6 +163,19 @@ def test_classes_are_told_apart_and_strange_labels_are_in_none() -> None:
     assert (held.counts.sum(axis=2) == 700).all()
     numbers = SketchClassifier(epsilon=SILENT, classes=range(3), dimension=2, bandwidth="0.25")
     assert numbers.fit(rows, np.repeat([2, 0, 7], 700).astype(np.uint8)).rows == {0: 700, 1: 0, 2: 700}
+
+
+def test_a_missing_label_that_makes_floats_of_the_others_moves_no_other_row() -> None:
+    made = SketchClassifier(epsilon=SILENT, classes=[0, 1], dimension=2, bandwidth="0.25")
+    rows = np.random.default_rng(8).uniform(0, 1, (5, 2))
+    whole = pd.Series([0, 1, 1, 0, 1])
+    given: list[Any] = [whole, whole.to_numpy()]
+    for labels in given:
+        assert made.fit(rows, labels).rows == {0: 2, 1: 3}
+    missing = pd.Series([0, 1, 1, 0, None])
+    given = [missing, missing.to_numpy(), [0.0, 1.0, 1, 0.0, 0.5]]
+    for labels in given:
+        assert made.fit(rows, labels).rows == {0: 2, 1: 2}
 
 
 def test_a_relabelled_row_moves_at_most_two_counts_in_each_repetition() -> None:
@@ -175,6 +212,8 @@ BAD: list[tuple[dict[str, Any], str]] = [
     ({"dimension": 10**6}, "at most 65,536"),
     ({"ranges": (1, 1)}, "lower to a higher"),
     ({"ranges": (0, math.inf)}, "ranges"),
+    ({"ranges": (1, Fraction(10**30 + 1, 10**30))}, "lower to a higher"),
+    ({"ranges": (0, Fraction(10**350))}, "finite"),
     ({"ranges": (0, 1, 2)}, "one pair for each of 2"),
     ({"ranges": [(0, 1)] * 3}, "one pair for each of 2"),
     ({"ranges": "01"}, "pair"),
@@ -219,17 +258,48 @@ def test_what_is_no_table_of_numbers_is_refused_by_its_type_alone(rows: Any) -> 
         sketch().fit(rows)
 
 
+@pytest.mark.parametrize(
+    ("rows", "ranges"),
+    [
+        (np.array([[0x7FA00000, 0x7FA00000]], dtype=np.uint32).view(np.float32), (0, 1)),
+        (np.array([[0x7FF4000000000000] * 2], dtype=np.uint64).view(np.float64), (0, 1)),
+        (np.array([[5e-324, -5e-324]]), (-1e300, 1e300)),
+        (np.array([[1e308, -1e308]]), (0, 5e-324)),
+        (np.array([[2**64 - 1, 0]], dtype=np.uint64), (0, 1)),
+    ],
+    ids=["signalling 32", "signalling 64", "underflow", "overflow", "uint64"],
+)
+def test_no_row_makes_arithmetic_warn_or_stop(rows: NDArray[Any], ranges: tuple[float, float]) -> None:
+    with np.errstate(all="raise"):
+        assert sketch(ranges=ranges).fit(rows).counts.shape == (1, 20, 256)
+
+
+def test_no_rows_answer_like_some_whatever_numpy_makes_of_an_empty_list() -> None:
+    assert sketch().fit(np.array([])).counts.shape == (1, 20, 256)
+    for classes in (["a", "b"], [0, 1]):
+        made = SketchClassifier(epsilon=1, classes=classes, dimension=2, bandwidth=1)
+        assert made.fit(np.array([]), np.array([])).counts.shape == (2, 200, 256)
+
+
 def test_classes_and_labels_are_looked_at() -> None:
-    for classes in ([], ["a"], ["a", "a"], ["a", 1], "ab", [1.5, 2.5], [True, False]):
+    for classes in ([], ["a"], ["a", "a"], ["a", 1], "ab", [1.5, 2.5], [True, False], [0, 2**53]):
         with pytest.raises(InvalidParameter, match="classes must be"):
             SketchClassifier(epsilon=1, classes=classes, dimension=1, bandwidth=1)  # type: ignore[arg-type]
     made = SketchClassifier(epsilon=1, classes=[0, 1], dimension=1, bandwidth=1)
     with pytest.raises(InvalidParameter, match="one label for each row"):
         made.fit(np.zeros((2, 1)), [0])
-    for labels in (np.zeros(2), np.zeros((2, 1), dtype=int), np.array(["0", "1"])):
+    for labels in (np.zeros(2, dtype=bool), np.zeros((2, 1), dtype=int), np.array(["0", "1"])):
         with pytest.raises(InvalidParameter, match="type of the classes"):
             made.fit(np.zeros((2, 1)), labels)
 
 
 def test_the_front_door_knows_sketches() -> None:
     assert dp.sketch.DensitySketch is DensitySketch
+
+
+@pytest.mark.parametrize("labels", [None, 3, True, "ab", object()], ids=lambda labels: type(labels).__name__)
+def test_labels_that_are_no_list_are_refused(labels: Any) -> None:
+    classifier = SketchClassifier(epsilon=1, classes=["a", "b"], dimension=1, bandwidth=0.5, repetitions=2)
+    with pytest.raises(InvalidParameter, match="labels must be a list or an array") as refused:
+        classifier.fit(np.zeros((2, 1)), labels)
+    assert refused.value.hint

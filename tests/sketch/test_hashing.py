@@ -108,3 +108,5 @@ def test_numbers_are_moved_into_their_range_and_none_is_refused() -> None:
     values = [0.0, 10.0, 5.0, -3.0, 1e308, math.inf, -math.inf, math.nan, 2.5]
     assert in_place(values, ranges=(0, 10)).tolist() == [-0.5, 0.5, 0, -0.5, 0.5, 0.5, -0.5, 0, -0.25]
     assert in_place([1e308, -1e308, math.nan], ranges=(-(10**300), 10**300)).tolist() == [0.5, -0.5, 0]
+    assert in_place([1e308, 1.25e308, 1.5e308], ranges=(1e308, 1.5e308)).tolist() == [-0.5, 0, 0.5]
+    assert in_place([0.0, 2.0], ranges=("0", "2")).tolist() == [-0.5, 0.5]

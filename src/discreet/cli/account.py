@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.cli import output
+from discreet.cli import output, writing
 from discreet.cli.options import Amount
 from discreet.errors import InvalidParameter, SourceError
 from discreet.privacy.exact import exact, positive, probability
@@ -90,6 +90,7 @@ def command(
         from discreet import plots
 
         plots.check(plot)  # before the work, not after it
+        writing.check("--plot", plot, [] if history is None else [history])
 
     def run(sigma: Fraction) -> PrivacyLoss:
         return gaussian(sigma).poisson(sample_rate) * steps

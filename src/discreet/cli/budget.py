@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.cli import output
+from discreet.cli import output, writing
 from discreet.cli.budgets import amounts, spelled, spent
 from discreet.errors import InvalidParameter
 from discreet.privacy.guarantee import Approximate
@@ -42,11 +42,15 @@ def command(
         from discreet import plots
 
         plots.check(plot)  # before the work, not after it
+        writing.check("--plot", plot, ledger)
     with ExitStack() as stack:
         books = {place: stack.enter_context(Ledger.existing(place)) for place in dict.fromkeys(ledger)}
-        accounts = [
-            a for place, book in books.items() for a in _accounts(place, book, population, len(books))
+        found = [
+            (place, account)
+            for place, book in books.items()
+            for account in _accounts(place, book, population, len(books))
         ]
+        accounts = [account for _, account in found]
         if as_json:
             output.say_json({"populations": [_json(account) for account in accounts]})
         else:
@@ -54,7 +58,7 @@ def command(
         for warning in warnings(books):
             output.remark(f"Note: {warning}")
         if plot is not None and accounts:
-            _draw(accounts, plot)
+            _draw(found, plot)
 
 
 def charges(account: Account) -> list[Entry]:
@@ -214,11 +218,18 @@ def _json(account: Account) -> dict[str, Any]:
     }
 
 
-def _draw(accounts: Sequence[Account], file: str) -> None:
+def _draw(found: Sequence[tuple[str, Account]], file: str) -> None:
+    """One panel for each account; one of a population that several ledgers have tells its ledger too."""
     from discreet import plots
     from discreet.errors import SourceError
+    from discreet.ledger.places import shown
 
+    names = [account.population for _, account in found]
+    panels = {
+        name if names.count(name) == 1 else f"{name} in {shown(place)}": account
+        for (place, account), name in zip(found, names, strict=True)
+    }
     try:
-        plots.save(plots.spending({account.population: account for account in accounts}), file)
+        plots.save(plots.spending(panels), file)
     except OSError as error:
         raise SourceError(f"The picture {file} cannot be written.", hint="look at the path") from error

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from discreet.cli import output
-from discreet.cli.answers import is_noisy
+from discreet.cli import output, writing
 from discreet.errors import InvalidParameter
 
 if TYPE_CHECKING:
@@ -17,26 +16,24 @@ if TYPE_CHECKING:
 _PAID = "The question is answered and paid for"
 
 
-def check(file: str) -> None:
-    """Refuse a file that cannot be a picture, or stands in no folder, and a machine on which nothing can be drawn."""
+def check(file: str, used: Iterable[str]) -> None:
+    """Refuse a file that cannot be a picture or is in use, and a machine on which nothing can be drawn."""
     from discreet import plots
 
     plots.check(file)
-    if not Path(file).resolve().parent.is_dir():
-        raise InvalidParameter(f"--plot {file}: there is no such folder.", hint="name another file")
+    writing.check("--plot", file, used)
 
 
 def foresee(session: Session, asked: Question) -> None:
     """Refuse a question whose answer no picture has room for; planning it is free."""
     from discreet.plan.auto.staged import StagedPlan
-    from discreet.plots.answers import room
+    from discreet.plots.answers import columns, room
 
     plan = session.plan(asked.query, **asked.price())
     if isinstance(plan, StagedPlan):  # its caps, and so its intervals, follow from its first stage
         return
-    shown = [name for name in plan.columns if not plan.is_end(name)]
-    noisy = sum(is_noisy(plan, name) for name in shown)
-    room(len(shown) - noisy, noisy)
+    keys, measures = columns(plan)
+    room(len(keys), len(measures))
 
 
 def draw(release: Release, file: str, confidence: float) -> None:

@@ -61,6 +61,11 @@ class Question:
 
         return shown(self.place)
 
+    @property
+    def files(self) -> list[str]:
+        """What is used and must not be written over: the ledger and the sources, as they were typed."""
+        return [self.place, self.source, *(source for _, source in self.tables)]
+
     def open(self) -> Session:
         """The session that the options describe; nothing is charged yet."""
         return self._connect(self.place, self._budget(), analyst=self.analyst, per_person=self._per_person())

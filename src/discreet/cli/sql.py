@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.cli import answers, output, picture
+from discreet.cli import answers, output, picture, writing
 from discreet.cli.budgets import spelled
 from discreet.cli.interrupt import charging
 from discreet.cli.options import between, question
@@ -73,12 +73,10 @@ def command(
     if as_json and as_csv:
         raise InvalidParameter("--json and --csv cannot both be had.", hint="choose one")
     asked_for = Question(**asked)
-    if certificate is not None and not Path(certificate).resolve().parent.is_dir():  # before the charge
-        raise InvalidParameter(
-            f"--certificate {certificate}: there is no such folder.", hint="name another file"
-        )
+    if certificate is not None:  # before the charge
+        writing.check("--certificate", certificate, asked_for.files)
     if plot is not None:
-        picture.check(plot)
+        picture.check(plot, asked_for.files if certificate is None else [*asked_for.files, certificate])
     with asked_for.open() as session:
         if plot is not None:
             picture.foresee(session, asked_for)

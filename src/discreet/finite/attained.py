@@ -8,6 +8,8 @@ from fractions import Fraction
 from discreet.finite.histograms import Database
 from discreet.privacy.guarantee import decimal
 
+_LONG = 4096  # bits; far longer integers are refused as text by Python itself
+
 
 class Attained(Fraction):
     """The largest change of a function, with the neighbours that attain it: a fraction, and to be used as one.
@@ -55,11 +57,8 @@ class Attained(Fraction):
 
     def __str__(self) -> str:
         where = "no two neighbours" if self.pair is None else f"{self.pair[0]} and {self.pair[1]}"
-        number = (
-            (decimal(self) if self.denominator == 1 else super().__str__())
-            if self.exact
-            else f"{float(self):.6g}"
-        )
+        long = self.denominator == 1 or self.numerator.bit_length() + self.denominator.bit_length() > _LONG
+        number = (decimal(self) if long else super().__str__()) if self.exact else f"{float(self):.6g}"
         return f"{number}, between {where}"
 
     def __repr__(self) -> str:

@@ -8,8 +8,10 @@ from fractions import Fraction
 from typing import Any
 
 from discreet.errors import InvalidParameter
+from discreet.finite.arguments import several
 from discreet.finite.rows import Rows, Table, of_integers
 from discreet.privacy.exact import exact
+from discreet.privacy.guarantee import decimal
 
 MOST_ENTRIES = 2_000_000
 """Probabilities of one table."""
@@ -85,7 +87,9 @@ def law_of(given: Any, o: object) -> dict[Hashable, Fraction]:
     total = sum(law.values(), Fraction(0))
     if any(p < 0 for p in law.values()) or total != 1:
         raise InvalidParameter(
-            f"the channel at {o!r} is no law: its probabilities must be at least 0 and sum to 1, and sum to {total}."
+            f"the channel at {o!r} is no law: its probabilities must be at least 0 and sum to 1, and sum to "
+            f"{decimal(total)}.",
+            hint="give fractions, or texts such as '1/3'",
         )
     return law
 
@@ -123,12 +127,13 @@ def prior_of(inputs: Sequence[object], prior: Any) -> list[Fraction]:
             raise InvalidParameter(f"prior names {unknown[0]!r}, which is no input.")
         given: Iterable[Any] = [prior.get(x, 0) for x in inputs]
     else:
-        given = prior
+        given = several("prior", prior, hint="prior=['1/2', '1/2'], or {input: probability}")
     law = [exact("a prior probability", p) for p in given]
     if len(law) != len(inputs):
         raise InvalidParameter(f"prior has {len(law)} probabilities for {len(inputs)} inputs.")
     if min(law) < 0 or sum(law) != 1:
         raise InvalidParameter(
-            f"prior must be at least 0 and sum to 1; its sum is {sum(law)}.", hint="write thirds as '1/3'"
+            f"prior must be at least 0 and sum to 1; its sum is {decimal(sum(law, Fraction(0)))}.",
+            hint="write thirds as '1/3'",
         )
     return law

@@ -35,7 +35,7 @@ def pairs_of(table: Table, neighbours: Neighbours) -> Pairs:
                 (x, y)
                 for i, x in enumerate(known)
                 for y in known[i + 1 :]
-                if neighbours(records_of(x), records_of(y))
+                if neighbours(records_of(x), records_of(y)) or neighbours(records_of(y), records_of(x))
             ],
         )
     return graph(table, neighbours)
@@ -43,12 +43,15 @@ def pairs_of(table: Table, neighbours: Neighbours) -> Pairs:
 
 def _related(table: Table, relation: Relation) -> list[tuple[object, object]]:
     """The neighbours among databases, each found by looking up what is one step away."""
-    known = {x.counts: x for x in table.inputs if isinstance(x, Database)}
-    if len(known) < len(table.inputs):
-        raise InvalidParameter(
-            f"neighbours={relation.value!r} is for inputs that are databases.",
-            hint="inputs=dp.finite.databases(universe, size), or give pairs or a function",
-        )
+    given = [x for x in table.inputs if isinstance(x, Database)]
+    hint = "inputs=dp.finite.databases(universe, size), or give pairs or a function"
+    if len(given) < len(table.inputs):
+        raise InvalidParameter(f"neighbours={relation.value!r} is for inputs that are databases.", hint=hint)
+    if any(x.universe != given[0].universe for x in given):
+        raise InvalidParameter("the inputs are databases over two universes.", hint=hint)
+    known = {x.counts: x for x in given}
+    if len(known) < len(given):
+        raise InvalidParameter("a database is given twice as an input.", hint=hint)
     return [(x, known[c]) for x in known.values() for c in around(x.counts, relation) if c in known]
 
 

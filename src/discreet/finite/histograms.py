@@ -9,6 +9,7 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 from discreet.errors import InvalidParameter
+from discreet.finite.arguments import several
 from discreet.privacy.exact import count
 from discreet.privacy.unit import Relation
 
@@ -36,7 +37,10 @@ class Database:
 
     def __init__(self, universe: Iterable[object], counts: Iterable[int]) -> None:
         kinds = kinds_of(universe)
-        many = tuple(count("a count of records", n, least=0) for n in counts)
+        many = tuple(
+            count("a count of records", n, least=0)
+            for n in several("counts", counts, hint="counts=[2, 0, 1]")
+        )
         if len(many) != len(kinds):
             raise InvalidParameter(f"there are {len(kinds)} kinds of records and {len(many)} counts.")
         object.__setattr__(self, "universe", kinds)

@@ -7,6 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from discreet.errors import InvalidParameter
+from discreet.finite.arguments import refuse_no_function, several
 from discreet.finite.comparisons import exponential as bounds_of_exponential
 from discreet.finite.composing import cost, refuse_large
 from discreet.finite.graphs import Neighbours, records_of
@@ -111,9 +112,10 @@ def exponential(
     >>> exponential(lambda x, o: -abs(x - o), inputs=range(4), outputs=range(4), epsilon=1, sensitivity=3)
     <Mechanism 4×4: ε = 0.5>
     """
-    known, names = tuple(inputs), names_of("outputs", outputs)
+    refuse_no_function("utility", utility, hint="lambda x, o: -abs(x - o)")
+    known, names = several("inputs", inputs, hint="inputs=range(4)"), names_of("outputs", outputs)
     if not known:
-        raise InvalidParameter("inputs has no elements.")
+        raise InvalidParameter("inputs has no elements.", hint="inputs=range(4)")
     refuse_large(len(known), len(names))
     e, d = _epsilon(epsilon), positive("sensitivity", sensitivity)
     table = [[cost("a utility", utility(records_of(x), o)) for o in names] for x in known]
@@ -159,7 +161,7 @@ def names_of(name: str, values: Iterable[object]) -> tuple[Hashable, ...]:
         InvalidParameter: there are none, two are equal, or one is of a type that cannot be an output.
     """
     found: list[Hashable] = []
-    for o in values:
+    for o in several(name, values, hint=f"{name}=['yes', 'no']"):
         if not isinstance(o, Hashable):
             raise InvalidParameter(
                 f"{name} has a {type(o).__name__}, which cannot be an output.",
@@ -167,9 +169,11 @@ def names_of(name: str, values: Iterable[object]) -> tuple[Hashable, ...]:
             )
         found.append(o)
     if len(set(found)) < len(found):
-        raise InvalidParameter(f"{name} has an element twice.")
+        raise InvalidParameter(
+            f"{name} has an element twice.", hint="give each once; True is 1, and 2.0 is 2"
+        )
     if not found:
-        raise InvalidParameter(f"{name} has no elements.")
+        raise InvalidParameter(f"{name} has no elements.", hint=f"{name}=['yes', 'no']")
     return tuple(found)
 
 

@@ -17,6 +17,7 @@ from discreet.finite.two_laws import impossible, largest_ratio, least_ratio, lik
 from discreet.privacy.exact import Real, above, below, count, exact, probability
 
 _SHOWN = 6
+_LONG = 4096  # bits; far longer integers are refused as text by Python itself
 
 Pairs = tuple[tuple[int, int], ...]
 
@@ -41,7 +42,9 @@ class Event:
 
     @property
     def epsilon(self) -> float:
-        """The logarithm of the ratio of the two probabilities, rounded to a float."""
+        """The logarithm of the ratio of the two probabilities, rounded to a float; 0 for the empty event."""
+        if not self.under_x:
+            return 0.0
         return log_above(self.under_x / self.under_neighbour) if self.under_neighbour else math.inf
 
     def __str__(self) -> str:
@@ -205,6 +208,8 @@ def log_above(ratio: Fraction) -> float:
 
 def in_words(x: Fraction) -> str:
     """A fraction as such where it is short, and as a decimal."""
-    short = f"{x.numerator}/{x.denominator}" if x.denominator > 1 else str(x.numerator)
     near = f"{float(x) if x < 10**300 else below(x):.6g}"
+    if x.numerator.bit_length() + x.denominator.bit_length() > _LONG:
+        return near
+    short = f"{x.numerator}/{x.denominator}" if x.denominator > 1 else str(x.numerator)
     return short if short == near else f"{near} ({short})" if len(short) < 20 else near

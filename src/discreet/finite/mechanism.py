@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.errors import InvalidParameter
+from discreet.finite.arguments import refuse_no_function, several
 from discreet.finite.composing import (
     adaptive,
     beside,
@@ -48,11 +49,12 @@ class Mechanism(Measured):
             exactly: write thirds as '1/3'.
         inputs: the inputs, where `rows` does not name them.
         neighbours: which inputs are neighbours: all of them unless said (the local model); "add-remove" or
-            "replace" for inputs that are `Database`s; pairs; or a function of two inputs.
+            "replace" for inputs that are `Database`s; pairs; or a function of two inputs, true in either order.
         rounding: for rows that were computed in floats: they may miss 1 by this share, and are divided by their
             sums. The mechanism is the one with the divided rows, and all that it says is exact of that one. If
-            each given probability is within a share r of the true one, and r ≤ 1/100, then the truth has an ε
-            within 2·log((1 + r)/(1 − r)) of what is said, apart from outputs of which one law is 0, and a δ within 5r.
+            each given probability is within a share r of the true one, and r ≤ 1/100, then the truth has an ε at
+            δ = 0 within 2·log((1 + r)/(1 − r)) of what is said, apart from outputs of which one law is 0, and a δ
+            within 5r.
 
     Guarantee:
         `ratio`, `delta_bounds`, `tradeoff`, `moment`, `worst` and `dominating` are exact, or bounds on the stated
@@ -100,7 +102,11 @@ class Mechanism(Measured):
 
     def chance(self, x: object, event: Iterable[Hashable] | Callable[[Any], bool]) -> Fraction:
         """P(M(x) ∈ E) for an event: outputs, or a function that says which outputs are in it."""
-        inside: Callable[[Any], bool] = event if callable(event) else set(event).__contains__
+        inside: Callable[[Any], bool] = (
+            event
+            if callable(event)
+            else several("event", event, hint="outputs, or a function of one").__contains__
+        )
         return sum((p for o, p in self.law(x).items() if inside(o)), Fraction(0))
 
     def worst(self, epsilon: Real | None = None) -> Event | None:
@@ -138,7 +144,7 @@ class Mechanism(Measured):
 
         References: Mironov 2017, Definitions 3 and 4, https://arxiv.org/abs/1702.07476
         """
-        if alpha == math.inf:
+        if isinstance(alpha, float) and alpha == math.inf:
             return self.epsilon()
         a = exact("alpha", alpha)
         if a < 1:
@@ -203,6 +209,10 @@ class Mechanism(Measured):
 
         References: McSherry 2009, Theorem 4, https://doi.org/10.1145/1559845.1559850
         """
+        if not isinstance(other, Mechanism):
+            raise InvalidParameter(
+                f"what works on the other part must be a Mechanism, not {type(other).__name__}."
+            )
         table = beside(self.table, other.table)
         m, n = len(self.inputs), len(other.inputs)
         pairs = product(self.pairs, other.pairs, m, n)
@@ -230,6 +240,8 @@ class Mechanism(Measured):
         `f` is handed the records of a `Database`, and any other input as it is.
         """
         known = tuple(inputs)
+        if not known:
+            raise InvalidParameter("inputs has no elements.")
         chosen = []
         for x in known:
             answer = f(records_of(x))
@@ -277,8 +289,10 @@ class Mechanism(Measured):
         Raises:
             InvalidParameter: an output that has no chance under that prior.
         """
-        if output not in self.outputs:
-            raise InvalidParameter(f"{output!r} is no output.")
+        asked: Any = output  # what came need not be what was annotated
+        if not isinstance(asked, Hashable) or output not in self.outputs:
+            shown = repr(asked) if isinstance(asked, Hashable) else f"a {type(asked).__name__}"
+            raise InvalidParameter(f"{shown} is no output.", hint="M.outputs lists them")
         k = self.outputs.index(output)
         joint = [b * row[k] for b, row in zip(prior_of(self.inputs, prior), self.table.rows, strict=True)]
         total = sum(joint, Fraction(0))
@@ -291,6 +305,13 @@ class Mechanism(Measured):
 
         All new inputs are neighbours of each other.
         """
+        if not isinstance(priors, Mapping):
+            raise InvalidParameter(
+                f"priors must be a mapping of names to laws, not {type(priors).__name__}.",
+                hint="priors={'a guess': [1, 0]}",
+            )
+        if not priors:
+            raise InvalidParameter("priors has no elements.", hint="priors={'a guess': [1, 0]}")
         laws = [prior_of(self.inputs, p) for p in priors.values()]
         whole = math.lcm(*(b.denominator for law in laws for b in law))
         weights = tuple(tuple(int(b * whole) for b in law) for law in laws)
@@ -299,6 +320,7 @@ class Mechanism(Measured):
 
     def expected(self, loss: Callable[[Any, Any], Real], prior: object = None) -> Fraction:
         """The mean of loss(input, output) under a prior on inputs; without one, that on the worst input."""
+        refuse_no_function("loss", loss, hint="lambda x, o: abs(x - o)")
         whole = self.table.whole
         means = [
             sum(
@@ -340,9 +362,11 @@ class Mechanism(Measured):
         for i, known in enumerate(self.inputs):
             if known is x or (type(known) is type(x) and bool(known == x)):
                 return i
-        if x in self.inputs:
+        given: Any = x  # an array has no hash
+        if isinstance(given, Hashable) and x in self.inputs:
             return self.inputs.index(x)
-        raise InvalidParameter(f"{x!r} is no input.")
+        shown = repr(x) if isinstance(given, Hashable) else f"a {type(x).__name__}"
+        raise InvalidParameter(f"{shown} is no input.", hint="M.inputs lists them")
 
     def _second(self, second: Any, o: Hashable) -> Mechanism:
         if isinstance(second, Mechanism):
@@ -362,6 +386,11 @@ class Mechanism(Measured):
             raise InvalidParameter(
                 "both mechanisms must have the same inputs, in one order, and the same neighbours.",
                 hint="make both with the same inputs= and neighbours=; for disjoint parts there is .parallel()",
+            )
+        if set(chosen.edges) != set(self.edges):
+            raise InvalidParameter(
+                "both mechanisms must have the same steps between inputs: one of them is a group's.",
+                hint="compose first, and take .group(k) of the whole",
             )
         return chosen
 

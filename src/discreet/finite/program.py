@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
@@ -31,13 +31,16 @@ class Solution:
     prior: list[Fraction]
 
 
-def solve(costs: Matrix, edges: Ordered, grown: Fraction, prior: list[Fraction] | None) -> Solution:
-    """The least mean cost under the prior, or without one the least of the largest mean cost.
+def solutions(
+    costs: Matrix, edges: Ordered, grown: Fraction, prior: list[Fraction] | None
+) -> Iterator[Solution]:
+    """The least mean cost under the prior, or without one the least of the largest mean cost, in several ways.
 
-    The variables are P(o | x), row by row, and for the second task the largest mean.
+    The variables are P(o | x), row by row, and for the second task the largest mean. All solutions are near the truth;
+    which of them has the nearest probabilities, or the nearest prices, differs from task to task.
 
     Raises:
-        InternalError: the solver gave up.
+        InternalError: the solver gave up, whichever way.
     """
     import numpy as np
     from scipy.optimize import linprog
@@ -51,8 +54,10 @@ def solve(costs: Matrix, edges: Ordered, grown: Fraction, prior: list[Fraction] 
     pairs = np.array(edges, dtype=np.int64).reshape(-1, 2)
     one = (pairs[:, :1] * m + np.arange(m)).ravel()  # P(o | x) − e^ε P(o | y) ≤ 0
     two = (pairs[:, 1:] * m + np.arange(m)).ravel()
+    # Each such row is divided by e^(ε/2): its entries then lie as far below 1 as above, which loses the fewest digits.
+    half = float(grown) ** 0.5
     at = np.arange(one.size)
-    entries = [np.ones(one.size), np.full(one.size, -float(grown))]
+    entries = [np.full(one.size, 1 / half), np.full(one.size, -half)]
     rows, columns = [at, at], [one, two]
     if extra:  # Σ cost P(o | x) − t ≤ 0
         last = one.size + np.arange(n)
@@ -68,6 +73,8 @@ def solve(costs: Matrix, edges: Ordered, grown: Fraction, prior: list[Fraction] 
         (np.ones(n * m), (np.repeat(np.arange(n), m), np.arange(n * m))), shape=(n, width)
     ).tocsr()
     solver: Any = linprog
+    found: Any = None
+    solved = False
     for method, tolerance in _TRIES:
         found = solver(
             objective,
@@ -79,19 +86,22 @@ def solve(costs: Matrix, edges: Ordered, grown: Fraction, prior: list[Fraction] 
             method=method,
             options={"primal_feasibility_tolerance": tolerance, "dual_feasibility_tolerance": tolerance},
         )
-        if found.success:
-            break
-    else:
+        if not found.success:
+            continue
+        solved = True
+        marginals = -np.asarray(found.ineqlin.marginals) if upper.shape[0] else np.zeros(0)
+        marginals = np.maximum(marginals, 0.0)
+        weights = prior
+        if weights is None:
+            least = [Fraction(float(w)) for w in marginals[one.size :]]
+            weights = [w / sum(least) for w in least] if any(least) else [Fraction(1, n)] * n
+        prices = [
+            [Fraction(float(v) / half) * size for v in row] for row in marginals[: one.size].reshape(-1, m)
+        ]
+        law = [[Fraction(max(float(p), 0.0)) for p in row] for row in found.x[: n * m].reshape(n, m)]
+        yield Solution(law, prices, weights)
+    if not solved:
         raise InternalError(f"the linear program was not solved: {found.message}")
-    marginals = -np.asarray(found.ineqlin.marginals) if upper.shape[0] else np.zeros(0)
-    marginals = np.maximum(marginals, 0.0)
-    weights = prior
-    if weights is None:
-        least = [Fraction(float(w)) for w in marginals[one.size :]]
-        weights = [w / sum(least) for w in least] if any(least) else [Fraction(1, n)] * n
-    prices = [[Fraction(float(v)) * size for v in row] for row in marginals[: one.size].reshape(-1, m)]
-    law = [[Fraction(max(float(p), 0.0)) for p in row] for row in found.x[: n * m].reshape(n, m)]
-    return Solution(law, prices, weights)
 
 
 def lower_bound(

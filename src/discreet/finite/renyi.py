@@ -10,7 +10,7 @@ from fractions import Fraction
 from discreet.privacy.exact import above
 
 _WIDE = 425_000_000
-_CONTEXT = Context(prec=60, rounding=ROUND_HALF_EVEN, Emin=-_WIDE, Emax=_WIDE)
+_DIGITS = 60
 _SLACK = Fraction(1, 10**45)
 MOST_BITS = 50_000_000
 """Of the powers of an exact moment; more would take minutes."""
@@ -30,33 +30,33 @@ def moment(p: Sequence[int], q: Sequence[int], whole: int, order: int) -> Fracti
 def divergence(p: Sequence[int], q: Sequence[int], whole: int, order: Fraction) -> float:
     """D_α(P ‖ Q) for α ≥ 1, rounded up; for α = 1 the Kullback-Leibler divergence.
 
-    Sixty digits are computed. A logarithm of a ratio, at most 10⁶ in size for ratios of integers that fit a
-    memory, is off by 10⁻⁵³ at most, and so is what follows from it, relatively: far below the slack that is added.
+    Sixty digits are computed, and as many more as 1/(α − 1) has. A logarithm of a ratio, at most 10⁶ in size for
+    ratios of integers that fit a memory, is off by 10⁻⁵³ at most, and so is D_α by it; the sum is off by 10⁻⁵³
+    times α − 1, at most, before it is divided by that: all far below the slack that is added.
     """
     if any(a and not b for a, b in zip(p, q, strict=True)):
         return math.inf
-    losses = [(Decimal(a), _log(a, b)) for a, b in zip(p, q, strict=True) if a]
-    c = _CONTEXT
+    if tuple(p) == tuple(q):
+        return 0.0
+    more = 0 if order == 1 else len(str(int(1 / (order - 1))))
+    c = Context(prec=_DIGITS + more, rounding=ROUND_HALF_EVEN, Emin=-_WIDE, Emax=_WIDE)
+    losses = [(Decimal(a), _log(a, b, c)) for a, b in zip(p, q, strict=True) if a]
+    # Terms of both signs: the error is relative to their sizes, which the largest loss bounds.
+    slack = _SLACK * (1 + max(abs(Fraction(loss)) for _, loss in losses))
     if order == 1:
         mean = Decimal(0)
         for a, loss in losses:
             mean = c.add(mean, c.multiply(a, loss))
-        found = Fraction(mean) / whole
-        # Terms of both signs: the error is relative to their sizes, which the largest loss bounds.
-        slack = _SLACK * (1 + max(abs(Fraction(loss)) for _, loss in losses)) if found else Fraction(0)
-        return above(max(found, Fraction(0)) + slack)
+        return above(max(Fraction(mean) / whole, Fraction(0)) + slack)
     power = c.divide(Decimal(order.numerator - order.denominator), Decimal(order.denominator))
+    top = max(loss for _, loss in losses)
     total = Decimal(0)
-    for a, loss in losses:
-        total = c.add(total, c.multiply(a, c.exp(c.multiply(power, loss))))
-    grown = c.ln(c.divide(total, Decimal(whole)))
-    if all(not loss for _, loss in losses):
-        return 0.0
-    largest = max(abs(Fraction(loss)) for _, loss in losses)
-    slack = _SLACK * (1 + Fraction(power) * largest)
-    return above(max(Fraction(0), (Fraction(grown) + slack) / (order - 1)))
+    for a, loss in losses:  # relative to the largest loss, so that no power is too large for a decimal
+        total = c.add(total, c.multiply(a, c.exp(c.multiply(power, c.subtract(loss, top)))))
+    below_top = c.ln(c.divide(total, Decimal(whole)))
+    return above(max(Fraction(0), Fraction(top) + Fraction(below_top) / (order - 1)) + slack)
 
 
-def _log(a: int, b: int) -> Decimal:
+def _log(a: int, b: int, c: Context) -> Decimal:
     """log(a/b) with an error of 10⁻⁵⁸ beside its relative one."""
-    return Decimal(0) if a == b else _CONTEXT.ln(_CONTEXT.divide(Decimal(a), Decimal(b)))
+    return Decimal(0) if a == b else c.ln(c.divide(Decimal(a), Decimal(b)))

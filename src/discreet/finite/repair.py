@@ -8,7 +8,7 @@ from fractions import Fraction
 from discreet.finite.program import Matrix, Ordered
 
 _NEAR = Fraction(1, 10**7)  # what counts as 0, or as a ratio that is met
-_MOST_UNKNOWNS = 80  # of a system that is solved in fractions
+_MOST_UNKNOWNS = 60  # of a system that is solved in fractions: some seconds; 80 take minutes
 
 
 def vertex(rows: Matrix, edges: Ordered, grown: Fraction, costs: Matrix | None) -> Matrix | None:

@@ -9,6 +9,7 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from discreet.errors import InvalidParameter
+from discreet.finite.arguments import several
 from discreet.privacy.exact import exact
 from discreet.privacy.guarantee import decimal
 
@@ -64,7 +65,7 @@ def read(mechanism: Any, inputs: Iterable[object] | None, rounding: Fraction) ->
     if callable(mechanism):
         if inputs is None:
             raise InvalidParameter("a function needs inputs=.", hint="inputs=[0, 1, 2]")
-        known = tuple(inputs)
+        known = several("inputs", inputs, hint="inputs=[0, 1, 2]")
         return _of_mappings(known, [mechanism(x) for x in known], rounding)
     try:
         rows = [list(row) for row in mechanism]
@@ -75,7 +76,7 @@ def read(mechanism: Any, inputs: Iterable[object] | None, rounding: Fraction) ->
         ) from None
     if len({len(row) for row in rows}) > 1:
         raise InvalidParameter("rows must have one length: a column for each output.", hint=_EXAMPLE)
-    known = tuple(range(len(rows))) if inputs is None else tuple(inputs)
+    known = tuple(range(len(rows))) if inputs is None else several("inputs", inputs, hint="inputs=[0, 1, 2]")
     if len(known) != len(rows):
         raise InvalidParameter(f"there are {len(rows)} rows and {len(known)} inputs.")
     return _table(known, tuple(range(len(rows[0]) if rows else 0)), rows, rounding)
@@ -93,11 +94,15 @@ def graph(table: Table, neighbours: Iterable[tuple[object, object]] | None) -> t
         return tuple((i, j) for i in range(many) for j in range(i + 1, many))
     place = _places(table.inputs)
     found: dict[tuple[int, int], None] = {}
-    for pair in neighbours:
+    for pair in several(
+        "neighbours", neighbours, hint="neighbours=[(0, 1), (1, 2)], a function, or 'replace'"
+    ):
         try:
             x, y = pair
         except (TypeError, ValueError):
-            raise InvalidParameter(f"neighbours must be pairs of inputs, not {pair!r}.") from None
+            raise InvalidParameter(
+                f"neighbours must be pairs of inputs, not {pair!r}.", hint="neighbours=[(0, 1), (1, 2)]"
+            ) from None
         i, j = _place(place, table.inputs, x), _place(place, table.inputs, y)
         if i != j:
             found[min(i, j), max(i, j)] = None

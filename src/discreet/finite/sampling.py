@@ -87,6 +87,6 @@ def _databases(table: Table) -> Sequence[Database]:
     known = [x for x in table.inputs if isinstance(x, Database)]
     if len(known) < len(table.inputs):
         raise InvalidParameter("only a mechanism on databases can be given a sample.", hint=_FIT)
-    if len({x.universe for x in known}) > 1:
+    if any(x.universe != known[0].universe for x in known):
         raise InvalidParameter("the inputs are databases over two universes.", hint=_FIT)
     return known

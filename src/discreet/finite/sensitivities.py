@@ -259,8 +259,8 @@ class _Values:
                 raise InvalidParameter(f"f gave {v} for the database {x}; its values must be finite.")
             self.exact = self.exact and not isinstance(v, float)
             return Fraction(v)
-        if isinstance(v, Fraction):
-            return v
+        if isinstance(v, Fraction):  # which may hold numpy's integers, and they wrap
+            return Fraction(int(v.numerator), int(v.denominator))
         raise InvalidParameter(f"f must give numbers, not {type(v).__name__} (for the database {x}).")
 
 
@@ -284,8 +284,12 @@ def _flat(value: Any) -> Iterator[tuple[object, Any]]:
 def _read(
     universe: Iterable[object], size: int, relation: str | Relation, norm: float
 ) -> tuple[tuple[object, ...], int, Relation, float]:
-    if norm not in (1, 2, math.inf) or isinstance(norm, bool):
-        raise InvalidParameter(f"norm must be 1, 2 or math.inf, not {norm!r}.")
+    asked: object = norm  # what came need not be what was annotated
+    if not isinstance(asked, int | float) or asked not in (1, 2, math.inf) or isinstance(asked, bool):
+        given = repr(asked) if isinstance(asked, int | float | str) else type(asked).__name__
+        raise InvalidParameter(
+            f"norm must be 1, 2 or math.inf, not {given}.", hint="norm=1 for Laplace noise"
+        )
     return kinds_of(universe), count("size", size, least=0), Relation.parse(relation), norm
 
 

@@ -8,12 +8,13 @@ from fractions import Fraction
 from typing import Any
 
 from discreet.errors import InvalidParameter
+from discreet.finite.arguments import refuse_no_function, several
 from discreet.finite.comparisons import exponential
 from discreet.finite.composing import cost, prior_of
 from discreet.finite.graphs import Neighbours, records_of
 from discreet.finite.laws import grown, names_of
 from discreet.finite.mechanism import Mechanism
-from discreet.finite.program import Matrix, lower_bound, solve
+from discreet.finite.program import Matrix, Solution, lower_bound, solutions
 from discreet.finite.repair import keeps, mixed_in, vertex
 from discreet.privacy.exact import Real, positive
 from discreet.privacy.guarantee import decimal
@@ -21,6 +22,7 @@ from discreet.privacy.guarantee import decimal
 _MOST_VARIABLES = 10_000
 _MOST_CONSTRAINTS = 200_000
 _LARGEST = 12
+_NEAR = Fraction(1, 10**7)  # of the largest cost: a gap that is not worth another way to solve
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -99,7 +101,8 @@ def optimal(
         raise InvalidParameter(
             f"epsilon must be at most {_LARGEST}, not {epsilon}: floats cannot tell more from no privacy at all."
         )
-    known = tuple(inputs)
+    refuse_no_function("loss", loss, hint="lambda x, o: abs(x - o)")
+    known = several("inputs", inputs, hint="inputs=range(11)")
     if not known:
         raise InvalidParameter("inputs has no elements.", hint="inputs=range(11)")
     names: tuple[Any, ...] = names_of("outputs", known if outputs is None else outputs)
@@ -120,20 +123,26 @@ def optimal(
     costs = [[cost("loss", loss(records_of(x), o)) for o in names] for x in known]
     law = None if prior is None else prior_of(known, prior)
     low, high = grown(e), exponential(e, 40)[1]
-    found = solve(costs, edges, low, law)
-    corner = vertex(found.rows, edges, low, costs if law is None else None)
-    rows = mixed_in(found.rows, edges, low) if corner is None else corner
-    assert keeps(rows, edges, low)
+    near = _NEAR * max((abs(c) for row in costs for c in row), default=Fraction(0))
+    reached: list[tuple[Fraction, Matrix, bool]] = []
+    proved: list[tuple[Fraction, Solution]] = []
+    for found in solutions(costs, edges, low, law):
+        corner = vertex(found.rows, edges, low, costs if law is None else None)
+        rows = mixed_in(found.rows, edges, low) if corner is None else corner
+        assert keeps(rows, edges, low)
+        reached.append((_mean(costs, rows, law), rows, corner is not None))
+        proved.append((lower_bound(costs, edges, high, found.prior, found.prices), found))
+        if min(reached, key=_first)[0] - max(proved, key=_first)[0] <= near:
+            break
+    (value, rows, is_vertex), (bound, found) = min(reached, key=_first), max(proved, key=_first)
     each = iter(rows)
     mechanism = Mechanism(
         lambda _: dict(zip(names, next(each), strict=True)),
         inputs=known,
         neighbours=[(known[i], known[j]) for i, j in blank.pairs] if neighbours is not None else None,
     )
-    value = _mean(costs, rows, law)
-    bound = lower_bound(costs, edges, high, found.prior, found.prices)
     return Optimal(
-        mechanism, value, bound, tuple(found.prior), tuple(tuple(r) for r in found.prices), corner is not None
+        mechanism, value, bound, tuple(found.prior), tuple(tuple(r) for r in found.prices), is_vertex
     )
 
 
@@ -151,8 +160,13 @@ def remapped(
 
     References: Ghosh, Roughgarden, Sundararajan 2009, Theorem 3.1, https://arxiv.org/abs/0811.2841
     """
+    if not isinstance(mechanism, Mechanism):
+        raise InvalidParameter(
+            f"mechanism must be a Mechanism, not {type(mechanism).__name__}.", hint="geometric(10, epsilon=1)"
+        )
+    refuse_no_function("loss", loss, hint="lambda x, o: abs(x - o)")
     law = prior_of(mechanism.inputs, prior)
-    known = tuple(mechanism.outputs if outputs is None else outputs)
+    known = mechanism.outputs if outputs is None else names_of("outputs", outputs)
     costs: Matrix = [
         [b * cost("loss", loss(records_of(x), r)) for r in known]
         for b, x in zip(law, mechanism.inputs, strict=True)
@@ -165,6 +179,10 @@ def remapped(
         ]
         reply[o] = known[means.index(min(means))]
     return mechanism.post(reply)
+
+
+def _first(ranked: tuple[Fraction, *tuple[object, ...]]) -> Fraction:
+    return ranked[0]
 
 
 def _mean(costs: Matrix, rows: Matrix, law: list[Fraction] | None) -> Fraction:

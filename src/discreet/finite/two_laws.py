@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from fractions import Fraction
 
@@ -42,11 +43,21 @@ def least_ratio(p: Sequence[int], q: Sequence[int], delta: Fraction) -> Fraction
 
 
 def largest_ratio(p: Sequence[int], q: Sequence[int]) -> Fraction:
-    """The largest P/Q among the outputs that Q gives."""
-    over, under = 0, 1
+    """The largest P/Q among the outputs that Q gives.
+
+    Where many outputs have it, as in the geometric mechanism, it is a ratio of much smaller integers than the
+    probabilities are; so it is reduced at the first tie.
+    """
+    over, under, is_reduced = 0, 1, True
     for a, b in zip(p, q, strict=True):
-        if b and a * under > over * b:
-            over, under = a, b
+        if not b:
+            continue
+        mine, best = a * under, over * b
+        if mine > best:
+            over, under, is_reduced = a, b, False
+        elif mine == best and not is_reduced:
+            shared = math.gcd(over, under)
+            over, under, is_reduced = over // shared, under // shared, True
     return Fraction(over, under)
 
 

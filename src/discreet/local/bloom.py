@@ -50,6 +50,6 @@ def text(value: Any) -> bytes:
         return value
     try:
         written = str(value)
-    except ValueError:  # Python writes no whole number of more than 4,300 digits; no value may be refused
+    except (ValueError, RecursionError):  # a number of more than 4,300 digits; no value may be refused
         written = hex(value) if isinstance(value, int) else type(value).__name__
     return written.encode("utf-8", "surrogatepass")

@@ -64,7 +64,7 @@ class DeviceBudget:
     __slots__ = ("path",)
 
     def __init__(self, path: str | os.PathLike[str], epsilon: Real | None = None) -> None:
-        self.path = os.path.realpath(path)
+        self.path = durable.place(path)
         tally = self.tally
         if epsilon is not None and exact("epsilon", epsilon) != tally.epsilon:
             raise LedgerError(
@@ -79,7 +79,7 @@ class DeviceBudget:
         Raises:
             LedgerError: there is a tally already, or there was one.
         """
-        place, whole = os.path.realpath(path), positive("epsilon", epsilon)
+        place, whole = durable.place(path), positive("epsilon", epsilon)
         with durable.exclusive(f"{place}.seen") as seen:
             if durable.read(place) is not None or durable.held(place, seen) or place in _newest:
                 raise LedgerError(
@@ -148,8 +148,10 @@ class DeviceBudget:
             InvalidParameter: values of several devices.
         """
         if isinstance(randomizer, Memoised):
-            if not randomizer.knows(x):
-                self.charge(randomizer.epsilon)
+            kept = randomizer.again(x, rng=rng)
+            if kept is not None:  # looked up once: an answer that is gone by then is not drawn anew unpaid
+                return kept
+            self.charge(randomizer.epsilon)
         elif not is_one(randomizer, x):
             raise InvalidParameter(
                 "a device's budget pays for the reports of one device.", hint="give one value, not an array"

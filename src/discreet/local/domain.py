@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Sequence
+from collections.abc import Hashable, Iterable, KeysView, Sequence, Set
 from dataclasses import dataclass, field
 from decimal import Decimal
 from numbers import Real
@@ -19,6 +19,8 @@ Places = NDArray[np.int64]
 
 _LARGEST = 1 << 40
 _MOST_LABELS = 1 << 26
+_PLAIN = (np.str_, np.bytes_, np.bool_, np.integer, np.floating)
+"""What numpy wraps: the same label as what is inside, which is written alike by all versions of numpy."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -42,6 +44,11 @@ class Domain:
         labels, size = _read(domain)
         places: dict[Hashable, int] = {}
         if labels is not None:
+            if other is not None and not _usable(other):
+                raise InvalidParameter(
+                    f"other must be a value like those of the domain, not {type(other).__name__}.",
+                    hint="other='other', which then is one more value",
+                )
             if other is not None and other not in labels:
                 labels = (*labels, other)
             places = {label: i for i, label in enumerate(labels)}
@@ -107,6 +114,8 @@ class Domain:
     def _found(self, x: Any) -> Places:
         values = x if isinstance(x, list) else read_array("x", x)
         if self.labels is None and isinstance(values, np.ndarray) and values.dtype.kind in "iubf":
+            if values.dtype in (np.float16, np.float32):  # which would round the size of the domain
+                values = values.astype(np.float64)
             inside = (values >= 0) & (values < self.size)
             if values.dtype.kind == "f":
                 inside &= np.floor(values) == values
@@ -127,9 +136,11 @@ class Domain:
             return -1
         try:
             number: Any = value
+            if not 0 <= number < self.size:  # before anything else: int(Decimal("1e999999999")) has no end
+                return -1
             place = int(number)
-            return place if place == number and 0 <= place < self.size else -1
-        except (ValueError, ArithmeticError):  # what is not finite
+            return place if place == number else -1
+        except (ValueError, ArithmeticError):  # what is not a number
             return -1
 
     def _other(self, other: Hashable) -> int:
@@ -173,6 +184,15 @@ def read_array(name: str, x: Any) -> NDArray[Any]:
     return array
 
 
+def _usable(label: object) -> bool:
+    """Whether it has a hash and equals itself, as NaN and arrays do not."""
+    try:
+        hash(label)
+        return bool(label == label)
+    except (TypeError, ValueError):
+        return False
+
+
 def _read(given: object) -> tuple[tuple[Hashable, ...] | None, int]:
     domain = int(given) if isinstance(given, np.integer) else given
     if isinstance(domain, int) and not isinstance(domain, bool):
@@ -187,7 +207,12 @@ def _read(given: object) -> tuple[tuple[Hashable, ...] | None, int]:
             f"domain must be a list of values or how many there are, not {type(domain).__name__}.",
             hint="domain=['red', 'green', 'blue'], or domain=3 for the values 0, 1, 2",
         )
-    labels = listed(domain)
+    if isinstance(domain, Set) and not isinstance(domain, KeysView):
+        raise InvalidParameter(
+            "domain must have an order: that of a set differs from one process to the next.",
+            hint="domain=sorted(values)",
+        )
+    labels = tuple(label.item() if isinstance(label, _PLAIN) else label for label in listed(domain))
     try:
         sound = len(labels) <= _MOST_LABELS and all(label == label for label in labels)
         hash(labels)
@@ -195,6 +220,7 @@ def _read(given: object) -> tuple[tuple[Hashable, ...] | None, int]:
         sound = False
     if not sound:
         raise InvalidParameter(
-            "domain must be a flat list of at most 2^26 values that can be hashed, none of them NaN."
+            "domain must be a flat list of at most 2^26 values that can be hashed, none of them NaN.",
+            hint="domain=['red', 'green', 'blue'], or domain=3 for the values 0, 1, 2",
         )
     return labels, len(labels)

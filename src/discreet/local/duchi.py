@@ -102,13 +102,13 @@ class Duchi(Randomizer):
         no_domain(domain)
         row = () if self.dimension is None else (self.dimension,)
         bits = read_reports(reports, row=row, low=0, high=1)
-        ones = np.atleast_1d(bits.sum(axis=0, dtype=np.int64)).tolist()
+        ones = np.atleast_1d(bits.sum(axis=0, dtype=np.int64))
         middle, width, n = (self.span.low + self.span.high) / 2, self.span.width, len(bits)
         signal = self.signal
-        values = [float(middle + width * (Fraction(k, n) - Fraction(1, 2)) / signal) for k in ones]
+        values = float(middle) + (2 * ones - n) * float(width / (2 * n * signal))
         return Estimate(
             ("mean",) if self.dimension is None else tuple(range(self.dimension)),
-            np.array(values),
+            values,
             users=n,
             own=self._variance,
             reach=float(width / 2 * (1 / signal + 1)),

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from discreet.errors import LedgerBusy, LedgerError
+from discreet.errors import InvalidParameter, LedgerBusy, LedgerError
 
 _PATIENCE = 30.0  # seconds
 _PAUSE = 0.005
@@ -37,6 +37,19 @@ def exclusive(path: str) -> Iterator[int]:
             _unlock(descriptor)  # explicit: a child of a fork may hold a copy of the descriptor
     finally:
         os.close(descriptor)
+
+
+def place(path: object) -> str:
+    """Where a file is, links followed: the same text for every way to write its path.
+
+    Raises:
+        InvalidParameter: it is no path.
+    """
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidParameter(
+            f"path must be the path of a file, not {type(path).__name__}.", hint="'answers.json'"
+        )
+    return os.path.realpath(os.fsdecode(path))
 
 
 def read(path: str) -> bytes | None:

@@ -192,6 +192,7 @@ def projected(values: Floats) -> Floats:
     References:
         Duchi, Shalev-Shwartz, Singer, Chandra 2008, Figure 1, https://doi.org/10.1145/1390156.1390176
     """
+    values = values - values.max()  # the same point, without losing the 1 beside huge numbers
     down = np.sort(values)[::-1]
     excess = (np.cumsum(down) - 1) / np.arange(1, values.size + 1)
     last = np.flatnonzero(down > excess)[-1]

@@ -67,6 +67,8 @@ def digests(values: Iterable[Hashable] | NDArray[Any], key: int) -> Words:
 
 
 def _of_one(value: Any, key: int, secret: bytes) -> int:
+    if isinstance(value, np.generic) or (isinstance(value, np.ndarray) and value.ndim == 0):
+        value = value.item()  # as it comes out of an array
     if isinstance(value, str):
         raw = b"s" + value.encode("utf-8", "surrogatepass")
     elif isinstance(value, bytes):
@@ -78,7 +80,7 @@ def _of_one(value: Any, key: int, secret: bytes) -> int:
                 return int(_of_integers(np.array([whole & _MASK], dtype=np.uint64), key)[0])
             raw = b"i" + str(whole % (1 << 256)).encode()
         else:
-            raw = b"o" + repr(value).encode("utf-8", "surrogatepass")
+            raw = b"o" + _written(value).encode("utf-8", "surrogatepass")
     return int.from_bytes(blake2b(raw, digest_size=8, key=secret).digest(), "little")
 
 
@@ -89,6 +91,13 @@ def _whole(value: Any) -> int | None:
     if isinstance(value, float | np.floating) and float(value).is_integer():
         return int(value)
     return None
+
+
+def _written(value: Any) -> str:
+    try:
+        return repr(float(value) if isinstance(value, float | np.floating) else value)
+    except (ValueError, RecursionError):  # Python does not write it; no value may be refused
+        return type(value).__name__
 
 
 def _of_integers(words: Words, key: int) -> Words:

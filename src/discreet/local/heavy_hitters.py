@@ -11,8 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
+from discreet.local.domain import listed
 from discreet.local.estimate import Estimate
-from discreet.local.frequency import Scores, whole_reports
+from discreet.local.frequency import Scores, read_reports, whole_reports
 from discreet.local.hashing import Words, read_salt
 from discreet.local.linear_hash import LinearHash, linear_hash
 from discreet.local.means import half_width
@@ -144,6 +145,9 @@ class HeavyHitters(Randomizer):
     def estimate(self, reports: Any, *, domain: Sequence[Hashable] | None = None) -> Estimate:
         """The shares of the texts in `domain`, from the reports of the last level.
 
+        Intervals, the proven one too, are of the share of a text's place in the table: it is the text's own unless
+        another frequent one falls there, which for two given texts has a chance of one in two million or less.
+
         Intervals are about the place of a text in the public table of that level: they take the texts that share it,
         one in millions of all others, for evenly spread.
 
@@ -155,9 +159,12 @@ class HeavyHitters(Randomizer):
             raise InvalidParameter(
                 "domain= must list the texts whose shares are estimated.", hint="find(reports) finds them"
             )
-        texts = [t for t in domain if isinstance(t, str)]
-        if not texts or len(texts) < len(domain):
-            raise InvalidParameter("domain= must list texts, at least one.")
+        asked = listed(domain)
+        texts = [t for t in asked if isinstance(t, str)]
+        if not texts or len(texts) < len(asked):
+            raise InvalidParameter(
+                "domain= must be a list or an array of texts, at least one.", hint="domain=['red', 'green']"
+            )
         last = self._split(reports)[-1]
         return self._shares(self.spelling.rows(texts), self.law.totals(last), last.size, tuple(texts))
 
@@ -214,11 +221,7 @@ class HeavyHitters(Randomizer):
         return found
 
     def _split(self, reports: Any) -> list[NDArray[np.int64]]:
-        given = np.asarray(reports)
-        if isinstance(reports, np.ma.MaskedArray) or given.ndim != 1 or not given.size:
-            raise InvalidParameter(
-                "reports must be a plain array or a list with a whole number for each device, at least one."
-            )
+        given = read_reports(reports)
         span = self.law.size * self.law.prime
         level, report = np.divmod(whole_reports(given, 1, span * len(self.levels)), span)
         return [report[level == i] for i in range(len(self.levels))]

@@ -13,6 +13,8 @@ from discreet.errors import InvalidParameter
 from discreet.local.parameters import read_confidence, read_users
 from discreet.privacy.exact import Real
 
+_LARGEST = (1 << 63) - 1  # of int64, in which all is computed
+
 
 def read_reports(
     reports: Any, *, row: tuple[int, ...] = (), low: int | None = None, high: int | None = None
@@ -22,7 +24,12 @@ def read_reports(
     Raises:
         InvalidParameter: they are not what devices of these parameters send.
     """
-    array = np.asarray(reports)
+    try:
+        array = np.asarray(reports)
+    except ValueError:  # a ragged list
+        array = np.empty(0, dtype=np.object_)
+    if isinstance(reports, np.ma.MaskedArray):
+        raise InvalidParameter("reports must be a plain array, not a masked one.", hint="reports[~mask].data")
     if array.shape == row and array.dtype.kind in "iub":  # of one device
         array = array[None]
     if array.dtype.kind not in "iub" or array.shape[1:] != row or array.ndim != 1 + len(row):
@@ -33,7 +40,8 @@ def read_reports(
         )
     if not len(array):
         raise InvalidParameter("there must be at least one report.")
-    if (low is not None and int(array.min()) < low) or (high is not None and int(array.max()) > high):
+    most = _LARGEST if high is None else high
+    if (low is not None and int(array.min()) < low) or int(array.max()) > most:
         raise InvalidParameter(
             "there are reports that no device with these parameters sends.",
             hint="server and devices need equal parameters",

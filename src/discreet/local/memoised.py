@@ -32,14 +32,15 @@ class Memoised(Randomizer):
         randomizer: what reports.
         path: the device's own file of answers, made when it is missing and readable by its owner alone (mode 0600).
             It holds, in clear, for which values there is an answer: it is as secret as the values. Without a path the
-            answers live as long as this object, and a restart draws anew.
+            answers live as long as this object: a restart draws anew, and so do a copy and the child of a fork.
 
     Guarantee:
         For two histories of a device's values that change and return at the same times, with m different values each,
         all reports ever made are m·`lifetime`-DP: a value that never changes costs one report, however often it is
         asked for. When values change and return is *not* protected: a new value has a new report, and whoever sees
         both knows that it changed. (Where `repeat` adds noise of its own, as in `Rappor`, it takes many reports to
-        see it.) A report leaves only after its answer is durable; two processes never draw two answers for one value.
+        see it.) A report leaves only after its answer is durable; two processes or threads never report two answers
+        for one value.
         A file that is deleted or set back makes the device draw anew, which costs `lifetime` again and cannot be seen
         from here: see `DeviceBudget` for a tally of that.
 
@@ -63,7 +64,7 @@ class Memoised(Randomizer):
                 hint="Memoised(RandomizedResponse(3, epsilon=1), 'answers.json')",
             )
         self.randomizer = randomizer
-        self.path = None if path is None else os.path.realpath(path)
+        self.path = None if path is None else durable.place(path)
         self._scope = fingerprint(randomizer)
         self._answers: dict[str, Any] = {}
 
@@ -90,12 +91,22 @@ class Memoised(Randomizer):
         source = SystemEntropy() if rng is None else rng
         key = f"{self._scope}:{self.randomizer.key(x)}"
         if self.path is None:
-            if key not in self._answers:
-                self._answers[key] = self.randomizer.fix(x, source)
-            fixed = self._answers[key]
+            fixed = self._answers.get(key)
+            if fixed is None:  # of threads that draw at the same time, one answer is kept, and leaves
+                fixed = self._answers.setdefault(key, self.randomizer.fix(x, source))
         else:
             fixed = self._kept(self.path, key, x, source)
-        return self.randomizer.repeat(fixed, source)
+        return self._repeated(fixed, source)
+
+    def again(self, x: Any, *, rng: Entropy | None = None) -> Any:
+        """A report of `x` from what was kept, which costs nothing more; None where there is no answer yet."""
+        self._check(x)
+        kept = self._all().get(f"{self._scope}:{self.randomizer.key(x)}")
+        if kept is None:
+            return None
+        return self._repeated(
+            kept if self.path is None else _restored(kept), SystemEntropy() if rng is None else rng
+        )
 
     def knows(self, x: Any) -> bool:
         """Whether there is an answer for `x`, so that a report costs nothing more."""
@@ -126,6 +137,10 @@ class Memoised(Randomizer):
             "change and return at the same times.",
             "Not protected. Whether and when the value changed: another value has another answer.",
         )
+
+    def _repeated(self, fixed: Any, source: Entropy) -> Any:
+        report = self.randomizer.repeat(fixed, source)
+        return report.copy() if isinstance(report, np.ndarray) else report  # what is kept stays as it is
 
     def _kept(self, path: str, key: str, x: Any, source: Entropy) -> Any:
         with durable.exclusive(f"{path}.lock"):

@@ -92,7 +92,10 @@ class PrivUnit(Randomizer):
         else:
             pairs, odd = divmod(count("candidates", candidates, least=2), 2)
             if odd or 2 * pairs > _MOST:
-                raise InvalidParameter(f"candidates must be even and at most {_MOST:,}, not {candidates:,}.")
+                raise InvalidParameter(
+                    f"candidates must be even and at most {_MOST:,}, not {candidates:,}.",
+                    hint="leave it out for the best number",
+                )
             nearest = best_nearest(e, pairs, d)
         if pairs * d > _LARGEST:
             raise InvalidParameter(
@@ -143,12 +146,13 @@ class PrivUnit(Randomizer):
         The interval of a coordinate is for the worst vectors, those along its axis.
         """
         no_domain(domain)
-        given = read_reports(reports, row=(2,), low=0).astype(np.int64)
+        given = read_reports(reports, row=(2,), low=0)
         if int(given[:, 1].max()) >= self.candidates:
             raise InvalidParameter(
                 "there are reports that no device with these parameters sends.",
                 hint="server and devices need equal parameters",
             )
+        given = given.astype(np.int64)
         total = np.zeros(self.dimension)
         step = max(1, _CHUNK // self.dimension)
         for start in range(0, len(given), step):

@@ -12,6 +12,7 @@ import numpy as np
 
 from discreet.local.bloom import text
 from discreet.local.domain import is_many
+from discreet.local.reals import floats
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real
 
@@ -73,10 +74,12 @@ class Randomizer(ABC):
     def key(self, x: Any) -> str:
         """A text by which equal values are known to `Memoised`: 1 and 1.0 are equal, and a list is an array."""
         if is_many(x):
-            return hashlib.sha256((np.asarray(x, dtype=np.float64) + 0.0).tobytes()).hexdigest()
-        number: Any = x
-        if isinstance(x, int | float | np.floating | np.integer) and abs(number) < _WHOLE:
-            return repr(float(number) + 0.0)  # −0.0 is 0
+            known = floats(x)
+            return hashlib.sha256((np.where(np.isnan(known), np.nan, known) + 0.0).tobytes()).hexdigest()
+        if isinstance(x, int | float | np.floating | np.integer):
+            number = int(x) if isinstance(x, int | np.integer) else float(x)
+            if abs(number) < _WHOLE:
+                return repr(float(number) + 0.0)  # −0.0 is 0
         return text(x).hex()
 
     def fix(self, x: Any, rng: Entropy) -> Any:

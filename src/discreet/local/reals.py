@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
+from discreet.local.domain import is_many
 from discreet.noise.entropy import Entropy, words32
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import decimal
@@ -84,8 +85,13 @@ def read_numbers(x: object, dimension: int | None = None) -> tuple[NDArray[np.fl
         raise InvalidParameter(
             f"x must be a plain numpy array, not {type(x).__name__}.", hint="use np.array(x, subok=False)"
         )
-    array = _floats(x)
+    array = floats(x)
     values = 0 if dimension is None else 1
+    if array.ndim and not values and not is_many(x):  # what counts as one value for a budget must be one here
+        raise InvalidParameter(
+            f"x must be a number, or a list or an array of numbers, not {type(x).__name__}.",
+            hint="use list(x)",
+        )
     if array.ndim not in (values, values + 1) or (values and array.shape[-1] != dimension):
         wanted = (
             "a number, or a one-dimensional array with one for each device"
@@ -105,7 +111,8 @@ def rounded_at_random(steps: NDArray[np.int64], bits: int, rng: Entropy) -> NDAr
     return (steps + drawn.reshape(steps.shape)) >> (BITS - bits)
 
 
-def _floats(x: object) -> NDArray[np.float64]:
+def floats(x: object) -> NDArray[np.float64]:
+    """Numbers as floats, of any shape; none is refused, whatever its size."""
     hint = "give a float, a list of floats or a numpy array of floats or integers"
     try:
         array: NDArray[Any] = np.asarray(x)
@@ -124,11 +131,11 @@ def _floats(x: object) -> NDArray[np.float64]:
 
 
 def _float(value: Any) -> float:
-    """A number as a float; one that is too large as an infinity, and None as not a number: neither is refused."""
+    """A number as a float; one that is too large as an infinity, and what is missing as not a number."""
     if isinstance(value, str | bytes):
         raise TypeError
     try:
-        return math.nan if value is None else float(value)
+        return math.nan if value is None or type(value).__name__ == "NAType" else float(value)  # pandas' NA
     except OverflowError:
         return math.inf if value > 0 else -math.inf
     except ValueError:  # a signalling NaN

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -17,7 +17,7 @@ from discreet.local.domain import is_many, read_array
 from discreet.local.estimate import Estimate
 from discreet.local.hashing import Words, digests, key_of, mixed, read_salt
 from discreet.local.means import half_width
-from discreet.local.parameters import read_epsilon
+from discreet.local.parameters import read_epsilon, read_users
 from discreet.local.randomizer import Randomizer
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below_vector
@@ -109,10 +109,17 @@ class Sketch(Randomizer):
                 hint="HeavyHitters finds values without a list",
             )
         asked: Any = domain
+        if isinstance(asked, str | bytes) or not isinstance(
+            asked, Iterable
+        ):  # a list of pairs is a list of values
+            raise InvalidParameter(
+                f"domain= must be a list or an array of values, not {type(asked).__name__}.",
+                hint="domain=['red', 'green']",
+            )
         listed = isinstance(asked, np.ndarray)
         labels = tuple(read_array("domain", asked).tolist() if listed else asked)
         if not labels:
-            raise InvalidParameter("domain= must list at least one value.")
+            raise InvalidParameter("domain= must list at least one value.", hint="domain=['red', 'green']")
         table = self._table(reports)
         m, n = self.width, table.users
         found = self._looked_up(table.counts, digests(asked if listed else labels, self._key))
@@ -129,7 +136,7 @@ class Sketch(Randomizer):
     def error(self, users: int, confidence: Real = 0.95) -> float:
         """How far an estimated share is off at most, with that confidence, at the worst data: all others hold one."""
         own, other = self._variances
-        worst = max(own, other + users / (self.rows * (self.width - 1)))
+        worst = max(own, other + read_users(users) / (self.rows * (self.width - 1)))
         return half_width(worst, users, confidence)
 
     def place(self, words: Words, row: NDArray[np.int64]) -> NDArray[np.int64]:

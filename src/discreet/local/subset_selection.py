@@ -115,8 +115,8 @@ class SubsetSelection(FrequencyOracle):
         e, ratio = decimal(self.epsilon), decimal(p * (k - d) / ((1 - p) * d))
         return numbered(
             repr(self),
-            f"Law. With chance p = {decimal(p)} the report is the device's value and {d - 1} others, else {d} others, "
-            f"out of {k - 1}, uniformly; p is a whole number over 2^64, rounded down.",
+            f"Law. With chance p = {decimal(p)} the report is the device's value and {_others(d - 1)}, "
+            f"else {_others(d)}, out of {k - 1}, uniformly; p is a whole number over 2^64, rounded down.",
             f"Sets. C({k - 1}, {d - 1}) sets hold the value and C({k - 1}, {d}) do not, which is (k − d)/d = "
             f"{k - d}/{d} times as many.",
             "Ratio. A set's chance under one value is p/C(k − 1, d − 1) or (1 − p)/C(k − 1, d), so two values differ "
@@ -128,6 +128,10 @@ class SubsetSelection(FrequencyOracle):
 
     def __repr__(self) -> str:
         return f"SubsetSelection({self.domain!r}, epsilon={decimal(self.epsilon)}, size={self.size})"
+
+
+def _others(n: int) -> str:
+    return "1 other" if n == 1 else f"{n} others"
 
 
 def _best(k: int, e: Fraction) -> int:

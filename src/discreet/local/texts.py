@@ -120,5 +120,5 @@ def _text(value: Any) -> str:
     """The text that another value counts as; one that has none, such as a number of too many digits, is empty."""
     try:
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return ""

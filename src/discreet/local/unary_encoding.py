@@ -56,12 +56,16 @@ class UnaryEncoding(FrequencyOracle):
         variant: Literal["optimised", "symmetric"] = "optimised",
     ) -> None:
         FrequencyOracle.__init__(self, domain, epsilon=epsilon, other=other)
+        asked: object = variant  # what came need not be what was annotated
+        if not isinstance(asked, str) or asked not in ("optimised", "symmetric"):
+            given = repr(asked) if isinstance(asked, str) else type(asked).__name__
+            raise InvalidParameter(
+                f"variant must be 'optimised' or 'symmetric', not {given}.", hint="variant='optimised'"
+            )
         if variant == "optimised":
             true, kept = Coin(WHOLE // 2), rounded_coin(self.epsilon)
-        elif variant == "symmetric":
-            true = kept = rounded_coin(self.epsilon / 2)
         else:
-            raise InvalidParameter(f"variant must be 'optimised' or 'symmetric', not {variant!r}.")
+            true = kept = rounded_coin(self.epsilon / 2)
         false = Coin(WHOLE - kept.weight)
         p, q = true.chance, false.chance
         check_ratio(p * (1 - q) / ((1 - p) * q), self.epsilon)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.gaussian import Gaussian, root_above
-from discreet.mechanisms.parameters import read_confidence, read_delta, read_size
+from discreet.mechanisms.parameters import read_choice, read_confidence, read_delta, read_size
 from discreet.privacy.event import ApproximateEvent, Composed, GaussianEvent
 from discreet.privacy.exact import Real, exact
 
@@ -44,8 +44,8 @@ class Asked:
         Raises:
             InvalidParameter: an argument is missing or impossible, or noise and δ contradict each other.
         """
-        if noise not in (None, "laplace", "gaussian"):
-            raise InvalidParameter(f"noise must be 'laplace' or 'gaussian', not {noise!r}.")
+        if noise is not None:
+            noise = read_choice("noise", noise, ("laplace", "gaussian"))
         if epsilon is None:
             raise InvalidParameter(f"{name} needs epsilon.", hint=f"{name}(epsilon=1, …)")
         e = read_size("epsilon", epsilon)

@@ -107,7 +107,8 @@ def numbers(values: object) -> NDArray[np.float64]:
                 "values must be a one-dimensional array of integers or floats of at most 64 bits, not "
                 f"{values.dtype} in {values.ndim} dimensions."
             )
-        return values.astype(np.float64)
+        with np.errstate(all="ignore"):  # a signalling NaN of 32 bits would warn
+            return values.astype(np.float64)
     if isinstance(values, str | bytes) or not isinstance(values, Sequence):
         raise InvalidParameter(
             f"values must be a list or an array of numbers, not {type(values).__name__}.",

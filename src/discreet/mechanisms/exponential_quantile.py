@@ -148,6 +148,12 @@ class ExponentialQuantile(Mechanism):
         """
         if isinstance(counts, np.ndarray) and (counts.ndim != 1 or counts.dtype.kind not in "iu"):
             raise InvalidParameter("counts must be whole numbers in one dimension.")
+        given: object = counts  # what came need not be what was annotated
+        if type(given) is not np.ndarray and not isinstance(given, Sequence):
+            raise InvalidParameter(
+                f"counts must be a list or a plain array, not {type(given).__name__}.",
+                hint="counts.to_numpy()",
+            )
         weights = counts.tolist() if isinstance(counts, np.ndarray) else list(counts)
         if not all(isinstance(w, int | np.integer) and not isinstance(w, bool) and w >= 0 for w in weights):
             raise InvalidParameter("counts must be whole numbers of at least 0.")

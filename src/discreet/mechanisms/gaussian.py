@@ -10,7 +10,7 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import RoundedGaussianNoise
 from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
-from discreet.mechanisms.parameters import read_dimension, read_guarantee, read_size
+from discreet.mechanisms.parameters import read_choice, read_dimension, read_guarantee, read_size
 from discreet.noise import fixedpoint
 from discreet.privacy.event import Composed, GaussianEvent
 from discreet.privacy.exact import Real
@@ -63,8 +63,7 @@ class Gaussian(Numeric):
     ) -> None:
         s = read_size("sensitivity", sensitivity)
         asked = read_guarantee("Gaussian", epsilon, delta, sigma)
-        if calibration not in _CALIBRATIONS:
-            raise InvalidParameter(f"calibration must be 'analytic' or 'classical', not {calibration!r}.")
+        calibration = read_choice("calibration", calibration, _CALIBRATIONS)
         if asked is None:
             assert sigma is not None
             exact_sigma = read_size("sigma", sigma)

@@ -10,7 +10,7 @@ import numpy as np
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.mechanism import numbered
-from discreet.mechanisms.parameters import read_confidence, read_whole
+from discreet.mechanisms.parameters import read_choice, read_confidence, read_whole
 from discreet.mechanisms.selection import Selection
 from discreet.noise import laplace, selection
 from discreet.noise.entropy import Entropy
@@ -57,11 +57,7 @@ class NoisyMax(Selection):
         noise: Literal["laplace", "exponential", "gumbel"] = "laplace",
         monotonic: bool = False,
     ) -> None:
-        if noise not in _NOISES:
-            raise InvalidParameter(
-                f"noise must be one of {', '.join(map(repr, _NOISES))}, not {noise!r}.",
-                hint="NoisyMax(epsilon=0.5, noise='exponential')",
-            )
+        read_choice("noise", noise, _NOISES)
         whole = noise == "laplace"
         width = read_whole("sensitivity", sensitivity) if whole else sensitivity
         Selection.__init__(self, epsilon=epsilon, sensitivity=width, monotonic=monotonic)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from fractions import Fraction
+from types import MappingProxyType
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count, exact, positive
@@ -11,11 +13,22 @@ from discreet.privacy.guarantee import decimal
 _LARGEST = Fraction(10**24)
 _SMALLEST_DELTA = Fraction(1, 10**280)  # below it a float bound of a tail says nothing
 _LEAST_DOUBT = Fraction(1, 10**280)  # the same for 1 − confidence
+_HINTS = MappingProxyType(
+    {
+        "epsilon": "epsilon=1; at 0 an answer could say nothing about the data",
+        "sensitivity": "give values a public range first: one unit then changes a sum by no more than its ends allow",
+    }
+)
 
 
 def read_size(name: str, value: Real) -> Fraction:
     """An ε, a sensitivity or a width of noise: between 1e-24 and 1e24, so that reports of it fit in floats."""
-    x = positive(name, value)
+    try:
+        x = positive(name, value)
+    except InvalidParameter as refused:
+        if refused.hint or name not in _HINTS:
+            raise
+        raise InvalidParameter(refused.message, hint=_HINTS[name]) from None
     if not 1 / _LARGEST <= x <= _LARGEST:
         raise InvalidParameter(
             f"{name} must lie between 1e-24 and 1e24.", hint="use other units for the value"
@@ -63,6 +76,16 @@ def read_guarantee(
             hint=f"{name}(epsilon=0.5, delta=1e-6); without δ use Laplace",
         )
     return read_size("epsilon", epsilon), read_delta(delta, hint="take delta=1e-6; without δ use Laplace")
+
+
+def read_choice(name: str, value: object, choices: Collection[str]) -> str:
+    """One of a few names."""
+    if not isinstance(value, str) or value not in choices:
+        quoted = [repr(c) for c in choices]
+        listed = " or ".join(quoted) if len(quoted) == 2 else f"one of {', '.join(quoted)}"
+        given = repr(value) if isinstance(value, str | int | float | None) else type(value).__name__
+        raise InvalidParameter(f"{name} must be {listed}, not {given}.", hint=f"{name}={quoted[0]}")
+    return value
 
 
 def read_flag(name: str, value: bool) -> bool:

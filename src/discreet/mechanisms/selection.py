@@ -72,13 +72,8 @@ class Selection(Mechanism):
             The
                 message does not quote it.
         """
-        n = len(candidates)
-        if n == 0 or len(utilities) != n:
-            raise InvalidParameter(
-                f"utilities must hold one number for each of the {n} candidates (at least one)."
-            )
-        i = self._index(_numbers(utilities), SystemEntropy() if rng is None else rng)
-        return candidates[i]
+        listed, numbers = paired(candidates, utilities)
+        return listed[self._index(numbers, SystemEntropy() if rng is None else rng)]
 
     def error(self, confidence: Real = 0.95, *, candidates: int) -> float:
         """How far below the best utility the named one may be, among so many candidates.
@@ -111,6 +106,45 @@ class Selection(Mechanism):
         return "Δ" if self.monotonic else "2Δ"
 
 
+def paired(candidates: Sequence[T], utilities: Utilities, *, least: int = 1) -> tuple[Sequence[T], Utilities]:
+    """The candidates and their utilities, both by place.
+
+    The column of a data frame would be read by its index, whose numbers may come in any order, or lack one: that
+    would name the wrong candidate, or fail for some draws only. So it becomes a list.
+
+    Raises:
+        InvalidParameter: fewer candidates than `least`, another number of utilities, what has no order, or a
+            utility that is not a finite number.
+    """
+    listed, numbers = _ordered("candidates", candidates), _ordered("utilities", utilities)
+    n, hint = len(listed), "release(['red', 'blue'], [3, 5])"
+    if n < least and least > 1:
+        raise InvalidParameter(
+            f"there are {n} candidates, fewer than k = {least}.", hint="ask for no more than there are"
+        )
+    if n == 0:
+        raise InvalidParameter("candidates must hold at least one candidate.", hint=hint)
+    if len(numbers) != n:
+        raise InvalidParameter(f"utilities must hold one number for each of the {n} candidates.", hint=hint)
+    return listed, _numbers(numbers)
+
+
+def _ordered(name: str, items: Any) -> Any:
+    """A list of them, or a plain array."""
+    if isinstance(items, np.ndarray) and items.ndim:
+        return items
+    for method in ("tolist", "to_list"):  # of pandas, of polars
+        if hasattr(items, method):
+            items = getattr(items, method)()
+            break
+    if not isinstance(items, Sequence):
+        raise InvalidParameter(
+            f"{name} must be a list or an array, not {type(items).__name__}.",
+            hint="lists of both, one number for each candidate in the same order",
+        )
+    return items
+
+
 def _numbers(utilities: Utilities) -> Utilities:
     """The utilities, none of which is a truth value, a text, NaN or infinite."""
     if isinstance(utilities, np.ndarray):
@@ -123,12 +157,16 @@ def _numbers(utilities: Utilities) -> Utilities:
         if array.ndim != 1 or array.dtype.kind not in "iuf" or array.dtype.itemsize > 8:
             raise InvalidParameter(
                 "utilities must be a one-dimensional array of integers or floats of at most 64 bits, not "
-                f"{array.dtype} in {array.ndim} dimensions."
+                f"{array.dtype} in {array.ndim} dimensions.",
+                hint="use utilities.astype(float), or astype(int)",
             )
         finite = bool(np.isfinite(array).all())
     else:
         if any(isinstance(u, bool | np.bool_) or not isinstance(u, _NUMBERS) for u in utilities):
-            raise InvalidParameter("utilities must be integers, floats or fractions.")
+            raise InvalidParameter(
+                "utilities must be integers, floats or fractions.",
+                hint="decide what a missing one counts as before it comes here",
+            )
         finite = all(not isinstance(u, float | np.floating) or math.isfinite(u) for u in utilities)
     if not finite:
         raise InvalidParameter(

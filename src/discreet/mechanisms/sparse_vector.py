@@ -192,7 +192,8 @@ class SparseVector(Sparse):
         1 : c^(2/3)) is the split with the least variance, as fractions. With `answers` a share, so much of ε
         goes to numbers with fresh Laplace noise; with `answers="gap"` a number comes from the gap itself, at
         no cost. Floats are rounded to a public grid, which each query's sensitivity allows for. A query
-        that lies beyond 2^60 units (of 1, or of the grid) from the threshold counts as at least that far.
+        that lies beyond 2^60 units (of 1, or of the grid) from the threshold counts as at least that far, and a
+        number of it may fall short of it.
 
     References:
         Lyu, Su, Li 2017, Algorithm 7, and the split, https://arxiv.org/abs/1603.01699; Ding, Wang, Zhang,
@@ -262,7 +263,11 @@ class SparseVector(Sparse):
         return self._crossings(values, rng)
 
     def answer_error(self, confidence: Real = 0.95, *, queries: int) -> float:
-        """A half-width that holds, with this confidence, for all numbers that so many queries give."""
+        """A half-width that holds, with this confidence, for all numbers that so many queries give.
+
+        It is for queries within 2^60 units of the threshold (a unit is 1 for integers, the grid's step for floats):
+        the number of one farther out is cut off there, or somewhat beyond.
+        """
         n = count("queries", queries)
         if self.answers is None:
             raise InvalidParameter(
@@ -401,7 +406,7 @@ def _cube_root(n: int) -> int:
 def _share(answers: Real | None) -> Fraction | Literal["gap"] | None:
     if answers is None:
         return None
-    if answers == "gap":
+    if isinstance(answers, str) and answers == "gap":
         return "gap"
     share = exact("answers", answers)
     if not 0 < share < 1:

@@ -120,8 +120,12 @@ class Staircase(Numeric):
         return numbered(
             repr(self),
             f"Sensitivity. Neighbours x, y have |f(x) − f(y)| ≤ Δ = {d} (in an array: each of its numbers).{many}",
-            f"Noise. M(x) = f(x) + Z with P(Z = ±(k·{law.width} + j)) ∝ exp(−k·{e}) for 0 ≤ j < {law.inner}, and "
-            f"∝ exp(−(k + 1)·{e}) for {law.inner} ≤ j < {law.width}.",
+            f"Noise. M(x) = f(x) + Z with P(Z = ±(k·{law.width} + j)) ∝ exp(−k·{e}) for 0 ≤ j < {law.inner}"
+            + (
+                f", and ∝ exp(−(k + 1)·{e}) for {law.inner} ≤ j < {law.width}."
+                if law.inner < law.width
+                else "."
+            ),
             f"Falling. The mass does not rise with |Z|, and {law.width} further out it is exp(−{e}) of itself.",
             f"Ratio. So P(Z = z) ≤ exp({e})·P(Z = z + d) whenever |d| ≤ {law.width}: |z + d| ≤ |z| + {law.width}.",
             f"Conclusion. P(M(x) = o) / P(M(y) = o) ≤ exp({e}) for every o: "

@@ -49,8 +49,12 @@ class SummedNoise(Additive):
     def tail(self, t: int) -> float:
         if t < 0:
             return 1.0
+        # Of n draws whose sum is beyond t one at least is beyond t/n: loose, but it falls where the grid is too coarse.
+        one = self.n * self.noise.tail(t // self.n)
+        if one < 1e-13:
+            return one
         below = self.cdf(np.array([float(t), -float(t) - 1.0]))
-        return float(min(max(1.0 - below[0] + below[1], 0.0) + 1e-13, 1.0))
+        return float(min(max(1.0 - below[0] + below[1], 0.0) + 1e-13, one, 1.0))
 
     def cdf(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
         ends, below = _law(self.noise, self.n)

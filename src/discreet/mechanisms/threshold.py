@@ -144,8 +144,9 @@ class Threshold(Mechanism):
         e, d = decimal(epsilon), decimal(delta)
         return numbered(
             repr(self),
-            f"Touched. Under {self.relation.value} one unit changes at most {self.touched} counts of distinct "
-            f"units, each by 1; each group is given (ε, δ) = ({e}, {d}).",
+            f"Touched. Under {self.relation.value} one unit changes at most {self.touched} "
+            f"{'count' if self.touched == 1 else 'counts'} of distinct units, each by 1; each group is given "
+            f"(ε, δ) = ({e}, {d}).",
             "Bound. A group of n + 1 units may differ from one of n only as (ε, δ)-DP allows: "
             "π(n + 1) ≤ e^ε π(n) + δ, and 1 − π(n) ≤ e^ε (1 − π(n + 1)) + δ.",
             f"Optimum. From π(0) = 0 both are met with equality in turn: π(1) = {d}, the first binds up to "

@@ -59,11 +59,12 @@ def read(value: object) -> Numbers:
         return Numbers(_whole([operator.index(value)]), None)  # type: ignore[arg-type]  # refused below when it is none
     except TypeError:
         pass
-    hint = (
-        "use np.asarray(value, dtype=float), or dtype=int"
-        if isinstance(value, list | tuple)
-        else "use int or float"
-    )
+    if isinstance(value, list | tuple):
+        hint = "use np.asarray(value, dtype=float), or dtype=int"
+    elif hasattr(value, "to_numpy"):
+        hint = "use value.to_numpy(): a column of a data frame has more in it than numbers"
+    else:
+        hint = "use int or float"
     raise InvalidParameter(
         f"value must be an int, a float or a numpy array, not {type(value).__name__}.", hint=hint
     )
@@ -88,7 +89,8 @@ def _flat(array: NDArray[Any]) -> NDArray[Any]:
     if entries.dtype.kind in "iu":
         return entries.astype(np.int64, copy=False)  # only ever read
     if entries.dtype.kind == "f" and entries.dtype.itemsize <= 8:
-        reals = entries.astype(np.float64)
+        with np.errstate(all="ignore"):  # a signalling NaN of 32 bits would warn
+            reals = entries.astype(np.float64)
         if not np.isfinite(reals).all():
             raise InvalidParameter("value must hold finite numbers only.", hint=_FINITE)
         return reals

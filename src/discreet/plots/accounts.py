@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, TypeAlias
 
 from discreet.accounting.filter import Filter, Tally
@@ -12,7 +12,7 @@ from discreet.errors import InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.entry import Charged, Entry, Opened, Rebudgeted
 from discreet.ledger.units import meter
-from discreet.plots.style import COLOURS, dressed, legend, zoomed
+from discreet.plots.style import CLOCK, COLOURS, dressed, legend, zoomed
 from discreet.plots.vega import Picture, Values, alt, inline, needed, written
 from discreet.privacy.guarantee import Budget
 
@@ -20,6 +20,9 @@ Accounts: TypeAlias = Account | Mapping[str, Account]
 """One account, or several by their labels."""
 
 _MOST = 400  # points of a line
+_SHORTEST = timedelta(
+    minutes=1
+)  # what is drawn of an account, so that one just opened has lines and times too
 _WIDE, _HIGH = 640, 240
 _WHOLE, _LIMIT, *_OTHERS = COLOURS
 
@@ -46,8 +49,10 @@ def spending(account: Accounts) -> Picture:
         InvalidParameter: no account.
         MissingExtra: Altair or vl-convert is not installed.
     """
-    accounts = dict(account) if isinstance(account, Mapping) else {account.population: account}
-    if not accounts:
+    accounts = (
+        dict(account) if isinstance(account, Mapping) else {getattr(account, "population", ""): account}
+    )
+    if not accounts or not all(isinstance(one, Account) for one in accounts.values()):
         raise InvalidParameter("a picture of spending needs an account.", hint="plots.spending(account)")
     needed()
     panels = [_panel(i, label, one) for i, (label, one) in enumerate(accounts.items())]
@@ -81,7 +86,7 @@ def _drawn(rows: Values, names: list[str], top: float, place: int) -> Any:
             "time:T",
             title=None,
             scale=alt.Scale(type="utc", padding=10),
-            axis=alt.Axis(tickCount=6, labelFlush=True),
+            axis=alt.Axis(tickCount=6, labelFlush=True, format=CLOCK),
         ),
         y=alt.Y(
             "epsilon:Q", title="ε", scale=alt.Scale(domain=[0, top], nice=False), axis=alt.Axis(titleAngle=0)
@@ -107,7 +112,7 @@ def _drawn(rows: Values, names: list[str], top: float, place: int) -> Any:
 def _lines(
     entries: Iterable[Entry], units: Filter
 ) -> tuple[list[Line], list[tuple[datetime, Budget]], datetime]:
-    """Everybody's line and then each analyst's, the budgets from when on, and the last time."""
+    """Everybody's line and then each analyst's, the budgets from when on, and the time at which they end."""
     lines, limits = {"": Line("spent")}, list[tuple[datetime, Budget]]()
     now = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
     begun = False
@@ -125,12 +130,17 @@ def _lines(
                 if charged.analyst is not None:
                     begun_at = lines[""].times[0]
                     line = lines.setdefault(
-                        charged.analyst, Line(written(charged.analyst), [begun_at], [units.empty])
+                        charged.analyst, Line(_name(charged.analyst), [begun_at], [units.empty])
                     )
                     _add(line, now, units.add(line.sums[-1], units.cost(charged.charge)))
             case _:
                 pass
-    return list(lines.values()), limits, now
+    return list(lines.values()), limits, max(now, lines[""].times[0] + _SHORTEST)
+
+
+def _name(analyst: str) -> str:
+    """An analyst, who is neither what everybody spent nor the budget, whatever the name."""
+    return f"{written(analyst)} (analyst)" if analyst in ("spent", "budget") else written(analyst)
 
 
 def _add(line: Line, time: datetime, sums: Tally) -> None:

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import datetime as dt
 import math
+import re
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InvalidParameter
-from discreet.plots.style import COLOURS, INK, dressed, zoomed
+from discreet.plots.style import CLOCK, COLOURS, INK, dressed, zoomed
 from discreet.plots.vega import Picture, Values, alt, inline, needed, written
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import decimal
 from discreet.release import Release
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
 
 MOST = 60
 """Rows that are drawn with a name each; dates and numbers may be many more."""
@@ -22,6 +26,16 @@ _MOST_POINTS = 2_000
 _MEASURES = 4
 _WIDE, _ROW = 460, 26
 _COLOURED = len(COLOURS)  # values of the second key
+_FEW = 8  # dates or numbers that are rows with a name each; more make a line
+_LABEL = 180  # points of a name beside a row
+_LIMIT = 300  # points of a title along an axis
+_HEAD = 600  # points of a title beside the panels
+_DATE = re.compile(
+    r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
+)  # what every reader of pictures takes
+_TAKEN = frozenset(
+    {"image", "title"}
+)  # a tooltip fetches the one, as a picture, and makes a heading of the other
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +52,8 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture
 
     One key stands on the vertical axis, or, where it is a date or a number, on the horizontal one, with a band for the
     intervals. A second key is told by colour. Bars start at 0; where that would make them all look alike, there are
-    points on an axis that does not. Lists, maps and noisy dates are left out.
+    points on an axis that does not. Lists, maps and noisy dates are left out, and so is NULL on an axis of dates or
+    numbers.
 
     Guarantee:
         A function of the release alone: the picture and its files hold its rows and intervals, and nothing else.
@@ -62,7 +77,33 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture
     by = " and ".join(written(k) for k in shown.keys)
     title = ", ".join(written(m) for m in shown.measures) + (f" by {by}" if by else "")
     level = Fraction(str(confidence)) if isinstance(confidence, float) else Fraction(confidence)
-    return dressed(chart, title, [f"{decimal(100 * level)} % intervals; private at {release.plan.price}"])
+    words = [f"{decimal(100 * level)} % intervals; private at {release.plan.price}"]
+    ends = [(row[f"v{i}"], row[f"l{i}"], row[f"h{i}"]) for row in rows for i in range(len(shown.measures))]
+    if any(value is not None and None in (low, high) for value, low, high in ends):
+        words.append("where there is no interval beside a number, it has no bounds")
+    return dressed(chart, title, words, limit=_HEAD * (len(panels) if shown.keys else 1))
+
+
+def columns(plan: Plan) -> tuple[list[str], list[str]]:
+    """Which output columns would be keys and which noisy numbers, from the plan alone.
+
+    A number that is made of keys is a key; lists, maps, noisy dates and the ends of intervals are neither.
+    """
+    from discreet.plan.expr import Histogram, Several, Top
+    from discreet.plan.intervals.interval import atoms
+
+    keys: list[str] = []
+    measures: list[str] = []
+    for name in plan.columns:
+        expr = plan.column(name)
+        if plan.is_end(name) or isinstance(expr, Several | Top | Histogram):
+            continue
+        noisy = expr.type is not None and (expr.type.is_number or expr.type.is_moment) and bool(atoms(expr))
+        if not noisy:
+            keys.append(name)
+        elif expr.type is not None and expr.type.is_number:
+            measures.append(name)
+    return keys, measures
 
 
 def room(keys: int, measures: int) -> None:
@@ -88,33 +129,18 @@ def room(keys: int, measures: int) -> None:
 
 
 def _shown(release: Release, confidence: Real) -> Shown:
-    keys, measures, intervals = [], [], {}
-    for place, name in enumerate(release.columns):
-        if release.plan.is_end(name):
-            continue
-        found = release.interval(name, confidence=confidence)
-        values = [row[place] for row in release.rows]
-        if any(_is_pair(pair) for pair in found):
-            measures.append(name)
-            intervals[name] = found
-        elif all(pair is None for pair in found) and all(_is_scalar(v) for v in values):
-            keys.append(name)
+    keys, measures = columns(release.plan)
+    intervals = {name: release.interval(name, confidence=confidence) for name in measures}
     if not release.rows:
         raise InvalidParameter("the release has no rows: there is nothing to draw.")
     room(len(keys), len(measures))
+    places = [release.columns.index(name) for name in keys]
+    if len({tuple(_name(row[p]) for p in places) for row in release.rows}) < len(release.rows):
+        raise InvalidParameter(
+            "several rows of the release have the same name, so that a picture would not tell them apart.",
+            hint="select every column that the question groups by",
+        )
     return Shown(tuple(keys), tuple(measures), intervals)
-
-
-def _is_pair(pair: object) -> bool:
-    return (
-        isinstance(pair, tuple)
-        and len(pair) == 2
-        and all(isinstance(end, int | float | Fraction) for end in pair)
-    )
-
-
-def _is_scalar(value: object) -> bool:
-    return value is None or isinstance(value, str | bool | int | float | dt.date)
 
 
 def _rows(release: Release, shown: Shown) -> Values:
@@ -140,7 +166,11 @@ def _name(value: Any) -> Any:
         return str(value).lower()
     if isinstance(value, dt.date):
         return value.isoformat()
-    return written(value) if isinstance(value, str) else value
+    if value == "NULL":
+        return '"NULL"\u200b'  # a text, which is not the group of what is absent
+    if isinstance(value, int) and abs(value) > 1 << 53:  # a browser's numbers are floats
+        return str(value)
+    return value if isinstance(value, int | float) else written(value)
 
 
 def _number(value: Any) -> float | None:
@@ -153,22 +183,29 @@ def _panel(rows: Values, shown: Shown, measure: int) -> Any:
         return _alone(rows, shown, measure)
     kinds = [_kind(rows, j) for j in range(len(shown.keys))]
     distinct = [list(dict.fromkeys(row[f"k{j}"] for row in rows)) for j in range(len(shown.keys))]
+    lines = [kind != "nominal" and len(few) > _FEW for kind, few in zip(kinds, distinct, strict=True)]
     first = 0
     if len(kinds) == 2:
-        # The key with a line of its own is on the axis: a date or number, else the one with more values.
-        first = (
-            1 if (kinds[1] != "nominal", len(distinct[1])) > (kinds[0] != "nominal", len(distinct[0])) else 0
-        )
+        # On the axis is the key that makes a line, of dates or numbers, else the one with more values.
+        first = 1 if (lines[1], len(distinct[1])) > (lines[0], len(distinct[0])) else 0
         if len(distinct[1 - first]) > _COLOURED:
             raise InvalidParameter(
                 f"a picture tells up to {_COLOURED} values of a second column apart, not {len(distinct[1 - first])}.",
                 hint="group by one column, or ask for fewer of its values with WHERE",
             )
     second = None if len(kinds) == 1 else 1 - first
+    named = [j for j in range(len(kinds)) if not (lines[j] and j == first)]
+    rows = [{**row, **{f"k{j}": _text(row[f"k{j}"]) for j in named}} for row in rows]
+    distinct = [list(map(_text, found)) if j in named else found for j, found in enumerate(distinct)]
     groups = [] if second is None else distinct[second]
-    if kinds[first] != "nominal" and len(distinct[first]) > 8:
+    if lines[first]:
         return _along(rows, shown, measure, first, second, groups, kinds[first])
     return _grouped(rows, shown, measure, first, second, groups, distinct[first])
+
+
+def _text(value: Any) -> str:
+    """A number that is a name, as one: names beside NULL have to be of one kind."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _kind(rows: Values, j: int) -> str:
@@ -180,9 +217,16 @@ def _kind(rows: Values, j: int) -> str:
 
 def _is_date(value: object) -> bool:
     try:
-        return isinstance(value, str) and bool(dt.datetime.fromisoformat(value)) and len(value) >= 10
+        return (
+            isinstance(value, str) and bool(_DATE.fullmatch(value)) and bool(dt.datetime.fromisoformat(value))
+        )
     except ValueError:
         return False
+
+
+def _instant(value: str) -> str:
+    """A time without a zone as one of UTC, in which it is drawn: else the machine's zone would move it."""
+    return value if len(value) == 10 else value.replace(" ", "T") + "Z"
 
 
 def _within_a_year(rows: Values, j: int) -> bool:
@@ -194,14 +238,19 @@ def _within_a_year(rows: Values, j: int) -> bool:
 
 
 def _told(shown: Shown, measure: int) -> list[Any]:
-    kinds = [alt.Tooltip(f"k{j}:N", title=written(name)) for j, name in enumerate(shown.keys)]
-    name = written(shown.measures[measure])
+    kinds = [alt.Tooltip(f"k{j}:N", title=_heading(name)) for j, name in enumerate(shown.keys)]
+    name = _heading(shown.measures[measure])
     return [
         *kinds,
         alt.Tooltip(f"v{measure}:Q", title=name, format=",.6~g"),
         alt.Tooltip(f"l{measure}:Q", title="from", format=",.6~g"),
         alt.Tooltip(f"h{measure}:Q", title="to", format=",.6~g"),
     ]
+
+
+def _heading(name: str) -> str:
+    """A column's name in a tooltip; an unseen space keeps it from being one of a tooltip's own words."""
+    return written(name) + ("\u200b" if name in _TAKEN else "")
 
 
 def _bars(rows: Values, measure: int) -> bool:
@@ -212,7 +261,8 @@ def _bars(rows: Values, measure: int) -> bool:
 
 def _scale(rows: Values, shown: Shown, measure: int, *, bars: bool) -> dict[str, Any]:
     large = max((abs(row[f"{end}{measure}"] or 0) for row in rows for end in "vlh"), default=0) >= 1e6
-    axis = alt.Axis(tickCount=5, format="~s") if large else alt.Axis(tickCount=5)
+    looks: dict[str, Any] = {"format": "~s"} if large else {}
+    axis = alt.Axis(tickCount=5, titleLimit=_LIMIT, **looks)
     return {"title": written(shown.measures[measure]), "scale": alt.Scale(zero=bars), "axis": axis}
 
 
@@ -231,15 +281,16 @@ def _grouped(
             hint="ask for fewer, with ORDER BY … LIMIT 20",
         )
     bars = _bars(rows, measure)
+    many = max(len(groups), 1)
+    height = max(_ROW * len(names) * (1 if many == 1 else 0.8 * many), 60)
     y = alt.Y(
         f"k{first}:N",
         sort=names,
         scale=alt.Scale(paddingInner=0.3),
         title=written(shown.keys[first]),
-        axis=alt.Axis(labelLimit=180, grid=False),
+        axis=alt.Axis(labelLimit=_LABEL, grid=False, titleLimit=max(height, _LABEL)),
     )
     base = alt.Chart(inline(rows)).encode(y=y)
-    many = max(len(groups), 1)
     if second is not None:
         colour = alt.Color(
             f"k{second}:N",
@@ -271,7 +322,6 @@ def _grouped(
         if dark and second is not None:
             tick = tick.encode(color=alt.value(INK))
         layers.append(tick.mark_tick(thickness=2, size=10, opacity=1, **dark))
-    height = max(_ROW * len(names) * (1 if many == 1 else 0.8 * many), 60)
     return alt.layer(*(layers if bars else [*layers[1:], value])).properties(width=_WIDE, height=height)
 
 
@@ -284,11 +334,16 @@ def _along(
             hint="group by month instead of day",
         )
     kept = [row for row in rows if row[f"k{first}"] != "NULL"]
-    scale = alt.Scale(type="utc") if kind == "temporal" else alt.Scale(zero=False, nice=False)
-    axis: dict[str, Any] = (
-        {"axis": alt.Axis(format="%d %b")} if kind == "temporal" and _within_a_year(kept, first) else {}
-    )
-    x = alt.X(f"k{first}", type=kind, scale=scale, title=written(shown.keys[first]), **axis)
+    if kind == "temporal":
+        kept = [{**row, f"k{first}": _instant(row[f"k{first}"])} for row in kept]
+    ends: dict[str, Any] = {"nice": False, "padding": 8}  # whole dots at both ends
+    scale = alt.Scale(type="utc", **ends) if kind == "temporal" else alt.Scale(zero=False, **ends)
+    looks: dict[str, Any] = {"titleLimit": _LIMIT, "tickCount": 8}
+    if kind == "temporal":
+        looks["format"] = "%d %b" if _within_a_year(kept, first) else CLOCK
+    if kind == "quantitative" and all(isinstance(row[f"k{first}"], int) for row in kept):
+        looks |= {"tickMinStep": 1, "format": "d"}  # years have no commas
+    x = alt.X(f"k{first}", type=kind, scale=scale, title=written(shown.keys[first]), axis=alt.Axis(**looks))
     bars = _bars(rows, measure)
     base = alt.Chart(inline(kept)).encode(x=x)
     fixed: dict[str, Any] = {"color": COLOURS[0]}

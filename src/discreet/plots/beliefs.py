@@ -10,17 +10,19 @@ import numpy as np
 
 from discreet.accounting import PrivacyLoss
 from discreet.errors import InvalidParameter
+from discreet.plots.loss import Losing
 from discreet.plots.style import COLOURS, GREY, coloured, dressed
 from discreet.plots.vega import Picture, Values, alt, inline, needed, written
 from discreet.privacy.exact import Real, exact, probability
 from discreet.privacy.guarantee import decimal
 
-Sources: TypeAlias = PrivacyLoss | Real
+Sources: TypeAlias = PrivacyLoss | Losing | Real
 """A loss, or an ε."""
 
 _PRIORS = np.sin(np.linspace(0, np.pi / 2, 81)) ** 2  # dense at both ends
 _SIDE = 400
 _HALVINGS = 40
+_BESIDE = 3  # posteriors in one line
 
 
 def posterior(
@@ -32,7 +34,7 @@ def posterior(
     answer a probability in the band: its odds move by a factor between e^−ε and e^ε.
 
     Args:
-        loss: an ε, a loss, or several by their labels.
+        loss: an ε, a loss, a mechanism whose loss it is, or several by their labels.
         prior: one prior that is marked, with the least and the largest posterior.
         delta: the probability with which an answer may lead out of the band; needed for losses that are not pure. The ε
             of the band is then larger than `loss.epsilon(delta)`, which promises less (see `odds`).
@@ -63,7 +65,8 @@ def posterior(
     ]
     if at is not None:
         moved = [f"{_moved(at, -e):.1%} to {_moved(at, e):.1%} ({label})" for label, e in sizes.items()]
-        words.append(f"from {100 * at:.4g}% to: " + ", ".join(moved))
+        lines = [", ".join(moved)] if len(moved) <= _BESIDE else moved
+        words += [f"from {100 * at:.4g}% to: {lines[0]}", *lines[1:]]
     return dressed(_drawn(sizes, at), "What an attacker can come to believe", words)
 
 
@@ -73,10 +76,12 @@ def odds(loss: Sources, delta: float) -> float:
     For each side δ/2 is allowed. With L the loss, P(L > ε) ≤ δ(ε − t)/(1 − e^−t) for every t > 0, since
     δ(ε − t) = E(1 − e^(ε − t − L))₊ is at least (1 − e^−t)·P(L > ε).
     """
+    given: Any = loss
+    loss = getattr(given, "loss", given)  # of a mechanism
     if not isinstance(loss, PrivacyLoss):
-        size = float(exact("epsilon", loss))
+        size = float(exact("epsilon", given))
         if not 0 <= size <= 700:
-            raise InvalidParameter(f"epsilon must lie between 0 and 700, not {loss}.")
+            raise InvalidParameter(f"epsilon must lie between 0 and 700, not {given}.")
         return size
     if loss.pure is not None:
         return float(loss.pure)

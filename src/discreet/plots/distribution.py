@@ -9,8 +9,7 @@ import numpy as np
 
 from discreet.accounting import PrivacyLoss
 from discreet.errors import InvalidParameter
-from discreet.mechanisms import Mechanism
-from discreet.plots.loss import asked
+from discreet.plots.loss import Losing, asked
 from discreet.plots.style import COLOURS, GREY, HIGH, dressed, said
 from discreet.plots.vega import Picture, Values, alt, inline, needed
 from discreet.privacy.exact import Real
@@ -22,7 +21,7 @@ _BARS = 60
 _TAIL = Fraction(1, 10**4)  # of the probability may lie beyond the picture
 
 
-def privacy_loss(loss: PrivacyLoss | Mechanism, *, delta: Real | None = None) -> Picture:
+def privacy_loss(loss: PrivacyLoss | Losing, *, delta: Real | None = None) -> Picture:
     """The privacy-loss distribution: with which probability an answer has which loss, log p(o)/q(o) for o from P.
 
     The law is the one whose δ(ε) joins the certified curve at the places of the bars by straight lines in e^ε, which
@@ -31,14 +30,14 @@ def privacy_loss(loss: PrivacyLoss | Mechanism, *, delta: Real | None = None) ->
     a higher bar at 0.
 
     Args:
-        loss: a loss, or a mechanism whose loss it is.
+        loss: a loss, or a mechanism (a randomizer, a sketch) whose loss it is.
         delta: a δ at which the ε is marked; losses beyond it are coloured.
 
     Raises:
         InvalidParameter: neither a loss nor a mechanism, or a δ that is not in (0, 1).
         MissingExtra: Altair or vl-convert is not installed.
     """
-    found = loss.loss if isinstance(loss, Mechanism) else loss
+    found = loss if isinstance(loss, PrivacyLoss) else getattr(loss, "loss", None)
     if not isinstance(found, PrivacyLoss):
         raise InvalidParameter(
             f"loss must be a privacy loss or a mechanism, not {type(loss).__name__}.",

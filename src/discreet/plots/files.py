@@ -34,12 +34,25 @@ def save(chart: Picture, file: str | PathLike[str]) -> None:
         arguments of the function that drew it, or curves computed from them, and nothing else.
 
     Raises:
-        InvalidParameter: another suffix.
+        InvalidParameter: another suffix, no such folder, or what is no picture.
         MissingExtra: Altair or vl-convert is not installed.
     """
+    if not isinstance(file, str | PathLike):
+        raise InvalidParameter(
+            f"file must be the path of a file, not {type(file).__name__}.", hint="'loss.svg'"
+        )
     path = Path(file)
     suffix = _suffix(path)
     needed()
+    if not hasattr(chart, "to_dict") or not hasattr(chart, "save"):
+        raise InvalidParameter(
+            f"chart must be a picture, not {type(chart).__name__}.",
+            hint="plots.save(plots.privacy_loss(dp.mechanisms.Laplace(epsilon=1)), 'loss.svg')",
+        )
+    if not path.parent.is_dir():
+        raise InvalidParameter(
+            f"there is no folder {str(path.parent)!r} for the picture.", hint="make it first"
+        )
     if suffix == ".svg":
         text = io.StringIO()
         chart.save(text, format="svg")

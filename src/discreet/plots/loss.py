@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
@@ -35,6 +35,13 @@ Losses: TypeAlias = PrivacyLoss | Mapping[str, PrivacyLoss]
 _POINTS = 41  # of a curve; those of sampled noise take some 10 ms each
 _LEVELS = np.sin(np.linspace(0, np.pi / 2, 121)) ** 2  # of tests; dense at both ends, where the curves bend
 _LOWEST = Fraction(1, 10**10)  # the least δ on the axis, unless one is asked for
+
+
+class Losing(Protocol):
+    """What has a loss: a mechanism, a randomizer of devices, a sketch."""
+
+    @property
+    def loss(self) -> PrivacyLoss: ...
 
 
 def privacy(loss: Losses, *, delta: Real | None = None) -> Picture:

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
 _MOST = 40  # rows and columns
 _WRITTEN = 12  # up to so many, with their numbers
 _CELL = 46
+_LETTER = 8  # points of a letter of a label
 
 
 def matrix(mechanism: Mechanism) -> Picture:
@@ -48,8 +49,14 @@ def matrix(mechanism: Mechanism) -> Picture:
     ]
     few = max(len(inputs), len(outputs)) <= _WRITTEN
     size = _CELL if few else _CELL // 2
+    long = max(len(row["output"]) for row in rows) * _LETTER > size
     base = alt.Chart(inline(rows)).encode(
-        x=alt.X("output:N", sort=[written(o) for o in outputs], title="output", axis=alt.Axis(labelAngle=0)),
+        x=alt.X(
+            "output:N",
+            sort=[written(o) for o in outputs],
+            title="output",
+            axis=alt.Axis(labelAngle=-90 if long else 0),
+        ),
         y=alt.Y("input:N", sort=[written(x) for x in inputs], title="input"),
         tooltip=["input:N", "output:N", alt.Tooltip("exact:N", title="probability")],
     )

@@ -67,7 +67,9 @@ def densities(
     beyond = more > 1e-9
     if beyond:
         words.append(f"yellow: answers that leave it, δ = P(S) − e^ε·Q(S) = {more:.3g}")
-    chart = _drawn(two, band, (f"answers on {x:g}", f"answers on {x_neighbour:g}"), log=shown, beyond=beyond)
+    near = (f"{x:g}", f"{x_neighbour:g}")
+    first, second = near if near[0] != near[1] else (str(x), str(x_neighbour))
+    chart = _drawn(two, band, (f"answers on {first}", f"answers on {second}"), log=shown, beyond=beyond)
     return dressed(chart, f"{mechanism!r}", words)
 
 
@@ -89,13 +91,19 @@ def _epsilon(mechanism: object, asked: Real | None) -> float:
 def _laws(mechanism: Numeric, x: float, y: float, part: float, points: int = _POINTS) -> Two:
     """Both laws, wide enough for this part of the probability."""
     noise, step = _noise(mechanism, x, y)
-    reach = step * noise.quantile(part) + abs(y - x)
+    x, y = float(x), float(y)
+    one = step * noise.quantile(part)
+    reach = one + abs(y - x)
     low, high = min(x, y) - reach, max(x, y) + reach
     if step == 1.0 and high - low < 4 * points:
         places = np.arange(math.floor(low), math.ceil(high) + 1, dtype=np.float64)
         return Two(places, _mass(noise, places - x), _mass(noise, places - y), whole=True)
     places = np.union1d(np.linspace(low, high, points), [x, y])  # a peak is not cut off
-    half = max((high - low) / points / 16, step) if step == 1.0 else step * (1 << 10)
+    if abs(y - x) > 2 * one:  # two peaks far apart: each with points of its own
+        around = np.linspace(-one, one, points)
+        places = np.union1d(places, np.concatenate([x + around, y + around]))
+    # A window around each place: of whole numbers it holds the same number everywhere, which is twice the half.
+    half = max(round(one / points / 4), 1) / 2 if step == 1.0 else step * (1 << 10)
     return Two(
         places,
         _density(noise, (places - x) / step, half / step) / step,
@@ -125,7 +133,7 @@ def _excess(mechanism: Numeric, x: float, y: float, epsilon: float) -> float:
     """δ(ε) = Σ (p − e^ε·q)₊ of these two laws, to three digits or so."""
     two = _laws(mechanism, x, y, 1 - 1e-12, points=20_001)
     over = np.maximum(two.p - math.exp(epsilon) * two.q, 0.0)
-    return float(over.sum() if two.whole else np.trapezoid(over, two.places))
+    return min(float(over.sum() if two.whole else np.trapezoid(over, two.places)), 1.0)
 
 
 def _mass(noise: Additive, k: Curve) -> Curve:

@@ -23,14 +23,24 @@ FONT = "Liberation Sans, Arial, Helvetica, sans-serif"
 WIDE, HIGH = 460, 340
 """The size of one panel."""
 
+CLOCK = {"hours": "%H:%M", "minutes": "%H:%M"}
+"""How an axis of times writes hours and minutes; days and years as it does anyway."""
+
 POWERS = "datum.value == 1 ? '1' : format(datum.value, '.0e')"
 """How powers of ten are written on an axis."""
 
 
-def dressed(chart: Any, title: str | None = None, subtitle: str | Sequence[str] | None = None) -> Picture:
-    """The finished picture: its title and its looks."""
+def dressed(
+    chart: Any,
+    title: str | None = None,
+    subtitle: str | Sequence[str] | None = None,
+    *,
+    limit: float | None = None,
+) -> Picture:
+    """The finished picture: its title, of so many points at most, and its looks."""
     if title is not None:
         words: dict[str, Any] = {} if subtitle is None else {"subtitle": subtitle}
+        words |= {} if limit is None else {"limit": limit}
         chart = chart.properties(title=alt.TitleParams(title, **words))
     looks = alt.Config(
         font=FONT,

@@ -14,7 +14,6 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.gaussian import root_above
 from discreet.mechanisms.parameters import read_delta, read_size
-from discreet.mechanisms.summed import SummedNoise
 from discreet.mechanisms.values import total
 from discreet.noise.entropy import Entropy
 from discreet.privacy.event import Composed
@@ -24,6 +23,7 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 from discreet.sketch.hashing import Family, Hashes, Kernel
 from discreet.sketch.vectors import Box, Floats, Ranges
+from discreet.sketch.widths import noise_width
 
 _LARGEST = 1 << 28  # counts of one sketch: 2 GiB
 _SLACK = Fraction(1, 1 << 40)  # so that an accountant that rounds up finds the claimed ε too
@@ -136,10 +136,7 @@ class Counting:
         c = exact("confidence", confidence)
         f = self.family
         share = c if rows is None else (1 + c) / 2  # half of the doubt for each
-        # A score has, for each repetition, Z in its bucket less the mean of all Z: (1 − 1/W) of the variance of Z,
-        # and is divided by 1 − 1/W.
-        width = SummedNoise(self.noise, f.repetitions).quantile(share) / f.repetitions
-        width /= math.sqrt(1 - 1 / f.buckets)
+        width = noise_width(self.noise, f.repetitions, f.buckets, share)
         if rows is None:
             return width
         n = count("rows", rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -119,9 +119,15 @@ class SketchClassifier:
 
     def _labels(self, labels: Sequence[Any] | NDArray[Any]) -> list[Any]:
         """The labels as a list; an array's dtype, which is public, must be that of the classes."""
-        if not isinstance(labels, np.ndarray):
-            return list(labels)
-        kinds = "O" + ("iu" if isinstance(self.classes[0], int) else "U")
+        given: object = labels  # what came need not be what was annotated
+        if not isinstance(given, np.ndarray):
+            if isinstance(given, str | bytes) or not isinstance(given, Iterable):
+                raise InvalidParameter(
+                    f"labels must be a list or an array, not {type(given).__name__}.",
+                    hint="fit(rows, labels)",
+                )
+            return list(given)
+        kinds = "O" + ("iuf" if isinstance(self.classes[0], int) else "U")
         if type(labels) is np.ndarray and labels.shape == (0,):  # numpy makes floats of a list of no labels
             return []
         if type(labels) is not np.ndarray or labels.ndim != 1 or labels.dtype.kind not in kinds:
@@ -190,13 +196,24 @@ def _classes(classes: object) -> tuple[Any, ...]:
             "classes must be two or more different texts, or integers.",
             hint='classes=["no", "yes"] or range(10)',
         )
+    if kinds == {int} and max(map(abs, names)) >= 1 << 53:
+        raise InvalidParameter(
+            "classes must be integers below 2^53, which floats tell apart, or texts.",
+            hint="use texts",
+        )
     return names
 
 
 def _place(places: dict[Any, int], label: object) -> int:
-    """The class of a label; −1 for one that was not declared, which may be anything."""
+    """The class of a label; −1 for one that was not declared, which may be anything.
+
+    A whole float is the integer: one missing label makes floats of all the others in many libraries, and that must not
+    move their rows.
+    """
     if isinstance(label, np.generic):
         label = label.item()
+    if type(label) is float and label.is_integer():
+        label = int(label)
     if type(label) not in (str, int):
         return -1
     return places.get(label, -1)

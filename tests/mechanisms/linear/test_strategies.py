@@ -30,6 +30,21 @@ def test_sensitivities_are_the_largest_of_all_columns_and_of_all_pairs(sides: tu
         assert s.sensitivity(relation) == (l1, l2)
 
 
+def _mixed(rows: int) -> Any:
+    return np.array([[0.999, -0.999]] * rows)
+
+
+@pytest.mark.parametrize("matrices", [[0.7 * prefix(2).matrix()] * 7, [_mixed(256), _mixed(130)]])
+def test_differences_of_columns_beyond_64_bits_do_not_wrap(matrices: list[Any]) -> None:
+    s = Strategy(matrices, bits=12 if len(matrices) == 2 else 10)
+    grams = [(f.T.astype(object) @ f.astype(object)) for f in s.factors]
+    inner = reduce(np.kron, grams)
+    size = range(len(inner))
+    l2 = max(inner[i, i] + inner[j, j] - 2 * inner[i, j] for i in size for j in size if i != j)
+    assert l2 > 1 << 63
+    assert s.sensitivity(Relation.REPLACE)[1] == max(l2, s.sensitivity(Relation.ADD_REMOVE)[1])
+
+
 def test_where_pairs_are_too_many_they_are_bounded_from_above() -> None:
     sides = (13, 13, 13)
     for made in (random_strategy(*sides), Strategy([hierarchical(n) for n in sides], bits=9)):

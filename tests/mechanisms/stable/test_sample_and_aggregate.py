@@ -91,6 +91,10 @@ def test_an_answer_that_is_no_number_counts_as_the_default(answer: object) -> No
     assert made(lambda rows: answer, default="2.5")._ask([1]) == [2.5]
 
 
+class PanicError(BaseException):
+    """As the panics of libraries in Rust are."""
+
+
 @pytest.mark.parametrize(
     "error",
     [
@@ -101,6 +105,7 @@ def test_an_answer_that_is_no_number_counts_as_the_default(answer: object) -> No
         SystemExit(3),
         GeneratorExit(),
         StopIteration(),
+        PanicError("secret"),
     ],
     ids=repr,
 )

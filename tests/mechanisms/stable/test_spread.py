@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from fractions import Fraction
 from itertools import pairwise
 
@@ -171,6 +172,20 @@ def test_branch_and_bound_agrees_with_the_sequence_under_add_remove(p: Fraction)
     rank = Rank(x, 1 << 40, p, Relation.ADD_REMOVE, changes=2)
     for base in (Fraction(11, 10), Fraction(101, 100)):
         assert rank.smooth(Weights.of(base)) == Spread.smooth(rank, Weights.of(base))
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("p", [HALF, Fraction(9, 10)])
+def test_no_data_set_makes_it_large(relation: Relation, p: Fraction) -> None:
+    """Equal values, with the whole range in reach of two thirds of the weights at the earliest."""
+    weights = Weights.of(Fraction(301, 300))
+    reach = len(weights.listed) * 2 // 3
+    n = 2 * reach if p == HALF else 10 * reach
+    tracemalloc.start()
+    found = Rank(np.full(n, 1 << 39), 1 << 40, p, relation).smooth(weights)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found > 0 and peak < 1 << 26
 
 
 @every

@@ -114,6 +114,11 @@ def test_convolutions_are_exact(pairs: list[tuple[int, int]], small: int) -> Non
     assert convolved(a, b).tolist() == exact
 
 
+def test_convolutions_are_exact_where_the_highest_digit_lies_at_the_end_of_64_bits() -> None:
+    for value in (2**41 - 2**20 - 1, 2**41 - 2**20, 2**41 - 1):
+        assert convolved(np.array([2**20]), np.array([value])).tolist() == [value << 20]
+
+
 @pytest.mark.parametrize("n", [4096, 60_000])
 def test_long_convolutions_of_the_largest_digits_are_exact(n: int) -> None:
     # All digits as large as they get, and of one sign, so that sums of products are as large as the bound allows.

@@ -15,7 +15,7 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.gaussian import Gaussian, root_above
 from discreet.mechanisms.mechanism import Mechanism, numbered
-from discreet.mechanisms.parameters import read_delta, read_size
+from discreet.mechanisms.parameters import read_choice, read_delta, read_size
 from discreet.mechanisms.threshold import Threshold
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.event import Composed
@@ -77,8 +77,7 @@ class Histogram(Mechanism):
         relation: Relation | str = Relation.ADD_REMOVE,
         changes: int = 1,
     ) -> None:
-        if noise not in NOISES:
-            raise InvalidParameter(f"noise must be one of {', '.join(map(repr, NOISES))}, not {noise!r}.")
+        noise = read_choice("noise", noise, NOISES)
         needed = keys is None or noise == "gaussian"
         object.__setattr__(self, "keys", None if keys is None else _declared(keys))
         object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
@@ -207,22 +206,25 @@ def _order(key: Key) -> tuple[int, Any]:
     return rank, 0 if key is None else key
 
 
-def _rows(rows: Iterable[Any]) -> Iterable[Any]:
+def _rows(rows: Iterable[Any], name: str = "rows") -> Iterable[Any]:
     if isinstance(rows, np.ndarray):
         if type(rows) is not np.ndarray or rows.ndim != 1:
             raise InvalidParameter(
-                f"rows must be a plain array in one dimension, not {type(rows).__name__} in {rows.ndim}.",
-                hint="decide what a masked entry counts as, then use np.array(rows, subok=False)",
+                f"{name} must be a plain array in one dimension, not {type(rows).__name__} in {rows.ndim}.",
+                hint=f"decide what a masked entry counts as, then use np.array({name}, subok=False)",
             )
         plain: list[Any] = rows.tolist()
         return plain
     if isinstance(rows, str | bytes) or not isinstance(rows, Iterable):
-        raise InvalidParameter(f"rows must be a list or an array of keys, not {type(rows).__name__}.")
+        raise InvalidParameter(
+            f"{name} must be a list or an array of keys, not {type(rows).__name__}.",
+            hint=f"{name}=['a', 'b']",
+        )
     return rows
 
 
 def _declared(keys: Sequence[Any]) -> tuple[Key, ...]:
-    listed = tuple(_key(k) for k in _rows(keys))
+    listed = tuple(_key(k) for k in _rows(keys, "keys"))
     if not listed:
         raise InvalidParameter(
             "keys must hold at least one key.",

@@ -118,9 +118,8 @@ class Quantiles(Mechanism):
             f"Tree. The quantiles {names} make a tree of {self.levels} levels; each part of the values "
             "belongs to one node "
             "of a level, given what was named above.",
-            f"Sensitivity. Under {self.relation.value} one unit, with {self.changes} values at most, "
-            "changes the parts of a "
-            "level by so many values in all.",
+            f"Sensitivity. Under {self.relation.value} one unit changes the parts of a level by at most "
+            f"{self.changes} {'value' if self.changes == 1 else 'values'} in all.",
             "Law. In each node P(c) ∝ exp(−r·d(c)), d(c) how far the rank aimed at lies from the ranks of cell c.",
             f"Level. Its rates are such that all changes r·d of a level lie in intervals of {share} together.",
             f"Conclusion. {self.levels} levels at {share} are {e}-DP.",
@@ -173,9 +172,11 @@ class Quantiles(Mechanism):
 
 def _shares(p: Sequence[Real]) -> tuple[Fraction, ...]:
     listed: object = p  # what came need not be what was annotated
+    if type(listed) is np.ndarray and listed.ndim == 1:
+        listed = listed.tolist()
     if isinstance(listed, str | bytes) or not isinstance(listed, Sequence) or not 1 <= len(listed) <= _MOST:
         raise InvalidParameter(f"p must be a list of 1 to {_MOST} numbers.", hint="p=[0.25, 0.5, 0.75]")
-    found = tuple(exact("p", q) for q in p)
+    found = tuple(exact("p", q) for q in listed)
     if not all(0 < q < 1 and q.denominator <= _FINEST for q in found):
         raise InvalidParameter(
             "each p must lie strictly between 0 and 1, with a denominator of at most 2^20.",

@@ -10,10 +10,9 @@ from typing import TypeVar
 
 import numpy as np
 
-from discreet.errors import InvalidParameter
 from discreet.mechanisms.mechanism import Mechanism, numbered
 from discreet.mechanisms.parameters import read_confidence, read_size
-from discreet.mechanisms.selection import _numbers
+from discreet.mechanisms.selection import paired
 from discreet.noise import selection
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.gaps import Utilities, as_array
@@ -94,19 +93,13 @@ class TopK(Mechanism):
             number. The
                 message does not quote it.
         """
-        n = len(candidates)
-        if n < self.k:
-            raise InvalidParameter(
-                f"there are {n} candidates, fewer than k = {self.k}.", hint="ask for no more than there are"
-            )
-        if len(utilities) != n:
-            raise InvalidParameter(f"utilities must hold one number for each of the {n} candidates.")
+        listed, numbers = paired(candidates, utilities, least=self.k)
         source = SystemEntropy() if rng is None else rng
-        left, u = np.arange(n), as_array(_numbers(utilities))
+        left, u = np.arange(len(listed)), as_array(numbers)
         found = []
         for _ in range(self.k):
             i = selection.exponential(u, self.rate, source)
-            found.append(candidates[int(left[i])])
+            found.append(listed[int(left[i])])
             left, u = np.delete(left, i), np.delete(u, i)
         return found
 

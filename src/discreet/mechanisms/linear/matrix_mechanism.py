@@ -200,13 +200,13 @@ class MatrixMechanism(Mechanism):
         l1, l2_squared = self.strategy.sensitivity(self.relation)
         if self.delta:
             size = f"‖A(x − y)‖₂ ≤ {math.sqrt(l2_squared) * self.sensitivity:.6g}"
-            law = f"N(0, σ²) with σ = {math.sqrt(self._unit_variance):.6g}"
-            end = f"μ-GDP with μ² = {float(self._events.parts[0][0].mu_squared or 0):.6g}: ({e}, "
+            law = f"of N(0, σ²) with σ = {math.sqrt(self._unit_variance):.6g}"
+            end = f"The loss is μ-GDP with μ² = {float(self._events.parts[0][0].mu_squared or 0):.6g}: ({e}, "
             end += f"{decimal(self.delta)})-DP"
         else:
             size = f"‖A(x − y)‖₁ ≤ {l1 * self.sensitivity}"
-            law = f"the Laplace law of scale {l1 * self.sensitivity}/{e}"
-            end = f"ratios of probabilities are at most exp({e}): {e}-DP"
+            law = f"of the discrete Laplace law of scale {l1 * self.sensitivity}/{e}"
+            end = f"Ratios of probabilities are at most exp({e}): {e}-DP"
         apart = (
             "one cell differs"
             if self.relation is Relation.ADD_REMOVE
@@ -217,7 +217,7 @@ class MatrixMechanism(Mechanism):
             f"Neighbours. Of x and y {apart}, by at most {self.sensitivity}.",
             f"Strategy. A, {self.chosen}, is a matrix of whole numbers: {self.strategy!r}.",
             f"Sensitivity. Over all columns of A, in integers, {size}.",
-            f"Noise. z is {law}, on multiples of 2^-{self._shift}; Ax + z is released.",
+            f"Noise. Each entry of z is {law}, on multiples of 2^-{self._shift}; Ax + z is released.",
             f"Conclusion. {end}.",
             "Answers. W·A⁺(Ax + z): the least-squares estimate, post-processing.",
             f"Error. {self.root_mean_square:.6g} in the root mean square; each answer within ±{self.error():.6g} "
@@ -269,7 +269,8 @@ def _strategy(
         name = asked or "optimised"
         if name not in NAMES:
             raise InvalidParameter(
-                f"strategy must be a matrix or one of {', '.join(map(repr, NAMES))}, not {asked!r}."
+                f"strategy must be a matrix or one of {', '.join(map(repr, NAMES))}, not {asked!r}.",
+                hint="leave strategy out: it is optimised for the workload",
             )
         return name, _optimised(workload, is_pure) if name == "optimised" else _named(workload, name)
     if isinstance(asked, np.ndarray):
@@ -279,6 +280,12 @@ def _strategy(
                 f"strategy must have a column for each of the {workload.cells} cells, not {matrix.shape[1]}."
             )
         return "given", _made([matrix])
+    given: object = asked  # what came need not be what was annotated
+    if not isinstance(given, Sequence) or not given:
+        raise InvalidParameter(
+            f"strategy must be a matrix, or a list of one matrix for each attribute, not {type(asked).__name__}.",
+            hint="strategy=np.eye(4), or 'hierarchical'",
+        )
     matrices = [checked("strategy", m) for m in asked]
     if tuple(m.shape[1] for m in matrices) != workload.shape:
         raise InvalidParameter(

@@ -20,6 +20,8 @@ Floats = NDArray[np.float64]
 _EXACT = 1 << 53  # floats add and multiply integers below it without rounding
 _NOTHING = 1e-16  # of a question's squared length: 1e-8 of it, where rounding a strategy moves it by 1e-6
 _PAIRS = 1 << 28  # products that are formed to look at all pairs of columns
+_LONG_PAIRS = 1 << 22  # the same where they do not fit in 64 bits
+_GRAM = 1 << 10  # columns of which all inner products are formed
 
 
 class Strategy:
@@ -57,16 +59,24 @@ class Strategy:
         """The largest ‖·‖₁ and ‖·‖₂² of a column, under replace of a difference of two columns as well.
 
         Norms of columns of a product are products of norms, so that the largest are found exactly. Differences are
-        gone through where there are few enough; else twice the ℓ1 norm bounds them, and twice the squared ℓ2 norm
-        where no entry is negative, four times otherwise.
+        gone through where there are few enough; else twice the ℓ1 norm bounds them. For ℓ2 inner products of columns
+        do, exactly, where there are not too many; else twice the squared ℓ2 norm where no entry is negative, four
+        times otherwise.
         """
         l1 = math.prod(int(np.abs(f).sum(axis=0).max()) for f in self.factors)
         l2 = math.prod(max(sum(int(v) ** 2 for v in column) for column in f.T.tolist()) for f in self.factors)
         if relation is Relation.ADD_REMOVE:
             return l1, l2
-        if self.columns**2 * math.prod(self.rows) <= _PAIRS:
-            apart = _differences(reduce(np.kron, self.factors))
+        rows, largest = math.prod(self.rows), math.prod(int(np.abs(f).max()) for f in self.factors)
+        fits = rows * (2 * largest) ** 2 < 1 << 62  # else Python's integers, of which fewer are gone through
+        if self.columns**2 * rows <= (_PAIRS if fits else _LONG_PAIRS):
+            kind = np.int64 if fits else object
+            apart = _differences(reduce(np.kron, [f.astype(kind) for f in self.factors]))
             return max(l1, apart[0]), max(l2, apart[1])
+        if self.columns <= _GRAM:  # ‖a − b‖² = ‖a‖² + ‖b‖² − 2⟨a, b⟩, and ⟨·, ·⟩ of products are products
+            inner = reduce(np.kron, [f.T.astype(object) @ f.astype(object) for f in self.factors])
+            lengths = np.diagonal(inner)
+            return 2 * l1, max(l2, int((lengths[:, None] + lengths - 2 * inner).max()))
         return 2 * l1, (2 if all((f >= 0).all() for f in self.factors) else 4) * l2
 
     def measure(self, table: NDArray[Any], shift: int) -> NDArray[Any]:
@@ -156,9 +166,9 @@ def _pseudoinverse(factor: NDArray[np.int64]) -> Floats:
     return np.asarray(np.linalg.pinv(factor.astype(np.float64), rcond=1e-9))
 
 
-def _differences(matrix: NDArray[np.int64]) -> tuple[int, int]:
-    """The largest ‖·‖₁ and ‖·‖₂² of a difference of two columns."""
-    columns = matrix.T.astype(object) if int(np.abs(matrix).max()) >= 1 << 26 else matrix.T
+def _differences(matrix: NDArray[Any]) -> tuple[int, int]:
+    """The largest ‖·‖₁ and ‖·‖₂² of a difference of two columns, in a type in which neither wraps."""
+    columns = matrix.T
     l1 = l2 = 0
     for i in range(len(columns) - 1):
         apart = np.abs(columns[i + 1 :] - columns[i])

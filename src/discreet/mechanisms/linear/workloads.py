@@ -171,7 +171,9 @@ def checked(name: str, matrix: object) -> NDArray[np.float64]:
     """
     if type(matrix) is not np.ndarray or matrix.ndim != 2 or matrix.dtype.kind not in "iuf":
         what = (
-            f"{matrix.dtype} in {matrix.ndim} dimensions" if isinstance(matrix, np.ndarray) else type(matrix)
+            f"{matrix.dtype} in {matrix.ndim} dimensions"
+            if type(matrix) is np.ndarray
+            else type(matrix).__name__
         )
         raise InvalidParameter(
             f"{name} must be a plain numpy matrix of numbers, not {what}.", hint="np.array([[1, 0], [1, 1]])"

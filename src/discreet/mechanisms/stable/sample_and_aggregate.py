@@ -18,7 +18,7 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.counts.rank import named
 from discreet.mechanisms.declared import Declared
 from discreet.mechanisms.mechanism import Mechanism, numbered
-from discreet.mechanisms.parameters import read_confidence, read_size
+from discreet.mechanisms.parameters import read_choice, read_confidence, read_size
 from discreet.mechanisms.stable.smooth_sensitivity import SmoothSensitivity
 from discreet.noise import laplace
 from discreet.noise.entropy import Entropy, SystemEntropy, words64
@@ -97,8 +97,7 @@ class SampleAndAggregate(Mechanism):
             raise InvalidParameter(
                 f"estimator must be a function of rows, not {type(estimator).__name__}.", hint="numpy.mean"
             )
-        if aggregation not in AGGREGATIONS:
-            raise InvalidParameter(f"aggregation must be 'median' or 'winsorized', not {aggregation!r}.")
+        aggregation = read_choice("aggregation", aggregation, AGGREGATIONS)
         ranges, single = _ranges(lower, upper)
         object.__setattr__(self, "estimator", estimator)
         object.__setattr__(self, "blocks", _blocks(blocks))
@@ -128,7 +127,8 @@ class SampleAndAggregate(Mechanism):
         """The aggregate of the estimator's answers: a float, or a list where lists of ends were declared.
 
         Args:
-            rows: a list, or a plain array; each row is one unit.
+            rows: a list, or a plain array; each row is one unit. The type of an array, for texts with their width,
+                is public: each block has it.
             rng: where randomness comes from, for tests; the operating system's by default.
 
         Raises:
@@ -201,11 +201,11 @@ class SampleAndAggregate(Mechanism):
                 if answer.shape != shape or answer.dtype.kind not in "iuf":
                     return [float(d) for d in self.default]
                 found = answer.astype(np.float64).reshape(-1)
-        except (
-            Exception,
-            SystemExit,
-            GeneratorExit,
-        ):  # a failure shows something of the rows: it must not get out
+        except KeyboardInterrupt:
+            raise
+        except BaseException:
+            # Any failure shows something of the rows and must not get out; the panics of libraries in Rust, such as
+            # polars, are no Exception.
             return [float(d) for d in self.default]
         counted: list[float] = np.where(np.isnan(found), [float(d) for d in self.default], found).tolist()
         return counted

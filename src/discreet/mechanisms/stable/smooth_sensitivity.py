@@ -10,7 +10,7 @@ from fractions import Fraction
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.declared import Values
 from discreet.mechanisms.mechanism import Mechanism, numbered
-from discreet.mechanisms.parameters import read_confidence, read_delta, read_size
+from discreet.mechanisms.parameters import read_choice, read_confidence, read_delta, read_size
 from discreet.mechanisms.stable.laws import Calibration, Law, LogNormal, Quartic, StudentT
 from discreet.mechanisms.stable.spread import Spread
 from discreet.mechanisms.stable.statistic import Statistic
@@ -225,9 +225,7 @@ class SmoothSensitivity(Mechanism):
 
 
 def _delta(law: str, delta: Real | None) -> Fraction | None:
-    if law not in LAWS:
-        names = ", ".join(repr(n) for n in LAWS)
-        raise InvalidParameter(f"law must be one of {names}, not {law!r}.")
+    read_choice("law", law, LAWS)
     if law == "laplace-log-normal":
         if delta is None:
             raise InvalidParameter(

@@ -107,32 +107,38 @@ class Rank(Spread):
 
     def smooth(self, weights: Weights) -> Fraction:
         """By branch and bound over squares of (a, b): widths grow and weights fall with both."""
-        listed = weights.listed
+        listed, r = weights.listed, self.changes
         scaled = np.array(listed, dtype=np.float64) / float(listed[0])
-        last, r = len(listed) - 1, self.changes
-
-        def weigh(moves: Places) -> NDArray[np.float64]:
-            return np.asarray(scaled[np.minimum(np.maximum(-(-moves // r) - 1, 0), last)])
-
-        best = Fraction(listed[-1] * self.span, listed[0])
-        least = float(best)
+        last = len(listed) - 1
+        found = {(last, self.span)}
+        least = float(scaled[last]) * self.span * (1 - _SURE)
+        if (
+            self._p == Fraction(1, 2) and self.relation is Relation.ADD_REMOVE
+        ):  # a + b alone bears on the window
+            all_b = np.arange(1, last + 1, dtype=np.int64) * r
+            wide = self._width(np.zeros_like(all_b), all_b)
+            values = scaled[:last] * wide
+            close = np.flatnonzero(values >= max(least, float(values.max(initial=0.0)) * (1 - _SURE)))
+            found.update(zip(close.tolist(), wide[close].tolist(), strict=True))
+            return max(Fraction(listed[k] * w, listed[0]) for k, w in found)
         size = 1 << ((len(listed) + 1) * r).bit_length()
         a = b = np.zeros(1, dtype=np.int64)
-        while size > 1:
+        while a.size:
             size //= 2
             a, b = _quartered(a, size), np.repeat(np.stack((b, b + size)), 2, axis=0).reshape(-1)
-            here = np.where(a + b > 0, weigh(a + b) * self._width(a, b), 0.0)
-            least = max(least, float(here.max()) * (1 - _SURE))
-            bound = weigh(a + b) * self._width(a + size - 1, b + size - 1)
-            kept = bound * (1 + _SURE) >= least
+            moves = a + b
+            steps = np.minimum(np.maximum(-(-moves // r) - 1, 0), last)
+            weighed = scaled[steps]
+            near, far = self._width(a, b), self._width(a + size - 1, b + size - 1)
+            least = max(least, float(np.where(moves > 0, weighed * near, 0.0).max()) * (1 - _SURE))
+            # With the last weight nothing is above w·span; other sums than multiples of r have the weight of the next.
+            kept = (weighed * far * (1 + _SURE) >= least) & (steps < last)
+            kept &= -(-np.maximum(moves, 1) // r) * r <= moves + 2 * (size - 1)
+            done = kept & (near == far)  # the near corner has the largest weight, and a width like any
+            found.update(zip(steps[done].tolist(), near[done].tolist(), strict=True))
+            kept &= near < far
             a, b = a[kept], b[kept]
-            if not a.size:
-                return best
-        moves = a + b
-        a, b, moves = a[moves > 0], b[moves > 0], moves[moves > 0]
-        steps = np.minimum(-(-moves // r) - 1, last)
-        found = {(listed[k], w) for k, w in zip(steps.tolist(), self._width(a, b).tolist(), strict=True)}
-        return max([best, *(Fraction(w * width, listed[0]) for w, width in found)])
+        return max(Fraction(listed[k] * w, listed[0]) for k, w in found)
 
     def _width(self, a: Places, b: Places) -> Places:
         n, p, q = self._n, self._p.numerator, self._p.denominator
@@ -181,10 +187,11 @@ class Deviation(Spread):
     from c of two ranks. Aₖ is the largest less the smallest of them over all such c, with j = (k + 1)·changes.
     """
 
-    __slots__ = ("_n", "_sorted")
+    __slots__ = ("_n", "_ordered", "_sorted")
 
     def __init__(self, ordered: Places, span: int, relation: Relation, *, changes: int = 1) -> None:
         super().__init__(span, relation, changes)
+        self._ordered = ordered
         self._sorted: list[int] = ordered.tolist()
         self._n = len(ordered)
 
@@ -229,8 +236,8 @@ class Deviation(Spread):
         within = range(max(self._n - apart, 0))
         first = bisect_left(within, ends[0], key=lambda s: x[s] + x[s + apart])
         last = bisect_right(within, ends[1], key=lambda s: x[s] + x[s + apart])
-        found = [x[s + apart] - x[s] for s in range(first, last)]
-        return [max(found), min(found)] if found else []
+        found = self._ordered[first + apart : last + apart] - self._ordered[first:last]
+        return [int(found.max()), int(found.min())] if found.size else []
 
 
 class Mode(Spread):

@@ -10,6 +10,7 @@ import numpy as np
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.declared import Declared, Values
+from discreet.mechanisms.parameters import read_choice
 from discreet.mechanisms.stable.spread import Deviation, Interquartile, Mode, Rank, Spread
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import decimal
@@ -45,9 +46,7 @@ class Statistic:
         cls, name: str, *, lower: Real, upper: Real, p: Real | None, values: Sequence[Real] | None
     ) -> Statistic:
         """The statistic that a caller names; refuses what does not fit together."""
-        if name not in NAMES:
-            names = ", ".join(repr(n) for n in NAMES)
-            raise InvalidParameter(f"statistic must be one of {names}, not {name!r}.")
+        name = read_choice("statistic", name, NAMES)
         if (name == "quantile") != (p is not None):
             raise InvalidParameter("p= belongs to statistic='quantile', which needs it.", hint="p=0.9")
         if (name == "mode") != (values is not None):
@@ -124,11 +123,16 @@ def _share(p: Real) -> Fraction:
 
 
 def _listed(values: Sequence[Real], declared: Declared) -> tuple[Fraction, ...]:
-    if isinstance(values, str) or len(values) < 2:
+    listed: object = values  # what came need not be what was annotated
+    if type(listed) is np.ndarray and listed.ndim == 1:
+        listed = listed.tolist()
+    if isinstance(listed, str) or not isinstance(listed, Sequence) or len(listed) < 2:
         raise InvalidParameter("values must be a list of two numbers or more.", hint="values=[0, 1, 2]")
-    found = tuple(exact("values", v) for v in values)
+    found = tuple(exact("values", v) for v in listed)
     if not all(declared.lower <= v <= declared.upper for v in found):
-        raise InvalidParameter("each of values must lie between lower and upper.")
+        raise InvalidParameter(
+            "each of values must lie between lower and upper.", hint="declare a range that holds them all"
+        )
     if len(set(declared.places(found).tolist())) < len(found):
         raise InvalidParameter("values must differ from one another.", hint="say each of them once")
     return found

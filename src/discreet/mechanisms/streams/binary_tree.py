@@ -14,7 +14,7 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.calibrated import Asked, bits_for, half_width
 from discreet.mechanisms.mechanism import Mechanism, numbered
-from discreet.mechanisms.parameters import read_whole
+from discreet.mechanisms.parameters import read_choice, read_whole
 from discreet.mechanisms.streams import square_root
 from discreet.mechanisms.streams.counting_run import CountingRun
 from discreet.mechanisms.streams.factorization import Factorization
@@ -82,8 +82,7 @@ class BinaryTree(Mechanism):
         relation: Relation | str = Relation.ADD_REMOVE,
     ) -> None:
         asked = Asked.read("BinaryTree", epsilon, delta, noise)
-        if factorization not in ("tree", "square-root"):
-            raise InvalidParameter(f"factorization must be 'tree' or 'square-root', not {factorization!r}.")
+        factorization = read_choice("factorization", factorization, ("tree", "square-root"))
         if steps is None:
             raise InvalidParameter(
                 "BinaryTree needs steps, the most elements of the stream.", hint="steps=1000"

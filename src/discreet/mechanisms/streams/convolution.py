@@ -32,7 +32,7 @@ def convolved(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
     fits = largest(a) * largest(b) * n < 1 << 61
     found: NDArray[Any] = np.zeros(n, dtype=np.int64 if fits else object)
     for place in range(len(lefts) + len(rights) - 1):
-        if fits and digit * place >= 63:  # zero, since the number would not fit otherwise
+        if fits and digit * place >= 64:  # sums wrap, and these are multiples of 2^64; only what is left fits
             break
         pairs = [lefts[i] * rights[place - i] for i in range(len(lefts)) if 0 <= place - i < len(rights)]
         sums = np.rint(np.fft.irfft(np.sum(pairs, axis=0), size)[:n]).astype(np.int64)

@@ -35,6 +35,9 @@ class CountingRun(Run):
         self._noise = noise
         self._progress = factorization.begin(lambda n: noise.draw(n, rng))
 
+    def __repr__(self) -> str:
+        return f"<CountingRun: {self.taken} taken, {self.left} left>"
+
     @property
     def taken(self) -> int:
         """How many elements have come."""

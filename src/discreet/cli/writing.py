@@ -1,0 +1,38 @@
+"""Files that a command writes: what can be refused is refused before the work, and before the charge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from fnmatch import fnmatch
+from pathlib import Path
+
+from discreet.errors import InvalidParameter
+
+
+def check(option: str, file: str, used: Iterable[str] = ()) -> None:
+    """Refuse a file in no folder, a folder, and a file that the command uses itself: its ledger, its data.
+
+    Raises:
+        InvalidParameter: what is wrong with the file that stands after the option.
+    """
+    here = Path(file).resolve()
+    if not here.parent.is_dir():
+        raise InvalidParameter(f"{option} {file}: there is no such folder.", hint="name another file")
+    if here.is_dir():
+        raise InvalidParameter(f"{option} {file} is a folder.", hint="name a file in it")
+    for place in used:
+        if _same(Path(place), here) or fnmatch(
+            str(here), str(Path(place).resolve())
+        ):  # a source may be a glob
+            raise InvalidParameter(
+                f"{option} {file} would be written over {place}, which this command uses.",
+                hint="name another file",
+            )
+
+
+def _same(one: Path, other: Path) -> bool:
+    """Whether two paths lead to one file, by links too; the file need not be there yet."""
+    try:
+        return one.resolve() == other or (one.exists() and other.exists() and one.samefile(other))
+    except OSError:  # such as the name of a URL, which is too long for a file
+        return False
