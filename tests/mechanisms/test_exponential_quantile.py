@@ -12,7 +12,7 @@ import pytest
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import ExponentialQuantile
-from discreet.mechanisms.exponential_quantile import CONFIDENCE, MOST_CELLS, SELECTIONS, _Runs
+from discreet.mechanisms.exponential_quantile import CONFIDENCE, MOST_CELLS, SELECTIONS, Runs
 from discreet.noise.entropy import SystemEntropy
 from discreet.noise.selection import MOST, exponential
 from discreet.privacy.unit import Relation
@@ -176,7 +176,7 @@ def test_runs_have_the_losses_of_their_cells(scale: int) -> None:
     for counts in [*tables(5, 1), COUNTS, (7,), (0,), (2, 0), (0, 3), (0,) * 9]:
         held = [i for i, w in enumerate(counts) if w]
         before = [0, *np.cumsum([counts[i] for i in held]).tolist()]
-        runs = _Runs.of(held, [b * scale for b in before], len(counts))
+        runs = Runs.of(held, [b * scale for b in before], len(counts))
         for p, shift in product(SHARES, (-2, 0, 5)):
             a, b = p.numerator, p.denominator
             target = (a * sum(counts) + b * shift) * scale
@@ -203,7 +203,7 @@ def test_a_share_of_many_digits_is_taken_exactly_of_no_rows_as_of_some(counts: C
     """A failure where there are no rows would tell that there are none."""
     p = Fraction(3 * 10 ** (digits - 1) + 1, 10**digits)
     places = [i for i, w in enumerate(counts) if w]
-    runs = _Runs.of(places, [0, *np.cumsum([counts[i] for i in places]).tolist()], len(counts))
+    runs = Runs.of(places, [0, *np.cumsum([counts[i] for i in places]).tolist()], len(counts))
     for shift in (0, -3, 3):
         found = runs.losses(p.numerator * sum(counts) + p.denominator * shift, p.denominator)
         cells = [Fraction(int(x), p.denominator) for x in np.repeat(found, runs.lengths)]

@@ -14,6 +14,7 @@ import pytest
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import SparseVector
 from discreet.mechanisms.sparse_run import SparseRun
+from discreet.noise.entropy import SystemEntropy
 
 
 def sharp(cutoff: int = 2) -> SparseVector:
@@ -98,6 +99,28 @@ def test_the_child_of_a_fork_is_refused_and_the_parent_goes_on() -> None:
             os._exit(0 if refused else 1)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
     assert run.ask(9) is True
+
+
+def test_a_question_in_the_middle_of_another_is_refused_and_does_not_wait_for_ever() -> None:
+    runs: list[SparseRun] = []
+    caught: list[InvalidParameter] = []
+
+    class Interrupted:
+        """Entropy in the middle of which a signal handler asks."""
+
+        def __init__(self) -> None:
+            self.kept = SystemEntropy()
+
+        def bytes(self, n: int, /) -> bytes:
+            if not caught:
+                with pytest.raises(InvalidParameter, match="in the middle") as refused:
+                    runs[0].ask(9)
+                caught.append(refused.value)
+            return self.kept.bytes(n)
+
+    runs.append(sharp(1).start(rng=Interrupted()))
+    assert runs[0].ask(9) is True
+    assert caught and runs[0].asked == 1
 
 
 def test_threads_get_no_more_than_the_cutoff() -> None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from fractions import Fraction
 
 from discreet.errors import InvalidParameter
-from discreet.privacy.exact import Real, count, exact, positive
+from discreet.privacy.exact import Real, count, positive
+from discreet.privacy.exact import read_confidence as read_confidence
 from discreet.privacy.guarantee import decimal
 
 _LEAST = Fraction(1, 10**6)
 _LARGEST = Fraction(1000)
-_LEAST_DOUBT = Fraction(1, 10**280)
 _MOST_USERS = 1 << 53
 
 
@@ -23,16 +23,6 @@ def read_epsilon(value: Real, name: str = "epsilon") -> Fraction:
             hint="reports with a smaller ε say nothing about any number of users there could be",
         )
     return x
-
-
-def read_confidence(confidence: Real) -> Fraction:
-    """A confidence strictly between 0 and 1."""
-    c = exact("confidence", confidence)
-    if not 0 < c < 1 or 1 - c < _LEAST_DOUBT:
-        raise InvalidParameter(
-            f"confidence must lie between 0 and 1, not {decimal(c)}.", hint="confidence=0.95"
-        )
-    return c
 
 
 def read_users(users: int) -> int:

@@ -174,7 +174,7 @@ class ExponentialQuantile(Mechanism):
         """
         if not 1 <= cells <= MOST_CELLS:
             raise InvalidParameter(f"there must be 1 to {MOST_CELLS:,} cells.", hint="take a coarser grid")
-        runs = _Runs.of(places, before, cells)
+        runs = Runs.of(places, before, cells)
         shift, rate = self.shift(cells), self.rate / self.p.denominator
         found = []
         for moved in (0, -shift, shift):
@@ -214,7 +214,7 @@ class ExponentialQuantile(Mechanism):
 
 
 @dataclass(frozen=True, slots=True)
-class _Runs:
+class Runs:
     """Neighbouring cells of equal loss, whatever is aimed at: their first cell, how many, and their ranks."""
 
     starts: NDArray[np.int64]
@@ -223,7 +223,7 @@ class _Runs:
     high: NDArray[Any]
 
     @classmethod
-    def of(cls, places: Sequence[int], before: Sequence[int], cells: int) -> _Runs:
+    def of(cls, places: Sequence[int], before: Sequence[int], cells: int) -> Runs:
         """Each cell that holds weight is a run, as are the empty ones between two of them; the first and the last
         cell stand alone, as their ranks have no end.
         """

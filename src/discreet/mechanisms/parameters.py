@@ -8,11 +8,10 @@ from types import MappingProxyType
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count, exact, positive
-from discreet.privacy.guarantee import decimal
+from discreet.privacy.exact import read_confidence as read_confidence
 
 _LARGEST = Fraction(10**24)
 _SMALLEST_DELTA = Fraction(1, 10**280)  # below it a float bound of a tail says nothing
-_LEAST_DOUBT = Fraction(1, 10**280)  # the same for 1 − confidence
 _HINTS = MappingProxyType(
     {
         "epsilon": "epsilon=1; at 0 an answer could say nothing about the data",
@@ -93,13 +92,3 @@ def read_flag(name: str, value: bool) -> bool:
     if not isinstance(value, bool):
         raise InvalidParameter(f"{name} must be True or False, not {value!r}.")
     return value
-
-
-def read_confidence(confidence: Real) -> Fraction:
-    """A confidence strictly between 0 and 1."""
-    c = exact("confidence", confidence)
-    if not 0 < c < 1 or 1 - c < _LEAST_DOUBT:
-        raise InvalidParameter(
-            f"confidence must lie between 0 and 1, not {decimal(c)}.", hint="confidence=0.95"
-        )
-    return c

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import NoReturn
 
 from discreet.errors import InvalidParameter
@@ -21,11 +23,31 @@ class Run:
         docs/proofs/sparse-vector.md, Section "One run".
     """
 
-    __slots__ = ("_home", "_lock")
+    __slots__ = ("_busy", "_home", "_lock")
 
     def __init__(self) -> None:
         self._home = process()
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()
+        self._busy = False
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """One question at a time: other threads wait, and a signal handler in the middle of a question is refused.
+
+        Raises:
+            InvalidParameter: this thread is in the middle of another question.
+        """
+        with self._lock:
+            if self._busy:
+                raise InvalidParameter(
+                    f"this {type(self).__name__} is in the middle of another question.",
+                    hint="ask again when that one is answered; a signal handler cannot",
+                )
+            self._busy = True
+            try:
+                yield
+            finally:
+                self._busy = False
 
     def _stay(self) -> None:
         """Refuses where this is not the process that started the run.

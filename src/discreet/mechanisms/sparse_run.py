@@ -74,7 +74,7 @@ class SparseRun(Run):
             raise InvalidParameter(
                 "ask takes one number at a time.", hint="release(values) takes a whole array at once"
             )
-        with self._lock:
+        with self._alone():
             if not self._left:
                 raise InvalidParameter(
                     "this run is over: it has found as many queries above the threshold as cutoff= allows.",

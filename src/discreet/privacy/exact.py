@@ -16,6 +16,7 @@ Real: TypeAlias = int | float | str | Decimal | Fraction
 
 _MANY = 1 << 64
 _TENS = tuple(10**n for n in range(400))  # as many digits as a float's shortest decimal can have, and more
+_LEAST_DOUBT = Fraction(1, 10**280)
 _LONGEST = 400  # digits of a decimal exponent or a text; far beyond any use, and short enough to stay fast
 
 
@@ -77,6 +78,16 @@ def probability(name: str, value: Real) -> Fraction:
     if not 0 <= x < 1:
         raise InvalidParameter(f"{name} must lie in [0, 1), not {value}.")
     return x
+
+
+def read_confidence(confidence: Real) -> Fraction:
+    """The exact value of a confidence, strictly between 0 and 1 and so far from 1 that floats can tell."""
+    c = exact("confidence", confidence)
+    if not 0 < c < 1 or 1 - c < _LEAST_DOUBT:
+        raise InvalidParameter(
+            f"confidence must lie between 0 and 1, not {confidence}.", hint="confidence=0.95"
+        )
+    return c
 
 
 def count(name: str, value: int, *, least: int = 1) -> int:

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.mechanisms.exponential_quantile import _Runs
+from discreet.mechanisms.exponential_quantile import Runs
 from discreet.noise import selection
 from discreet.noise.entropy import Entropy
 from discreet.noise.uniform import below
@@ -24,7 +24,7 @@ def named(ordered: NDArray[np.int64], cells: int, p: Fraction, rate: Fraction, r
     """
     places, held = np.unique(ordered, return_counts=True)
     before = [0, *np.cumsum(held).tolist()]
-    runs = _Runs.of(places.tolist(), before, cells)
+    runs = Runs.of(places.tolist(), before, cells)
     losses = runs.losses(p.numerator * before[-1], p.denominator)
     run = selection.exponential(-losses, rate / p.denominator, rng, copies=runs.lengths)
     return int(runs.starts[run]) + below(int(runs.lengths[run]), rng)

@@ -57,8 +57,8 @@ class SampleAndAggregate(Mechanism):
         itself, under replace (the number of rows is public) evenly by position. So one unit changes at most
         `repeats` of the answers. An answer outside its range is moved to the nearer end; NaN, an error, another
         shape or type, and an empty block count as `default`, the middle of the range. No error of the estimator
-        and no warning gets out. How long it takes, what it prints, and what else it does to the world is not
-        hidden; Ctrl-C is passed on.
+        and no warning gets out (while several threads use it a warning may: Python has one filter for all). How long
+        it takes, what it prints, and what else it does to the world is not hidden; Ctrl-C is passed on.
 
     References:
         Nissim, Raskhodnikova, Smith 2007, Section 4, https://doi.org/10.1145/1250790.1250803;

@@ -70,7 +70,7 @@ class CountingRun(Run):
             ) from None
         if whole.bit_length() > _LONGEST:
             whole = (1 << _LONGEST) - 1 if whole > 0 else 1 - (1 << _LONGEST)
-        with self._lock:
+        with self._alone():
             if not self.left:
                 raise InvalidParameter(
                     f"the run has taken all of its {self.taken} steps.",
