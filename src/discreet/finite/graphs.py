@@ -60,13 +60,12 @@ def records_of(x: object) -> Any:
     return x.records if isinstance(x, Database) else x
 
 
-def refuse_slow(table: Table, pairs: Pairs) -> None:
-    """Refuses what would be compared for minutes: long fractions count for as much as their products take."""
-    bits = table.whole.bit_length()
-    comparisons = 2 * len(pairs) * len(table.outputs)
+def refuse_slow(bits: int, outputs: int, pairs: int) -> None:
+    """Refuses what would be compared for minutes: fractions of many bits count for as much as their products take."""
+    comparisons = 2 * pairs * outputs
     if comparisons * (1 + (bits / 500) ** 1.5) > _MOST:
         raise InvalidParameter(
-            f"{len(pairs):,} pairs of neighbours with {len(table.outputs):,} outputs, whose probabilities have "
+            f"{pairs:,} pairs of neighbours with {outputs:,} outputs, whose probabilities have "
             f"{bits:,} bits, are too much to compare.",
             hint="give neighbours=, probabilities with one short denominator, or fewer inputs",
         )

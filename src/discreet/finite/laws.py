@@ -10,7 +10,7 @@ from discreet.errors import InvalidParameter
 from discreet.finite.arguments import refuse_no_function, several
 from discreet.finite.comparisons import exponential as bounds_of_exponential
 from discreet.finite.composing import cost, refuse_large
-from discreet.finite.graphs import Neighbours, records_of
+from discreet.finite.graphs import Neighbours, records_of, refuse_slow
 from discreet.finite.mechanism import Mechanism, made
 from discreet.finite.rows import of_integers
 from discreet.privacy.exact import Real, count, positive
@@ -72,6 +72,8 @@ def geometric(most: int, *, epsilon: Real, sensitivity: int = 1) -> Mechanism:
     _refuse_long(n, a)
     # (1 − a)/(1 + a)·a^k and a^k/(1 + a), over the denominator (q + p)qⁿ for a = p/q
     p, q = a.numerator, a.denominator
+    whole = (q + p) * q**n
+    refuse_slow(whole.bit_length(), n + 1, sum(min(n - x, step) for x in range(n)))
     powers = [p**k * q ** (n - k) for k in range(n + 1)]
     rows = tuple(
         (q * powers[x], *((q - p) * powers[abs(o - x)] for o in range(1, n)), q * powers[n - x])
@@ -79,7 +81,7 @@ def geometric(most: int, *, epsilon: Real, sensitivity: int = 1) -> Mechanism:
     )
     counts = tuple(range(n + 1))
     pairs = tuple((x, y) for x in counts for y in range(x + 1, min(n, x + step) + 1))
-    return made(of_integers(counts, counts, rows, (q + p) * q**n), pairs)
+    return made(of_integers(counts, counts, rows, whole), pairs)
 
 
 def exponential(

@@ -396,7 +396,7 @@ class Mechanism(Measured):
 
 
 def _set(mechanism: Mechanism, table: Table, pairs: Pairs, edges: Pairs | None = None) -> None:
-    refuse_slow(table, pairs)
+    refuse_slow(table.whole.bit_length(), len(table.outputs), len(pairs))
     object.__setattr__(mechanism, "table", table)
     object.__setattr__(mechanism, "pairs", pairs)
     object.__setattr__(mechanism, "edges", pairs if edges is None else edges)

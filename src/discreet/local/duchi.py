@@ -14,10 +14,9 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.local.coins import Coin, rounded_coin
 from discreet.local.estimate import Estimate
-from discreet.local.means import half_width, no_domain, read_reports
-from discreet.local.parameters import read_epsilon
-from discreet.local.randomizer import Randomizer, numbered
-from discreet.local.reals import Span, read_numbers, read_span, rounded_at_random
+from discreet.local.means import MeanRandomizer, no_domain, read_reports
+from discreet.local.randomizer import numbered
+from discreet.local.reals import Span, read_numbers, rounded_at_random
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import decimal
@@ -27,7 +26,7 @@ _WIDEST = 1 << 20
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Duchi(Randomizer):
+class Duchi(MeanRandomizer):
     """Reports one bit for a number of [low, high]; with `dimension=d`, d bits for d such numbers together.
 
     A number is rounded to one of the two ends, at random so that its expectation stays; that end is reported with
@@ -60,8 +59,7 @@ class Duchi(Randomizer):
         d = None if dimension is None else count("dimension", dimension)
         if d is not None and d > _WIDEST:
             raise InvalidParameter(f"dimension must be at most {_WIDEST:,}, not {d:,}.")
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "span", read_span(low, high))
+        MeanRandomizer.__init__(self, epsilon=epsilon, low=low, high=high)
         object.__setattr__(self, "dimension", d)
 
     @property
@@ -115,10 +113,6 @@ class Duchi(Randomizer):
             bounds=self.span.bounds,
         )
 
-    def error(self, users: int, confidence: Real = 0.95) -> float:
-        """How far the mean of so many values is off at most (each coordinate of it, for vectors)."""
-        return half_width(self._variance, users, confidence)
-
     @property
     def _variance(self) -> float:
         """Of what one device adds to the sum, at the worst value: the middle of the range."""
@@ -160,5 +154,4 @@ class Duchi(Randomizer):
 
     def __repr__(self) -> str:
         dimension = "" if self.dimension is None else f", dimension={self.dimension}"
-        low, high = decimal(self.span.low), decimal(self.span.high)
-        return f"Duchi(epsilon={decimal(self.epsilon)}, low={low}, high={high}{dimension})"
+        return f"{MeanRandomizer.__repr__(self)[:-1]}{dimension})"

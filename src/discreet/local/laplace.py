@@ -10,19 +10,17 @@ from typing import Any
 import numpy as np
 
 from discreet.local.estimate import Estimate
-from discreet.local.means import half_width, no_domain, read_reports
-from discreet.local.parameters import read_epsilon
-from discreet.local.randomizer import Randomizer, numbered
-from discreet.local.reals import STEPS, Span, read_numbers, read_span
+from discreet.local.means import MeanRandomizer, no_domain, read_reports
+from discreet.local.randomizer import numbered
+from discreet.local.reals import STEPS, Span, read_numbers
 from discreet.noise import laplace
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.event import Composed, DiscreteLaplaceEvent
-from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import decimal
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Laplace(Randomizer):
+class Laplace(MeanRandomizer):
     """Reports a number of [low, high], in steps of 2^−30 of the range, with discrete Laplace noise.
 
     Guarantee:
@@ -42,10 +40,6 @@ class Laplace(Randomizer):
 
     epsilon: Fraction
     span: Span
-
-    def __init__(self, *, epsilon: Real, low: Real = -1, high: Real = 1) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "span", read_span(low, high))
 
     @property
     def scale(self) -> Fraction:
@@ -87,10 +81,6 @@ class Laplace(Randomizer):
             bounds=self.span.bounds,
         )
 
-    def error(self, users: int, confidence: Real = 0.95) -> float:
-        """How far the mean of so many values is off at most, with that confidence."""
-        return half_width(self._variance, users, confidence)
-
     @property
     def _variance(self) -> float:
         """2(width/ε)², from below which the variance of the discrete law lies."""
@@ -106,7 +96,3 @@ class Laplace(Randomizer):
             f"Conclusion. The ratio is at most exp(2^30/b) = exp({e}): one report is {e}-DP for any two values.",
             f"Error. The mean of 1,000,000 devices within ±{self.error(10**6):.6g} with confidence 95%.",
         )
-
-    def __repr__(self) -> str:
-        low, high = decimal(self.span.low), decimal(self.span.high)
-        return f"Laplace(epsilon={decimal(self.epsilon)}, low={low}, high={high})"

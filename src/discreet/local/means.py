@@ -1,19 +1,58 @@
-"""What the server half of the means has in common: whole numbers reported, and the deviation of their mean."""
+"""What the means have in common: numbers of a declared range, whole numbers reported, the deviation of their mean."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Hashable, Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.local.parameters import read_confidence, read_users
+from discreet.local.parameters import read_confidence, read_epsilon, read_users
+from discreet.local.randomizer import Randomizer
+from discreet.local.reals import Span, read_span
 from discreet.privacy.exact import Real
+from discreet.privacy.guarantee import decimal
 
 _LARGEST = (1 << 63) - 1  # of int64, in which all is computed
+
+
+class MeanRandomizer(Randomizer):
+    """A randomizer of numbers of a declared range, from whose reports their mean is estimated.
+
+    Attributes:
+        epsilon: the ε of one report.
+        span: the declared range.
+    """
+
+    __slots__ = ()
+
+    epsilon: Fraction
+    span: Span
+
+    def __init__(self, *, epsilon: Real, low: Real = -1, high: Real = 1) -> None:
+        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
+        object.__setattr__(self, "span", read_span(low, high))
+
+    def error(self, users: int, confidence: Real = 0.95) -> float:
+        """How far the mean of so many values is off at most, with that confidence, at the worst values.
+
+        For vectors it is each coordinate of the mean.
+        """
+        return half_width(self._variance, users, confidence)
+
+    @property
+    @abstractmethod
+    def _variance(self) -> float:
+        """Of what one device adds to the sum, at the worst value."""
+
+    def __repr__(self) -> str:
+        low, high = decimal(self.span.low), decimal(self.span.high)
+        return f"{type(self).__name__}(epsilon={decimal(self.epsilon)}, low={low}, high={high})"
 
 
 def read_reports(

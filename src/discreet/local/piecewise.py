@@ -12,14 +12,12 @@ import numpy as np
 
 from discreet.local.coins import Coin, rounded_coin
 from discreet.local.estimate import Estimate
-from discreet.local.means import half_width, no_domain, read_reports
-from discreet.local.parameters import read_epsilon
-from discreet.local.randomizer import Randomizer, numbered
-from discreet.local.reals import Span, read_numbers, read_span, rounded_at_random
+from discreet.local.means import MeanRandomizer, no_domain, read_reports
+from discreet.local.randomizer import numbered
+from discreet.local.reals import Span, read_numbers, rounded_at_random
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.fixedpoint import exp_neg
 from discreet.noise.uniform import below_vector
-from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import decimal
 
 _FINE = 7  # the window holds about 2^7 steps
@@ -62,7 +60,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Piecewise(Randomizer):
+class Piecewise(MeanRandomizer):
     """Reports a whole number: with chance p one of a window around the value, else any other one.
 
     The value is rounded to one of m + 1 steps, at random so that its expectation stays. The window has
@@ -86,10 +84,6 @@ class Piecewise(Randomizer):
 
     epsilon: Fraction
     span: Span
-
-    def __init__(self, *, epsilon: Real, low: Real = -1, high: Real = 1) -> None:
-        object.__setattr__(self, "epsilon", read_epsilon(epsilon))
-        object.__setattr__(self, "span", read_span(low, high))
 
     @property
     def window(self) -> Window:
@@ -131,10 +125,6 @@ class Piecewise(Randomizer):
             bounds=self.span.bounds,
         )
 
-    def error(self, users: int, confidence: Real = 0.95) -> float:
-        """How far the mean of so many values is off at most, with that confidence, at the worst values."""
-        return half_width(self._variance, users, confidence)
-
     @property
     def _variance(self) -> float:
         """Of what one device adds to the sum, at the worst value: an end, and what rounding to a step adds."""
@@ -155,10 +145,6 @@ class Piecewise(Randomizer):
             f"Conclusion. Averaged over the rounding the ratio stays: one report is {e}-DP for any two values.",
             f"Error. The mean of 1,000,000 devices within ±{self.error(10**6):.6g} with confidence 95%.",
         )
-
-    def __repr__(self) -> str:
-        low, high = decimal(self.span.low), decimal(self.span.high)
-        return f"Piecewise(epsilon={decimal(self.epsilon)}, low={low}, high={high})"
 
 
 @lru_cache(maxsize=64)

@@ -3,26 +3,23 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.loss import PrivacyLoss
 from discreet.mechanisms.mechanism import numbered
 from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real
-from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation
 from discreet.sketch.counting import Counting, rows_of, scores
 from discreet.sketch.hashing import Hashes
+from discreet.sketch.sketch import Sketch, described
 from discreet.sketch.vectors import Floats, Ranges
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class DensitySketch:
+class DensitySketch(Sketch):
     """A private RACE sketch: noisy counts of rows in buckets of random hash functions under which near rows collide.
 
     What comes out of `fit` answers any number of questions for the same ε: how dense rows are around a point
@@ -88,28 +85,6 @@ class DensitySketch:
         )
         object.__setattr__(self, "counting", counting)
 
-    @property
-    def events(self) -> Composed:
-        """What one `fit` costs, as events."""
-        return self.counting.events
-
-    @property
-    def loss(self) -> PrivacyLoss:
-        """What one `fit` costs. At a δ above 0, Laplace noise in many repetitions costs less than its sum."""
-        return PrivacyLoss(self.events)
-
-    def error(self, confidence: Real = Fraction(19, 20), *, rows: int | None = None) -> float:
-        """A half-width of a score, in rows, from public facts: that of the noise alone.
-
-        With a guess of the number of `rows`, also of the chance that lies in the hash functions, by Hoeffding's bound,
-        whatever the rows are; it is mostly far too large.
-        """
-        return self.counting.error(confidence, rows)
-
-    def kernel(self, near: Floats) -> Floats:
-        """The kernel at distances where each range has width 1, or at angles: what scores are sums of."""
-        return self.counting.family.chance(near)
-
     def fit(self, rows: NDArray[Any], *, rng: Entropy | None = None) -> Densities:
         """The private sketch of these rows.
 
@@ -173,16 +148,3 @@ class Densities:
 
     def __repr__(self) -> str:
         return f"<{described('DensitySketch', self.counting)} of about {self.rows:,.0f} rows>"
-
-
-def described(name: str, counting: Counting) -> str:
-    """The parameters, as they were given."""
-    f = counting.family
-    parts = [f"epsilon={decimal(counting.epsilon)}"]
-    parts += [f"delta={decimal(counting.delta)}"] if counting.delta else []
-    parts += [f"dimension={f.box.dimension}", f"kernel={f.kernel.value!r}"]
-    parts += [f"bandwidth={decimal(f.bandwidth)}"] if f.bandwidth is not None else []
-    parts += [f"power={f.power}"] if f.power > 1 else []
-    parts += [f"repetitions={f.repetitions}", f"buckets={f.buckets}"]
-    parts += [f"relation={counting.relation.value!r}"] if counting.relation is not Relation.ADD_REMOVE else []
-    return f"{name}({', '.join(parts)})"

@@ -4,27 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.mechanism import numbered
 from discreet.noise.entropy import Entropy, SystemEntropy
-from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real
 from discreet.privacy.unit import Relation
 from discreet.sketch.counting import Counting, rows_of, scores
-from discreet.sketch.density import described
 from discreet.sketch.hashing import Hashes
+from discreet.sketch.sketch import Sketch, described
 from discreet.sketch.vectors import Floats, Ranges, read_rows
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class SketchClassifier:
+class SketchClassifier(Sketch):
     """A private sketch for each class, all with the same hash functions: a point gets the class it is most similar to.
 
     Guarantee:
@@ -78,24 +75,6 @@ class SketchClassifier:
         )
         object.__setattr__(self, "counting", counting)
         object.__setattr__(self, "classes", names)
-
-    @property
-    def events(self) -> Composed:
-        """What one `fit` costs, as events."""
-        return self.counting.events
-
-    @property
-    def loss(self) -> PrivacyLoss:
-        """What one `fit` costs."""
-        return PrivacyLoss(self.events)
-
-    def error(self, confidence: Real = Fraction(19, 20), *, rows: int | None = None) -> float:
-        """A half-width of the score of one class, in rows; see `DensitySketch.error`."""
-        return self.counting.error(confidence, rows)
-
-    def kernel(self, near: Floats) -> Floats:
-        """The kernel at distances where each range has width 1, or at angles."""
-        return self.counting.family.chance(near)
 
     def fit(
         self, rows: NDArray[Any], labels: Sequence[Any] | NDArray[Any], *, rng: Entropy | None = None
