@@ -76,7 +76,7 @@ def raw_sqlite(place: str, process: int, size: int, count: int, gate: Barrier) -
 def raw_postgres(place: str, process: int, size: int, count: int, gate: Barrier) -> None:
     """One process that only commits."""
     link = Link(address(place), patience=PATIENCE)
-    insert = "INSERT INTO raw (value) VALUES ($1)"
+    insert = "INSERT INTO public.raw (value) VALUES ($1)"
     link._prepare((insert,))
     gate.wait()
     for _ in range(count):
@@ -88,12 +88,15 @@ def raw_postgres(place: str, process: int, size: int, count: int, gate: Barrier)
 def ordered_postgres(place: str, process: int, size: int, count: int, gate: Barrier) -> None:
     """One process that commits in an order that it has seen."""
     link = Link(address(place), patience=PATIENCE)
-    insert, last = "INSERT INTO raw (value) VALUES ($1)", "SELECT max(number) FROM raw WHERE number > $1"
+    insert, last = (
+        "INSERT INTO public.raw (value) VALUES ($1)",
+        "SELECT max(number) FROM public.raw WHERE number > $1",
+    )
     link._prepare((insert,))
     link._prepare((last,))
     gate.wait()
     for _ in range(count):
-        link.ask("BEGIN; LOCK TABLE raw IN EXCLUSIVE MODE", (last, 0))
+        link.ask("BEGIN; LOCK TABLE public.raw IN EXCLUSIVE MODE", (last, 0))
         link.ask((insert, os.urandom(size // 2).hex()), "COMMIT")
     gate.wait()
     link.close()
@@ -152,10 +155,12 @@ def postgres_store(url: str | None) -> Iterator[Store]:
         url = server.url("benchmark")
     link = Link(address(url), patience=PATIENCE)
     try:
-        link.ask("DROP SCHEMA IF EXISTS benchmark CASCADE; DROP TABLE IF EXISTS raw")
-        link.ask("CREATE TABLE raw (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, value text)")
+        link.ask("DROP SCHEMA IF EXISTS benchmark CASCADE; DROP TABLE IF EXISTS public.raw")
+        link.ask(
+            "CREATE TABLE public.raw (number bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, value text)"
+        )
         yield Store("PostgreSQL", url, url, {"raw": raw_postgres, "raw, in order": ordered_postgres})
-        link.ask("DROP SCHEMA benchmark CASCADE; DROP TABLE raw")
+        link.ask("DROP SCHEMA benchmark CASCADE; DROP TABLE public.raw")
     finally:
         link.close()
         if server is not None:

@@ -22,6 +22,7 @@ PEERS: dict[str, tuple[str, ...]] = {
     "dp-accounting": ("dp-accounting==0.6.0",),
     "prv-accountant": ("prv-accountant==0.2.0",),
     "opacus": ("--no-deps", "opacus==1.6.0", "numpy", "scipy"),  # its accountants need no torch
+    "opacus-training": ("torch==2.13.0", "opacus==1.6.0", "numpy", "scipy"),
     "opake-accounting": ("opake-accounting==0.16.1",),
     "gdpnum": ("gdpnum==0.1.2",),
     "dp-accelerator": ("dp-accelerator==0.1.0",),

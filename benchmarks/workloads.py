@@ -2,6 +2,10 @@
 
     python -m benchmarks.workloads [--draws 300]
 
+Ranges: many counts of people by age, one question or one batch, each range with its noise against that of a question of
+its own with its part of ε; beside it the optimised strategy of the matrix mechanism, which has real weights and is for
+all ranges together, however much noise one of them has.
+
 Before: totals of ROLLUP and CUBE are the sums of the noisy finest groups, and each column of a batch has the same part
 of ε. After: totals are measured as well where that is better and made to agree with their parts; a batch is divided by
 need. Alone: each grouping set, each question of a batch, as a question of its own with its part of ε. Errors are root
@@ -19,17 +23,23 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+import duckdb
 import numpy as np
 
 from benchmarks.runner import Claim, save
+from discreet.mechanisms.linear import MatrixMechanism, explicit
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.batch import plan_batch
 from discreet.plan.cost import Kind, allocate
+from discreet.plan.expr import Within
 from discreet.plan.levels.weigh import agreements
+from discreet.plan.partition.closer import variance_of
 from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.release import Release
+from discreet.run import measure
 
 RNG = SystemEntropy()
 WAYS: tuple[dict[str, Any], ...] = ({"noise": "laplace"}, {"noise": "gaussian", "delta": "1e-6"})
@@ -127,12 +137,121 @@ def batch(asked: dict[str, Any]) -> list[tuple[str, int, float, float, float]]:
         part: dict[str, Any] = {"epsilon": Fraction(1, m), "delta": delta / m}
         alone = plan_batch({name: QUESTIONS[name]}, [table((10, 10))], **part, **common).plans[name]
         at = found.places[name]
+        width, other = len(alone.question.measures), alone.allocation.noises[0]
+        if not at.columns:  # read from one partition with others
+            ((_, count),) = plan.question.outer.columns
+            assert isinstance(count, Within)
+            mine, before = math.sqrt(variance_of(plan, count)), math.nan
+            rows.append((name, width, mine, before, math.sqrt(other.variance)))
+            continue
         place = sum(len(of) for of in moves[: at.measurement]) + at.columns[0]
         step = float(plan.question.measures[0].step)
-        noises = plan.allocation.noises[0], even[place], alone.allocation.noises[0]
-        mine, before, other = (math.sqrt(z.variance) * step for z in noises)
-        rows.append((name, len(plan.question.measures), mine, before, other))
+        noises = plan.allocation.noises[0], even[place], other
+        mine, before, single = (math.sqrt(z.variance) * step for z in noises)
+        rows.append((name, width, mine, before, single))
     return rows
+
+
+@dataclass(frozen=True)
+class Counted:
+    """Errors of many ranges: against each alone, the mean and the worst; the root mean square over ranges, of the laws
+    and drawn; how often a 95 % interval held; and that of the optimised strategy.
+    """
+
+    ranges: int
+    layers: str
+    mean: float
+    worst: float
+    planned: float
+    drawn: float
+    held: float
+    optimised: float
+
+
+def ranges_of_age() -> dict[str, list[tuple[int, int]]]:
+    """Ages from … to …: up to some age, decades, and at random."""
+    rng = np.random.default_rng(5)
+    found = {f"up to, {n}": [(17, int(a)) for a in np.linspace(18, 90, n).round()] for n in (10, 30, 73)}
+    found["decades, 8"] = [(a, a + 9) for a in range(17, 90, 10)]
+    for n in (10, 30, 100):
+        drawn: dict[tuple[int, int], None] = {}
+        while len(drawn) < n:
+            a, b = sorted(int(x) for x in rng.integers(17, 91, 2))
+            drawn[a, b] = None
+        found[f"random, {n}"] = list(drawn)
+    return found
+
+
+def people(ages: Sequence[tuple[int, int]], **asked: Any) -> Plan:
+    """One question with a count for each range."""
+    counts = ", ".join(f"COUNT_IF(age BETWEEN {a} AND {b}) AS c{i}" for i, (a, b) in enumerate(ages))
+    owned = TableSchema("adult", {"age": Type.INT}, {}, PrivacyUnit.row(), Relation.ADD_REMOVE)
+    return make_plan(f"SELECT {counts} FROM adult", [owned], population="p", version=None, epsilon=1, **asked)
+
+
+def counted(ages: Sequence[tuple[int, int]], draws: int, asked: dict[str, Any]) -> Counted:
+    """The errors of a question with many ranges, on the ages of Adult."""
+    plan, n = people(ages, **asked), len(ages)
+    delta = Fraction(asked.get("delta", 0)) / n
+    alone = variance_alone(n, asked["noise"], delta)
+    variances = [variance_of(plan, e) for _, e in plan.question.outer.columns if isinstance(e, Within)]
+    assert len(variances) == n, "not counted jointly"
+    (looked,) = plan.question.spreads
+    errors, held = drawn_counts(plan, ages, draws)
+    read = [e.leaves for _, e in plan.question.outer.columns if isinstance(e, Within)]
+    cells = np.array([[cell in own for cell in range(looked.spread.leaves)] for own in read], dtype=float)
+    best = MatrixMechanism(explicit(cells), epsilon=1, noise=asked["noise"], delta=asked.get("delta"))
+    ratios = np.sqrt(np.array(variances) / alone)
+    return Counted(
+        n,
+        "+".join(str(len(layer)) for layer in looked.spread.layers or ()),
+        float(ratios.mean()),
+        float(ratios.max()),
+        math.sqrt(float(np.mean(variances))),
+        errors,
+        held,
+        best.root_mean_square,
+    )
+
+
+def variance_alone(n: int, noise: str, delta: Fraction) -> float:
+    """The variance of a count that is a question of its own, with an n-th of ε and of δ."""
+    owned = TableSchema("adult", {"age": Type.INT}, {}, PrivacyUnit.row(), Relation.ADD_REMOVE)
+    one = "SELECT COUNT_IF(age < 30) FROM adult"
+    part: dict[str, Any] = {"epsilon": Fraction(1, n), "delta": delta, "noise": noise}
+    (law,) = make_plan(one, [owned], population="p", version=None, **part).allocation.noises
+    return law.variance
+
+
+def drawn_counts(plan: Plan, ages: Sequence[tuple[int, int]], draws: int) -> tuple[float, float]:
+    """The root mean square error of answers on Adult, and the least share of a range's intervals that held."""
+    from discreet import data
+
+    database = duckdb.connect()
+    database.execute("CREATE TABLE adult AS SELECT age FROM read_parquet($1)", [str(data.adult())])
+    among = [f"count(*) FILTER (age BETWEEN {a} AND {b})" for a, b in ages]
+    (truth,) = database.execute(f"SELECT {', '.join(among)} FROM adult").fetchall()
+    errors, held = [], np.zeros(len(ages))
+    for _ in range(draws):
+        noisy = measure(plan, lambda sql: database.execute(sql).fetchall(), RNG)
+        release = Release(plan, noisy, charged=plan.allocation.guarantee, stored=False)
+        errors.append([x - t for x, t in zip(release.rows[0], truth, strict=True)])
+        ends = [release.interval(name)[0] for name in release.columns]
+        held += [low <= t <= high for (low, high), t in zip(ends, truth, strict=True)]
+    return float(np.sqrt(np.mean(np.square(errors)))), float(held.min() / draws)
+
+
+def print_ranges(draws: int) -> list[Counted]:
+    """All kinds of ranges under both kinds of noise."""
+    found = []
+    for asked in WAYS:
+        print(f"\nRanges of age in one question, {asked['noise']}, ε = 1: error ÷ alone; in people")
+        print(line("ranges", ("mean", "worst", "planned", "drawn", "held", "optimised", "sums")))
+        for name, ages in ranges_of_age().items():
+            x = counted(ages, draws, asked)
+            found.append(x)
+            print(line(name, (x.mean, x.worst, x.planned, x.drawn, x.held, x.optimised, f"  {x.layers}")))
+    return found
 
 
 def line(name: str, cells: Sequence[float | str]) -> str:
@@ -159,7 +278,7 @@ def main() -> None:
                 gains.append(x.before / x.drawn)
             ratios = x.drawn / x.before, x.drawn / x.alone
             print(line(x.keys, (x.after, x.drawn, x.before, x.alone, *ratios, x.held)))
-    shares = []
+    shares, many = [], print_ranges(options.draws)
     for asked in WAYS:
         print(f"\nTen questions, {asked['noise']}, ε = 1: noise of the first column")
         print(line("question", ("columns", "after", "even", "alone", "/ even", "/ alone")))
@@ -167,6 +286,22 @@ def main() -> None:
             shares.append(mine / alone)
             print(line(name, (width, mine, even, alone, mine / even, mine / alone)))
     claims = [
+        Claim("noise of a range among many against that alone, worst", max(x.worst for x in many), 1.001),
+        Claim(
+            "noise of a range among many against that alone, mean", sum(x.mean for x in many) / len(many), 0.5
+        ),
+        Claim(
+            "least share of a range's 95 % intervals that held",
+            min(x.held for x in many),
+            0.9,
+            "",
+            at_least=True,
+        ),
+        Claim(
+            "error of ranges against the optimised strategy's, worst",
+            max(x.planned / x.optimised for x in many),
+            1.5,
+        ),
         Claim("noise of a level of totals against that of its question alone, worst", worst, 1.001),
         Claim("noise of the grand total, before against after, least", min(gains), 2.0, at_least=True),
         Claim("least share of a level's 95 % intervals that held", held, 0.94, "", at_least=True),

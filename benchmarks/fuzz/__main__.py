@@ -23,7 +23,7 @@ from benchmarks.fuzz import record
 from benchmarks.fuzz.cases import QUESTIONS
 from benchmarks.fuzz.tally import WANTED, Tally, one_seed, rare, strict
 
-_STRETCH = 900.0  # seconds after which what was seen is written down
+_STRETCH = 300.0  # seconds after which what was seen is written down
 _HUNG = 1800.0  # seconds that no seed needs
 
 
@@ -35,7 +35,7 @@ def main() -> int:
     parser.add_argument("--processes", type=int, default=1)
     parser.add_argument("--report", action="store_true", help="ask nothing, and report what was asked")
     parser.add_argument("--failures", type=Path, default=runner.ROOT / "tests" / "fixtures" / "fuzz")
-    parser.add_argument("--record", type=Path, default=runner.RESULTS / "fuzz.jsonl")
+    parser.add_argument("--record", type=Path, default=record.RECORD)
     options = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # what was seen is still written down
     now = Tally()
@@ -50,7 +50,7 @@ def _run(options: argparse.Namespace) -> Tally:
     start = record.next_seed(record.stretches(options.record))
     seeds = range(start, start + -(-options.queries // QUESTIONS))
     work = functools.partial(one_seed, failures=options.failures)
-    versions = {"code": record.code(), "grammar": record.grammar()}
+    asked = record.version()
     first, until, ends = start, time.monotonic() + _STRETCH, time.monotonic() + options.seconds
     all_of_it, stretch, seed = Tally(), Tally(), start - 1
     try:
@@ -62,13 +62,13 @@ def _run(options: argparse.Namespace) -> Tally:
             if sys.stderr.isatty():
                 print(f"\r{all_of_it.asked:,} asked", end="", file=sys.stderr)
             if time.monotonic() > min(until, ends):
-                record.append(options.record, first, seed, stretch, **versions)
+                record.add(options.record, first, seed, stretch, asked)
                 first, stretch, until = seed + 1, Tally(), time.monotonic() + _STRETCH
             if time.monotonic() > ends:
                 break
     finally:
         if stretch.asked:
-            record.append(options.record, first, seed, stretch, **versions)
+            record.add(options.record, first, seed, stretch, asked)
     return all_of_it
 
 

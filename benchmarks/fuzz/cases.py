@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.fuzz.check import Asked, Databases, Outcome, check
-from benchmarks.fuzz.questions import random_question
+from benchmarks.fuzz.questions import PRIVATE_GROUPS, random_question
 from benchmarks.fuzz.worlds import Shape, Table, World, random_neighbours, random_shape
 from discreet.plan.schema import Fact, Range, Values
 from discreet.privacy.unit import Relation
@@ -40,7 +40,7 @@ def cases(seed: int, questions: int = QUESTIONS) -> Iterator[Case]:
     first, second = random_neighbours(rng, shape)
     for _ in range(questions):
         question = random_question(rng, shape)
-        asked = _asked(rng, question.dialect, needs_delta=bool(_SELECTED & {*question.constructs}))
+        asked = _asked(rng, question.dialect, needs_delta=PRIVATE_GROUPS in question.constructs)
         extra = [
             *(["bounds='auto'"] if asked.auto else []),
             *(["truncation report"] if asked.truncation != "0" else []),
@@ -90,13 +90,9 @@ def load(path: Path) -> Case:
     return Case(shape, first, second, record["sql"], Asked(**record["asked"]))
 
 
-_SELECTED = {"GROUP BY columns", "GROUP BY expressions"}
-"""Constructs whose groups are mostly private."""
-
-
 def _asked(rng: Random, dialect: str, *, needs_delta: bool) -> Asked:
     noise = rng.choice((None,) * 5 + ("laplace", "laplace", "gaussian"))
-    needed = needs_delta or noise == "gaussian" or rng.random() < 0.02
+    needed = needs_delta or noise == "gaussian" or rng.random() < 0.005
     return Asked(
         epsilon=rng.choice(("1", "0.0001", "0.1", "100")),
         delta=rng.choice(("1e-6", "1e-6", "1e-2")) if needed else "0",

@@ -16,6 +16,7 @@ from discreet.plan.auto.asking import plan_in_stages
 from discreet.plan.auto.staged import StagedPlan
 from discreet.plan.dialects.conventions import prepare
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.spreads.spread import Spread
 from discreet.plan.spreads.tree import ExactLeaves
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
@@ -101,11 +102,9 @@ class Databases:
                 connection.execute(f'CREATE TABLE main."{t.name}" ({columns})')
                 rows = [] if world is None else world[t.name]
                 if rows:
-                    places = ", ".join(f"CAST(? AS {KINDS[k].value})" for k in t.columns.values())
-                    values = ", ".join([f"({places})"] * len(rows))
-                    connection.execute(
-                        f'INSERT INTO main."{t.name}" VALUES {values}', [cell for row in rows for cell in row]
-                    )
+                    values = ", ".join(f"CAST(unnest(?) AS {KINDS[k].value})" for k in t.columns.values())
+                    lists = [list(cells) for cells in zip(*rows, strict=True)]
+                    connection.execute(f'INSERT INTO main."{t.name}" SELECT {values}', lists)
         self._made = shape
 
     def close(self) -> None:
@@ -237,14 +236,24 @@ def _leaves(
         spread, (allowed, _) = looked.spread, plan.spreads[place]
         one, other = (_weights(found[place]) for found in (ones, others))
         for level in range(1, spread.depth + 1):
-            size = spread.fanout ** (spread.depth - level)
+            below = _nodes(spread, level)
             nodes: dict[tuple[Any, int], int] = {}
             for sign, weights in ((1, one), (-1, other)):
                 for (key, leaf), weight in weights.items():
-                    nodes[key, leaf // size] = nodes.get((key, leaf // size), 0) + sign * weight
+                    for node in below(leaf):
+                        nodes[key, node] = nodes.get((key, node), 0) + sign * weight
             if not _within(list(nodes.values()), allowed):
                 moves = [n for n in nodes.values() if n][:20]
                 yield f"level {level} of spread {place} moves by {moves}, beyond {allowed}"
+
+
+def _nodes(spread: Spread, level: int) -> Callable[[int], Sequence[int]]:
+    """The nodes of a level that a leaf is below."""
+    if spread.layers is None:
+        size = spread.fanout ** (spread.depth - level)
+        return lambda leaf: [leaf // size]
+    layer = spread.layers[level - 1]
+    return lambda leaf: [i for i, node in enumerate(layer) if leaf in node]
 
 
 def _weights(found: Mapping[Any, ExactLeaves]) -> dict[tuple[Any, int], int]:

@@ -173,7 +173,7 @@ def _of(name: str) -> Language:
         "s": (),
     }
     aggregates = tuple((f"{name} {c}", t, k) for dialects, k, c, t in _AGGREGATES if name in dialects)
-    one_sided = ("LEFT SEMI JOIN", "LEFT ANTI JOIN") * 2 if name == "spark" else ()
+    one_sided = ("LEFT SEMI JOIN", "LEFT ANTI JOIN") * 12 if name == "spark" else ()
     joins = ("JOIN", "INNER JOIN", "LEFT JOIN", "RIGHT JOIN", "FULL JOIN", *one_sided)
     public = ("JOIN", "LEFT JOIN", "CROSS JOIN", *one_sided)
     spelled = {k: tuple(v) for k, v in templates.items()}

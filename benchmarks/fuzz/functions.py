@@ -266,7 +266,7 @@ class Writer:
 
     def depth(self) -> int:
         """How deep an expression nests: functions of functions are long texts, and asked least."""
-        return self.rng.choices((0, 1, 2), (20, 60, 20))[0]
+        return self.rng.choices((0, 1, 2), (30, 62, 8))[0]
 
     def expression(self, kind: str, names: Sequence[Name], depth: int) -> str:
         """An expression of the type with this letter, over these names."""
@@ -317,7 +317,7 @@ class Writer:
 
     def condition(self, names: Sequence[Name]) -> str:
         """A condition that reads a name, where there is one."""
-        return self.expression("b", names, self.rng.choice((1, 2)) if self.language.is_own else 2)
+        return self.expression("b", names, (2 if self.chance(0.15) else 1) if self.language.is_own else 2)
 
     def filter(self, names: Sequence[Name]) -> str:
         """A condition that more rows meet: most random ones are false or NULL."""

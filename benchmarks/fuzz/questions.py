@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
 from benchmarks.fuzz.dialects import LANGUAGES
-from benchmarks.fuzz.functions import Name, Writer
+from benchmarks.fuzz.functions import DUCKDB, Language, Name, Writer
 from benchmarks.fuzz.relations import Relations, Source
 from benchmarks.fuzz.worlds import Shape
 
 _ONE = (
-    "SUM", "SUM", "AVG", "MEAN", "VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP", "STDDEV",
+    *("SUM", "AVG", "MEAN") * 3, "VAR_POP", "VAR_SAMP", "VARIANCE", "STDDEV_POP", "STDDEV_SAMP", "STDDEV",
 )  # fmt: skip
 _TWO = (
     *(
@@ -64,12 +66,17 @@ _CLAMPS = (("2023-01-01", "2024-12-31"), ("2024-02-29", "2024-02-29"), ("0001-01
 _DEEP = (52, 38, 9, 1)
 _FLAT = (75, 22, 3, 0)
 """How often FROM nests that deep: what costs most is asked least."""
-_ADDS = ("count", "one", "two")
-_HOW = (*_ADDS, "count", "one", "two", "distinct", "spread", "several", "moment", "truth", "within")
+_HOW: Mapping[str, int] = {
+    "count": 28, "one": 20, "two": 6, "distinct": 9, "spread": 9, "several": 7, "moment": 8, "truth": 7, "within": 6,
+}  # fmt: skip
+"""How often which aggregates are written: the texts of moments are long, as they write their arguments many times."""
+_ADDS: Mapping[str, int] = {"count": 45, "one": 40, "two": 15}
 _ADD_UP = ("COUNT of x", "SUM", "AVG", "STDDEV", "VAR", "CO", "REGR")
 """How the names of aggregates in other spellings begin that mostly add up over groups."""
 _PLAIN = ("SUM", "AVG", "MEAN")
 """Aggregates that read their argument once."""
+_ONCE = ("SUM", "AVG", "MIN", "MAX", "PERCENTILE", "MEDIAN")
+"""How the names of such aggregates in other spellings begin."""
 _TRUTH = ("COUNT_IF", "BOOL_OR", "BOOL_AND", "EVERY")
 _WRONG = (
     "SELECT * FROM {f}", "SELECT {x} FROM {f}", "SELECT DISTINCT {x} FROM {f}", "SELECT COUNT(*) FROM nowhere",
@@ -83,6 +90,12 @@ _WRONG = (
 )  # fmt: skip
 
 
+PRIVATE_GROUPS = "private groups"
+"""The construct of groups that are selected privately."""
+
+_LONG = 150  # characters, beyond which most questions are written anew: what costs most is asked least
+
+
 @dataclass(frozen=True, slots=True)
 class Question:
     """A text, and the constructs that its writer used."""
@@ -93,21 +106,34 @@ class Question:
 
 
 def random_question(rng: Random, shape: Shape) -> Question:
-    """A question of a shape's tables, a quarter in another spelling; about one in ten is wrong on purpose."""
-    writer = Writer(rng)
-    if rng.random() < 0.25:
-        writer.language = LANGUAGES[rng.choice(list(LANGUAGES))]
-        writer.use(f"dialect {writer.language.name}")
+    """A question of a shape's tables, a third in another spelling; about one in ten is wrong on purpose."""
+    language = DUCKDB
+    if rng.random() < 0.33:
+        language = LANGUAGES[rng.choices(list(LANGUAGES), list(map(_wide, LANGUAGES.values())))[0]]
+    while True:
+        found = _question(Writer(rng, language), shape)
+        if len(found.sql) <= (_LONG if language.is_own else 2 * _LONG) or rng.random() < 0.1:
+            return found
+
+
+def _question(writer: Writer, shape: Shape) -> Question:
+    rng, name = writer.rng, writer.language.name
+    writer.use(*([] if writer.language.is_own else [f"dialect {name}"]))
     if rng.random() < 0.03:
         table = rng.choice(shape.tables)
         text = rng.choice(_WRONG).replace("{f}", table.name)
         text = text.replace("{x}", rng.choice(list(table.columns)))
-        return Question(text, ("wrong on purpose",), writer.language.name)
+        return Question(text, ("wrong on purpose",), name)
     text = _Asker(writer, Relations(writer, shape)).ask()
     if rng.random() < 0.05:
         writer.use("changed text")
         text = _changed(rng, text)
-    return Question(text, tuple(dict.fromkeys(writer.used)), writer.language.name)
+    return Question(text, tuple(dict.fromkeys(writer.used)), name)
+
+
+def _wide(language: Language) -> float:
+    """Languages with many spellings are asked more often than in proportion: what they are compared in has most."""
+    return math.pow(sum(map(len, language.templates.values())), 1.4)
 
 
 class _Asker:
@@ -187,8 +213,10 @@ class _Asker:
             return w.rng.sample(listed, min(n, len(listed)))
         if how == "columns":
             w.use("GROUP BY columns")
-            return w.rng.sample(names, min(n, len(names)))
-        w.use("GROUP BY expressions")
+            found = w.rng.sample(names, min(n, len(names)))
+            w.use(*([] if all(k.listed for k in found) else [PRIVATE_GROUPS]))
+            return found
+        w.use("GROUP BY expressions", PRIVATE_GROUPS)
         column = w.rng.choice(listed or list(names))
         found = [Name(w.expression(column.kind, [column], 1), column.kind)]
         kind = w.rng.choice("irtbds")
@@ -235,7 +263,8 @@ class _Asker:
         w, names = self.w, self.source.names
         if not w.language.is_own:
             return self._spelled(adds=adds)
-        how = w.rng.choice(_ADDS if adds else _HOW)
+        weights = _ADDS if adds else _HOW
+        how = w.rng.choices(list(weights), list(weights.values()))[0]
         kind = "r"
         if how == "count":
             text, kind = (
@@ -252,12 +281,11 @@ class _Asker:
             name = w.rng.choice(_ONE)
             w.use(name)
             boolean = name in ("SUM", "AVG") and w.chance(0.1)
-            text = f"{name}({w.condition(names) if boolean else self._bounded(name in _PLAIN or w.chance(0.15))})"
+            text = f"{name}({w.condition(names) if boolean else self._bounded(name in _PLAIN or w.chance(0.08))})"
         elif how == "two":
             name = w.rng.choice(_TWO)
             w.use(name)
-            long = w.chance(0.1)
-            text = f"{name}({self._bounded(long)}, {self._bounded(long)})"
+            text = f"{name}({self._bounded(w.chance(0.06))}, {self._bounded(long=False)})"
         elif how == "spread":
             text = w.rng.choice(_SPREAD)
             w.use(text.split("(")[0] + (" WITHIN GROUP" if "WITHIN" in text else ""))
@@ -300,7 +328,7 @@ class _Asker:
         text = text.replace("{x}", w.rng.choice(names).text)
         text = text.replace("{u}", w.rng.choice(reals or ["GREATEST(0.5, LEAST(2.5, 1.5))"]))
         while "{v}" in text:
-            text = text.replace("{v}", self._bounded(w.chance(0.15)), 1)
+            text = text.replace("{v}", self._bounded(w.chance(0.15 if text.startswith(_ONCE) else 0.03)), 1)
         return w.fill(text, kind, names, w.depth()), kind
 
     def _any(self) -> str:

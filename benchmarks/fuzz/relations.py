@@ -17,7 +17,8 @@ _WINDOWS = (
     "row_number() {over}", "rank() {over}", "dense_rank() {over}", "count(*) {over}", "count({x}) {over}",
     "sum({i}) {over}", "min({n}) {over}", "max({x}) {over}", "lag({x}) {over}", "lead({x}, 2) {over}",
     "lag({i}, 1, 0) {over}", "first_value({x}) {over}", "ntile(2) {over}", "last_value({x}) {over}",
-    "percent_rank() {over}", "avg({i}) {over}", "cume_dist() {over}",
+    "percent_rank() {over}", "avg({i}) {over}", "cume_dist() {over}", "first_value({x}) {over}",
+    "last_value({x}) {over}", "min({n}) {over}", "avg({i}) {over}", "max({x}) {over}",
 )  # fmt: skip
 _FRAMES = (
     "ROWS 2 PRECEDING", "ROWS BETWEEN 1 PRECEDING AND CURRENT ROW", "ROWS BETWEEN CURRENT ROW AND UNBOUNDED FOLLOWING",
@@ -83,7 +84,7 @@ class Relations:
         several = len(self.shape.tables) > 1
         ways: list[Callable[[int], Source]] = [self.projected, self.grouped, self.union]
         if self.writer.language.is_own:
-            ways += [self.windows] * 2
+            ways += [self.windows] * 4
         if several:
             ways += [self.public_join] * 2
         ways += [self.join] * 3
@@ -225,7 +226,7 @@ class Relations:
         w.use(every)
         selected = ", ".join(items)
         again = f"SELECT {selected} FROM {of.text}{self.where(of)}"
-        if w.language.is_own and w.chance(0.4):
+        if w.language.is_own and w.chance(0.7):
             every = w.rng.choice(("EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL"))
             w.use(every)
         return self._derived(f"SELECT {selected} FROM {of.text} {every} {again}", names)

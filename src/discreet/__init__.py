@@ -23,12 +23,14 @@ if TYPE_CHECKING:
     from discreet import plots as plots
     from discreet import sketch as sketch
     from discreet.connecting import connect as connect
+    from discreet.connecting import connect_both as connect_both
     from discreet.mechanisms import mechanism as mechanism
     from discreet.plan.plan import Plan as Plan
     from discreet.plan.schema import Range as Range
     from discreet.plan.schema import Values as Values
     from discreet.release import Release as Release
     from discreet.session import Session as Session
+    from discreet.shared.session import SharedSession as SharedSession
 
 __all__ = [
     "Budget",
@@ -37,10 +39,12 @@ __all__ = [
     "Range",
     "Release",
     "Session",
+    "SharedSession",
     "Values",
     "accounting",
     "audit",
     "connect",
+    "connect_both",
     "errors",
     "finite",
     "local",
@@ -57,8 +61,10 @@ _HOMES = {
     "Range": "discreet.plan.schema",
     "Release": "discreet.release",
     "Session": "discreet.session",
+    "SharedSession": "discreet.shared.session",
     "Values": "discreet.plan.schema",
     "connect": "discreet.connecting",
+    "connect_both": "discreet.connecting",
     "mechanism": "discreet.mechanisms",
 }
 """Public names that are loaded when they are first used, so that importing the package stays quick."""

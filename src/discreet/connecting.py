@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
     from discreet.plan.schema import Fact
     from discreet.session import Session
+    from discreet.shared.session import SharedSession
     from discreet.tables.owners import Owner
     from discreet.tables.shapes import Kept
 
@@ -113,7 +114,7 @@ def connect(
             analysts=analysts,
         )
         account = account.asked_by(analyst)
-        check_ids(account, shapes, owners)
+        check_ids(account, shapes, owners, backend)
         pinned = pin_all(account, shapes, owners)
         tables = attach_all(backend, pinned, owners, unit=who, facts=facts, account=account)
         return Session(book, account, backend, tables, version, bounds=bounds)
@@ -121,6 +122,65 @@ def connect(
         book.close()
         backend.close()
         raise
+
+
+def connect_both(
+    source: object,
+    *,
+    units: Mapping[str, PrivacyUnit],
+    columns: Mapping[str, Fact] | None = None,
+    budget: Mapping[str, Budget] | None = None,
+    ledger: str | os.PathLike[str] | None = None,
+    version: str | None = None,
+    names: Sequence[str] | None = None,
+    relation: str | Relation | Mapping[str, str | Relation] | None = None,
+    filter: str | Mapping[str, str] | None = None,  # noqa: A002  # as in `connect`
+    analyst: str | Mapping[str, str] | None = None,
+) -> SharedSession:
+    """A session over tables each of whose rows belongs to two populations at once, patients and doctors say.
+
+    Each question is charged to both populations, or to none. A table that holds one of them only is asked in a session
+    of its own (`connect`) with that population and the same ledger.
+
+    Args:
+        source: as in `connect`.
+        units: for each of the two populations, by its name, the column of its ids and how many rows one unit may add
+            to a group: {"patients": PrivacyUnit("patient_id", max_rows=10), "doctors": PrivacyUnit("doctor_id", …)}.
+        columns: public facts that the owner declares, as in `connect`.
+        budget: for each population that is new, how much may ever be learned about each of its units.
+        ledger: where spending of both is kept, as in `connect`.
+        version: a public label of the data's version, as in `connect`.
+        names: column names for CSV files without a header.
+        relation: as in `connect`, for both or for each.
+        filter: as in `connect`, for both or for each.
+        analyst: who asks, in both accounts or in each.
+
+    Raises:
+        SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
+    """
+    from discreet.shared.connecting import check_units, for_each, open_both
+
+    facts = columns or {}
+    check_units(units)
+    budgets: dict[str, Budget] = for_each(
+        "budget", budget, units, only_dict="budget={'patients': dp.Budget(epsilon=3), 'doctors': …}"
+    )
+    for own in [None, *budgets.values()]:
+        _check_given(columns=facts, budget=own, population=None, version=version)
+    return open_both(
+        source,
+        units,
+        place=_place(ledger),
+        columns=facts,
+        budget=budgets,
+        relation=for_each("relation", relation, units),
+        filter=for_each("filter", filter, units),
+        analyst=for_each("analyst", analyst, units),
+        version=version,
+        names=names,
+        known=_kept,
+        check=_check_apart,
+    )
 
 
 def _place(ledger: object) -> str | os.PathLike[str]:
@@ -138,6 +198,11 @@ def _unit(unit: PrivacyUnit | str, bounds: str | None) -> PrivacyUnit:
     if isinstance(unit, PrivacyUnit) and (unit.is_row or None not in (unit.max_groups, unit.max_rows)):
         return unit
     column = unit.column if isinstance(unit, PrivacyUnit) else unit
+    if isinstance(column, Mapping):
+        raise InvalidParameter(
+            "unit is a dict, and connect protects one population.",
+            hint="dp.connect_both(source, units={'patients': dp.PrivacyUnit('patient_id', max_rows=10), 'doctors': …})",
+        )
     if not isinstance(column, str):
         raise InvalidParameter(
             f"unit must be a PrivacyUnit, not {type(unit).__name__}.",

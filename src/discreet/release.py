@@ -108,9 +108,14 @@ class Release:
         self._original = original
         self.plan = plan
         self.table = table
-        self.charged = charged
+        self._charged = charged
         self.stored = stored
         self._selected = _selected(plan, table, raised=original is not None)
+
+    @property
+    def charged(self) -> Approximate:
+        """What this asking was charged: nothing where the ledger had the answer."""
+        return self._charged
 
     def nonnegative(self) -> Release:
         """This release with numbers that cannot be negative, such as counts, made non-negative: post-processing, free.
@@ -337,11 +342,16 @@ def _interval_of_line(plan: Plan, expr: Expr, level: Fraction) -> Callable[[_Lin
 def _raised(plan: Plan, table: NoisyTable) -> list[_Line]:
     """The rows with numbers that cannot be negative made so, and what they were."""
     from discreet.plan.nonnegative import never_negative, raised
+    from discreet.plan.spreads.tree import NoisyTree
 
     sets = plan.question.outer.sets
     noisy = table.cells if sets is None else _agreed(plan, table)[0]
     cells = raised(table.keys, noisy, sets, never_negative(plan.question))
-    lines = zip(_lines(plan, table, table.cells), _lines(plan, table, cells), strict=True)
+    lines = list(zip(_lines(plan, table, table.cells), _lines(plan, table, cells), strict=True))
+    for _, line in lines if table.spreads else ():
+        for tree in line.cells[-1].values():
+            if isinstance(tree, NoisyTree):
+                tree.raised = True
     return [_Line(after.keys, after.cells, after.noises, before.cells) for before, after in lines]
 
 

@@ -271,6 +271,7 @@ class Session:
     def _plan(
         self, prepared: Prepared, *, epsilon: Fraction, delta: Real, noise: str | None, truncation: Real
     ) -> Plan:
+        from discreet.plan.asked import share_asked
         from discreet.plan.plan import make_plan
 
         return make_plan(
@@ -279,9 +280,9 @@ class Session:
             population=self._account.population,
             version=self._version,
             epsilon=epsilon,
-            delta=delta,
+            delta=share_asked("delta", delta),
             noise=noise,
-            truncation=truncation,
+            truncation=share_asked("truncation", truncation),
         )
 
     def _stage(
@@ -295,7 +296,7 @@ class Session:
         truncation: Real,
     ) -> StagedPlan | None:
         """The question in two stages; None where nothing that was asked to be chosen is missing."""
-        from discreet.plan.asked import bounds_asked, epsilon_asked
+        from discreet.plan.asked import bounds_asked, epsilon_asked, share_asked
         from discreet.plan.auto.asking import plan_in_stages
 
         chosen = bounds_asked(bounds) or self._bounds
@@ -308,9 +309,9 @@ class Session:
             population=self._account.population,
             version=self._version,
             epsilon=epsilon_asked(epsilon),
-            delta=delta,
+            delta=share_asked("delta", delta),
             noise=noise,
-            truncation=truncation,
+            truncation=share_asked("truncation", truncation),
         )
 
     def _stored_staged(self, staged: StagedPlan) -> Release | None:
@@ -369,7 +370,7 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        from discreet.plan.asked import epsilon_asked
+        from discreet.plan.asked import epsilon_asked, share_asked
         from discreet.plan.batch import plan_batch
 
         if self._bounds is not None:
@@ -383,7 +384,7 @@ class Session:
             population=self._account.population,
             version=self._version,
             epsilon=epsilon_asked(epsilon),
-            delta=delta,
+            delta=share_asked("delta", delta),
             noise=noise,
             dialect=dialect,
         )

@@ -16,7 +16,7 @@ from discreet.accounting import contour, lattice
 from discreet.accounting.contour import delta_bounds, epsilon_bounds
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import GaussianEvent
-from discreet.privacy.law import GaussianLaw, LaplaceLaw, TwoPointLaw
+from discreet.privacy.law import GaussianLaw, LaplaceLaw, SumLaw, TwoPointLaw
 from discreet.privacy.sampled_gaussian import SampledGaussianLaw
 from discreet.privacy.sampling import PoissonEvent, PoissonPair
 
@@ -202,6 +202,45 @@ def test_few_samples_are_bounded_closely_and_as_the_grid_bounds_them(
     assert other.lower > grid.upper  # a rate that is 1 % off is told apart
 
 
+# (parts of σ, rate, steps), δ, whether the unit is removed; found by a search for wide answers
+WIDE_ONCE = [
+    ([(0.494544597741245, 0.00013238159364569653, 31)], 2.7752281822357555e-11, False),
+    ([(0.9897105912947398, 0.0006403551908186535, 4)], 5.202816446253516e-10, False),
+    ([(1.4388770333613237, 0.019256307538364645, 3)], 2.5058992682391777e-14, False),
+    ([(5.9081488933168655, 0.0011638304118875313, 1)], 4.572787418967875e-10, True),
+    (
+        [(10.248257346490801, 0.0006966613525984874, 2), (4.260060474492712, 2.7215144488152728e-05, 2)],
+        2.983875647255193e-13,
+        True,
+    ),
+]
+
+
+@pytest.mark.parametrize(("parts", "delta", "removes"), WIDE_ONCE)
+def test_few_uses_that_hardly_ever_lose_anything_are_bounded_closely(
+    parts: list[tuple[float, float, int]], delta: float, removes: bool
+) -> None:
+    law = SumLaw(tuple(SampledGaussianLaw(*part, removes) for part in parts))
+    bounds = epsilon_bounds(law if len(parts) > 1 else law.laws[0], delta)
+    assert bounds is not None
+    assert 0 < bounds.upper - bounds.lower < 1e-8 * bounds.upper
+
+
+def test_the_curve_of_few_uses_is_bounded_as_closely_as_once() -> None:
+    bounds = delta_bounds(
+        SampledGaussianLaw(1.0607173338582239, 0.44339382452059345, 2, True), 1.255732834071643
+    )
+    assert 0 < bounds.upper - bounds.lower < 1e-8 * bounds.upper
+    small = delta_bounds(
+        SampledGaussianLaw(5.055180594992084, 0.000297152281042882, 10, True), 0.0021009719303370705
+    )
+    assert small.lower <= small.upper < 1e-18  # Chernoff alone says 7e-15
+    loss = accounting.gaussian(noise_multiplier=1.0607173338582239).poisson(0.44339382452059345) * 2
+    low, high = loss.bounds(epsilon=1.255732834071643)
+    assert high is not None
+    assert 0 < high - low < 1e-6 * high
+
+
 def test_a_rate_next_to_one_meets_the_truth() -> None:
     # By tests/accounting/truth.py, at 256 bits.
     law = SampledGaussianLaw(0.3959674677904514, 0.9998976626134284, 29, False)
@@ -254,14 +293,14 @@ def test_bad_rates_and_several_uses_are_refused_by_name() -> None:
 
 def test_few_looks_find_the_root_from_a_guess_above_it(monkeypatch: pytest.MonkeyPatch) -> None:
     looks: list[float] = []
-    plain = contour._Curve.value
+    plain = contour._Curve.look
 
-    def value(curve: contour._Curve, epsilon: float) -> tuple[float, float]:
+    def look(curve: contour._Curve, epsilon: float) -> tuple[float, float, float]:
         looks.append(epsilon)
         return plain(curve, epsilon)
 
-    monkeypatch.setattr(contour._Curve, "value", value)
+    monkeypatch.setattr(contour._Curve, "look", look)
     bounds = epsilon_bounds(SampledGaussianLaw(1.38892, 0.00192433, 641, True), 2.77e-11)
     assert bounds is not None
-    assert bounds.upper - bounds.lower < 1e-9 * bounds.upper
+    assert bounds.upper - bounds.lower < 1e-7 * bounds.upper
     assert len(looks) < 16  # and not dozens of halvings

@@ -132,6 +132,9 @@ OTHERS: list[tuple[str, str, Callable[[Document], tuple[dict[str, Any], Any]], s
     ("quartiles", "weights of others", lambda d: (measurement(d)["trees"][0], "sql"), "ON r.u = w.u AND ", "ON "),
     ("quartiles", "squares", lambda d: (measurement(d)["trees"][0], "sql"), "sum(w.w)", "sum(w.w * w.w)"),
     ("a median", "more weight", lambda d: (measurement(d)["trees"][0], "sql"), "3145728 //", "3145729 //"),
+    ("a median", "leaves of reals", lambda d: (measurement(d)["trees"][0], "sql"), " AS INTEGER)", " AS DOUBLE)"),
+    ("a median", "a place among reals", lambda d: (measurement(d)["trees"][0], "sql"), "CAST(0 AS BIGINT)",
+     "CAST(0 AS DOUBLE)"),
     ("a report", "a sum for a count", lambda d: (measurement(d), "truncation"), "count(*) FILTER", "sum(most) FILTER"),
     ("caps chosen", "a look that counts twice", lambda d: (d["claim"]["looks"][0], "sql"), "count(*)", "2 * count(*)"),
     ("caps chosen", "a look at rows", lambda d: (d["claim"]["looks"][0], "sql"), 'FROM "unit places"',
@@ -170,7 +173,7 @@ def events_follow(d: Document) -> None:
     from discreet.certificate.events import of_charge, of_measurements
     from discreet.privacy import codec
 
-    d["claim"]["measured"]["events"] = codec.encode(of_measurements(decode(d["claim"]))[0])
+    d["claim"]["measured"]["events"] = codec.encode(of_measurements(decode(d["claim"])))
     d["claim"]["charged"]["events"] = codec.encode(of_charge(decode(d["claim"])))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import Any
@@ -15,9 +16,11 @@ from discreet.errors import DiscreetError, InternalError
 from discreet.ledger.chain import canonical, parse
 from discreet.plan.claim import claim_of
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.schema import TableSchema
 from discreet.privacy.unit import Relation
 from discreet.rederive.check import check, derived
 from discreet.rederive.claim import Claim
+from discreet.rederive.failing import failure
 from tests.plan.relations import tables
 from tests.plan.test_check import SQL, plan
 from tests.plan.test_relation import QUESTIONS
@@ -32,12 +35,12 @@ def again(p: Plan) -> Claim:
     return read
 
 
-def judged(claim: Claim) -> None:
+def judged(claim: Claim, among: Sequence[TableSchema]) -> None:
     check(claim)
+    types = {t.name: {c: None if k is None else k.value for c, k in t.columns.items()} for t in among}
+    assert [failure(text, types) for text in claim.statements] == [None] * len(claim.statements)
     check_exact(claim, derived(claim))
-    events, complete = of_measurements(claim)
-    assert complete
-    assert events == claim.measured.events
+    assert of_measurements(claim) == claim.measured.events
     assert fits(claim.measured)
 
 
@@ -48,18 +51,19 @@ def test_questions_over_several_tables_hold_as_they_are(sql: str) -> None:
     except DiscreetError as error:
         assert not isinstance(error, InternalError)
         pytest.skip("it needs wider caps")
-    judged(again(p))
+    judged(again(p), tables(2, 3))
 
 
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize("name", list(SQL))
 def test_questions_over_one_table_hold_as_they_are(name: str, relation: Relation) -> None:
     for asked in ({}, {"noise": "gaussian", "delta": "1e-6"}, {"delta": "1e-6", "epsilon": "1/3"}):
-        judged(again(plan(name, relation, **asked)))
+        p = plan(name, relation, **asked)
+        judged(again(p), [p.question.table])
 
 
 def test_many_columns_that_compose_below_the_sum_of_their_epsilons_hold() -> None:
-    from discreet.plan.schema import Range, TableSchema
+    from discreet.plan.schema import Range
     from discreet.plan.types import Type
     from discreet.privacy.unit import PrivacyUnit
 
@@ -75,7 +79,7 @@ def test_many_columns_that_compose_below_the_sum_of_their_epsilons_hold() -> Non
         delta="1e-6",
     )
     claim = again(p)
-    judged(claim)
+    judged(claim, [t])
     assert sum((n * (e.pure or 0) for e, n in claim.measured.events), Fraction(0)) > claim.measured.epsilon
     cheaper = replace(claim.measured, epsilon=claim.measured.epsilon * Fraction(99, 100))
     assert not fits(cheaper)

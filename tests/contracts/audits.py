@@ -197,10 +197,11 @@ def by_rank(query: str, *, ci: int, long: int) -> AuditRow:
     return AuditRow("Spread", query, sound, twin, "16 times the rate", ci, long)
 
 
-def spread(query: str, *, ci: int, long: int) -> AuditRow:
+def spread(query: str, *, ci: int, long: int, worlds: Neighbours | None = None, **settings: Any) -> AuditRow:
     """All nodes of a spread that a question looks at, in the order in which they are drawn."""
     sound, twin = (
-        sampled(_nodes(kind(delta=0), query), 0, 1, Budget(epsilon=1)) for kind in (Ours, LessSpread)
+        sampled(_nodes(kind(delta=0, **settings), query, worlds), 0, 1, Budget(epsilon=1))
+        for kind in (Ours, LessSpread)
     )
     return AuditRow("Spread", query, sound, twin, "½ of the noise", ci, long)
 
@@ -333,6 +334,10 @@ WORLDS = Neighbours(
     "one unit more, with five rows at the top of every range",
 )
 
+ONE_ROW_MORE = Neighbours(
+    WORLDS.first, {"t": [*WORLDS.first["t"], PERSON]}, "one row more, in each of the ranges"
+)
+
 APART = [PERSON | {UNIT: u, "v": v} for u, v in enumerate([0.0] * 20 + [5.0] * 2 + [10.0] * 20, start=2)]
 AT_BOTH_ENDS = Neighbours(
     {"t": APART},
@@ -421,6 +426,13 @@ AUDITS: tuple[AuditRow, ...] = (
     totals("SELECT region, level, COUNT(*) FROM t GROUP BY ROLLUP (region, level)"),
     spread("SELECT MODE(region) FROM t", ci=6_000, long=100_000),
     spread("SELECT MAX(x) FROM t", ci=3_000, long=100_000),
+    spread(
+        "SELECT COUNT_IF(x < 20), COUNT_IF(x < 40), COUNT_IF(x >= 5) FROM t",
+        ci=6_000,
+        long=100_000,
+        worlds=ONE_ROW_MORE,
+        unit=PrivacyUnit.row(),
+    ),
     by_rank("SELECT MEDIAN(v) FROM t", ci=2_000, long=100_000),
     staged("SELECT COUNT(*) AS n FROM t", counted_for_each_row, unit="uid", bounds="auto"),
     staged("SELECT SUM(v) AS s FROM t", placed_by_each_row, unit=CAPPED, bounds="values"),

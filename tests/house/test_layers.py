@@ -15,7 +15,7 @@ LEVELS: tuple[set[str], ...] = (
     {"plan", "backends"},
     {"release"},
     {"run", "tables", "batched", "keeping"},
-    {"session"},
+    {"session", "shared"},
     {"connecting"},
     {"discreet"},
     {"learn", "synth", "sketch"},

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import json
 import math
+import random
 import threading
 from collections.abc import Callable
 from fractions import Fraction
@@ -304,3 +305,36 @@ def test_a_charge_for_other_neighbours_than_the_accounts_is_refused(ledger: Ledg
     with pytest.raises(InvalidParameter, match="replace neighbours"):
         account.charge("q", sampled, note={})
     assert len(account.history()) == 1
+
+
+def primes(count: int, bits: int) -> list[int]:
+    """Numbers without a common divisor."""
+    drawn, found = random.Random(count), list[int]()
+    while len(found) < count:
+        n = drawn.getrandbits(bits) | 1 | 1 << (bits - 1)
+        if all(math.gcd(n, other) == 1 for other in found):
+            found.append(n)
+    return found
+
+
+def test_a_sum_that_nobody_could_read_again_is_refused_and_the_account_lives_on(
+    ledger: Ledger, pay: MakeCharge
+) -> None:
+    account = ledger.open_account("p", Budget(1))
+    account.charge("short", pay("1/10"), note={})
+    refused = 0
+    for n in primes(40, 499):
+        before = account.remaining
+        try:
+            account.charge("q", pay(Fraction(1, n)), note={})
+        except InvalidParameter as error:
+            refused += 1
+            assert "3000 digits" in error.message
+            assert account.refusal(pay(Fraction(1, n))) is not None
+            assert account.remaining == before
+    assert refused > 15
+    account.charge("r", pay("1/10"), note={})
+    assert account.remaining.epsilon < Fraction(8, 10)
+    assert ledger.verify().ok
+    with pytest.raises(InvalidParameter, match="3000 digits"):
+        account.charge("long", pay(Fraction(1, 10**5000)), note={})

@@ -11,6 +11,7 @@ import pytest
 from discreet.accounting.filter import Charge
 from discreet.errors import LedgerError
 from discreet.ledger.ledger import Ledger
+from discreet.ledger.postgres.adding import Adding
 from discreet.ledger.postgres.store import PostgresStore
 from discreet.ledger.postgres.url import address
 from discreet.privacy.guarantee import Budget
@@ -45,8 +46,14 @@ def said(work: Callable[[], object]) -> str:
     return "charged"
 
 
+@pytest.fixture
+def ordinary(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Charges by a transaction, and not in one message."""
+    monkeypatch.setattr(Adding, "add", lambda *_: None)
+
+
 def test_cut_at_any_message_of_a_charge_what_is_said_of_it_is_true(
-    postgres: Server, proxy: Proxy, pay: MakeCharge
+    postgres: Server, proxy: Proxy, pay: MakeCharge, ordinary: None
 ) -> None:
     """The next connection works again, so that the truth is always found."""
     url = postgres.url()
@@ -78,7 +85,7 @@ def test_cut_at_any_message_of_a_charge_what_is_said_of_it_is_true(
 
 
 def test_where_the_server_stays_away_after_the_cut_the_charge_may_stand_once_its_commit_was_sent(
-    postgres: Server, proxy: Proxy, pay: MakeCharge
+    postgres: Server, proxy: Proxy, pay: MakeCharge, ordinary: None
 ) -> None:
     url = postgres.url()
     schema = url.rpartition("=")[2]
@@ -99,6 +106,39 @@ def test_where_the_server_stays_away_after_the_cut_the_charge_may_stand_once_its
             break
     assert heard.pop() == ("charged", 1)
     assert set(heard) == {("not charged", 0), ("unknown", 0), ("unknown", 1)}
+    assert straight.verify().ok
+    store.close()
+    straight.close()
+
+
+@pytest.mark.parametrize("away", [False, True])
+def test_cut_at_any_message_of_a_charge_in_one_message_what_is_said_of_it_is_true(
+    postgres: Server, proxy: Proxy, pay: MakeCharge, away: bool
+) -> None:
+    """One that was not made is made in the ordinary way, where the server can be reached."""
+    url = postgres.url()
+    schema = url.rpartition("=")[2]
+    straight = Ledger.open(url)
+    watched = straight.open_account("p", Budget(1000))
+    store = PostgresStore(address(postgres.url(schema, port=proxy.port)), patience=0.2 if away else 5)
+    account = Ledger(store).open_account("p", None)
+    account.charge("before", pay("1/100"), note={})
+    heard: list[tuple[str, int]] = []
+    for cut_at in count(1):
+        for _ in range(2):
+            account.charge("before", pay("1/100"), note={})
+        proxy.arm(cut_at, dead_after=away)
+        answer = said(lambda cut_at=cut_at: account.charge(f"q{cut_at}", pay("1/100"), note={}))  # type: ignore[misc]
+        reached = proxy.has_cut
+        proxy.arm(None)
+        found = [entry.question for entry in watched.history()].count(f"q{cut_at}")
+        assert answer == "unknown" or found == (answer == "charged"), (cut_at, answer)
+        heard.append((answer, found))
+        if not reached:
+            break
+    assert heard.pop() == ("charged", 1)
+    assert len(heard) == 7  # Bind, Execute, Sync, and what answers them
+    assert set(heard) == ({("unknown", 0), ("unknown", 1)} if away else {("charged", 1)})
     assert straight.verify().ok
     store.close()
     straight.close()

@@ -470,3 +470,15 @@ def test_a_report_without_its_noise_is_refused() -> None:
     for broken in (priced(p, reports=quiet), priced(p, reports=()), replace(p, truncation=None)):
         with pytest.raises(InternalError):
             check(broken.sql, broken)
+
+
+@pytest.mark.parametrize("name", ["U", "G0", "X0"])
+def test_of_names_that_differ_in_case_alone_the_database_takes_the_first(name: str) -> None:
+    p = plan("unit")
+    old = 's."uid" AS u'
+    assert old in p.sql
+    check(p.sql, p)
+    with pytest.raises(InternalError):
+        check(p.sql.replace(old, f's."other" AS "{name}", s."other" AS "{name.lower()}", {old}'), p)
+    with pytest.raises(InternalError):
+        check(p.sql.replace(old, f's."other" AS "U", {old}'), p)

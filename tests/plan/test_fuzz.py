@@ -161,15 +161,22 @@ def test_runs_add_up_and_never_ask_a_seed_again(tmp_path: Path) -> None:
     assert record.next_seed(record.stretches(path)) == 0
     one = Tally(20, 15, 9, Counter({"a": 3}), Counter({"a": 4, "b": 1}), ["seed 0: x"], [], 1.5)
     other = Tally(40, 30, 11, Counter({"a": 2}), Counter({"a": 2}), [], [], 0.5)
-    record.append(path, 0, 0, one, code="c", grammar="g")
-    record.append(path, 1, 2, other, code="d", grammar="g")
+    asked, later = record.Version("c", "g", "l"), record.Version("d", "g", "l")
+    record.add(path, 0, 0, one, asked)
+    record.add(path, 1, 2, other, later)
     found = record.stretches(path)
     assert record.next_seed(found) == 3
-    assert [s.code for s in found] == ["c", "d"]
+    assert [s.version for s in found] == [asked, later]
     both = record.total(found)
     assert (both.asked, both.answered, both.moved, both.seconds) == (60, 45, 20, 2.0)
     assert both.broken == ["seed 0: x"]
     assert (both.hits, both.seen) == ({"a": 5}, {"a": 6, "b": 1})
+    record.add(path, 3, 4, other, asked)
+    record.add(path, 5, 6, other, asked)
+    lines = {s.version: s for s in record.stretches(path)}
+    assert [lines[v].seeds for v in (asked, later)] == [((0, 0), (3, 6)), ((1, 2),)]
+    assert (lines[asked].tally.asked, lines[asked].tally.hits) == (100, {"a": 7})
+    assert path.read_text(encoding="utf-8").count("\n") == 2
     with record.alone(path), pytest.raises(BlockingIOError), record.alone(path):
         pass
 

@@ -135,7 +135,7 @@ ENGINE = Engine()
 
 def planned(sql: str, relation: Relation, max_groups: int = 1) -> Plan:
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6"}
-    return make_plan(sql, schemas(relation, max_groups), **options)
+    return make_plan(sql, schemas(relation, max_groups), jointly=False, **options)
 
 
 def cells_of(plan: Plan, given: Iterable[Frozen]) -> dict[Frozen, Cells]:

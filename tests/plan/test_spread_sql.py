@@ -18,6 +18,8 @@ from discreet.plan.spreads.spread import STEPS
 from discreet.plan.spreads.tree import ExactLeaves
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.rederive.derive import Source
+from discreet.rederive.spread import derive_spread
 from discreet.run import exact_leaves
 from discreet.testing import Kind, Row, World
 from discreet.testing.worlds import Table
@@ -216,7 +218,12 @@ MUTANTS = [
     (UNIT_TEXT, "a sum of something else", "sum(w.w)", "sum(r.v0)"),
     (UNIT_TEXT, "distinct weights", "sum(w.w)", "sum(DISTINCT w.w)"),
     (UNIT_TEXT, "leaves by unit", "AS b,", "+ 0 * r.u AS b,"),
-    (UNIT_TEXT, "the unit as a leaf", "(r.v0 - CAST(0 AS BIGINT)) // 1 AS b", "(r.u - CAST(0 AS BIGINT)) // 1 AS b"),
+    (UNIT_TEXT, "the unit as a leaf", "CAST((r.v0 - CAST(0", "CAST((r.u - CAST(0"),
+    (UNIT_TEXT, "a leaf beyond its kind", 'least(greatest(s."x", 0), 3)', 'least(greatest(s."x", 0), 256)'),
+    (UNIT_TEXT, "a leaf of a kind with a sign", "AS UTINYINT) AS b", "AS TINYINT) AS b"),
+    (UNIT_TEXT, "a leaf that turns into NULL", "CAST((r.v0", "TRY_CAST((r.v0"),
+    (UNIT_TEXT, "a cast that fails on a row", "AS v0\n", 'AS v0, CAST(s."x" AS UTINYINT) AS z\n'),
+    (UNIT_TEXT, "a cast of that name elsewhere", "AS v0\n", 'AS v0, CAST(s."x" AS UTINYINT) AS b\n'),
     (UNIT_TEXT, "grouped by less", "GROUP BY r.g0, b", "GROUP BY ALL"),
     (UNIT_TEXT, "a limit", "GROUP BY r.g0, b", "GROUP BY r.g0, b LIMIT 1"),
     (UNIT_TEXT, "a filter on exact sums", "GROUP BY r.g0, b", "GROUP BY r.g0, b HAVING sum(w.w) > 5"),
@@ -246,6 +253,19 @@ def test_what_the_writer_writes_is_accepted(unit: PrivacyUnit, private: bool, re
         plan = planned(GROUPED, unit, relation, private=private, noise=noise, delta=delta)
         check(plan.sql, plan)
         leaves(plan, [])
+
+
+def test_a_leaf_is_read_only_as_a_kind_that_holds_it() -> None:
+    ((_, text),) = UNIT_TEXT.spreads
+    bound, source = 'least(greatest(s."x", 0), 3)', Source("t", frozenset(SCHEMA), "uid")
+    for most, kind, is_held in ((255, "UTINYINT", True), (256, "UTINYINT", False), (256, "USMALLINT", True),
+                                (65_535, "USMALLINT", True), (65_536, "USMALLINT", False)):  # fmt: skip
+        changed = text.replace(bound, bound.replace("3)", f"{most})")).replace("UTINYINT", kind)
+        if is_held:
+            assert derive_spread(changed, source).leaves == most + 1
+        else:
+            with pytest.raises(InternalError, match="what the leaves are"):
+                derive_spread(changed, source)
 
 
 @pytest.mark.parametrize(

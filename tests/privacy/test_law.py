@@ -19,7 +19,7 @@ from discreet.privacy.law import (
     TwoPointLaw,
 )
 from discreet.privacy.sampled_gaussian import SampledGaussianLaw
-from discreet.privacy.sampled_loss import difference
+from discreet.privacy.sampled_loss import difference, half_erfc
 
 
 def test_a_line_holds_the_numbers_of_each_of_its_points() -> None:
@@ -73,6 +73,36 @@ def test_the_parts_of_a_divided_law_are_their_integrals(sigma: float, rate: floa
         for one, truth in parts:
             assert _agrees(one, z, truth)
             assert not _agrees(one, z, truth, 1 + 1e-7)
+
+
+@pytest.mark.parametrize(
+    ("sigma", "rate", "level"), [(0.6, 1e-3, 0.05), (0.6, 1e-3, 2.0), (3.0, 0.02, 0.1), (1.2, 1e-5, 0.01)]
+)
+def test_the_chance_of_a_mark_is_at_most_what_is_said_and_not_far_from_it(
+    sigma: float, rate: float, level: float
+) -> None:
+    steps = 3
+    (top,) = SampledGaussianLaw(sigma, rate, steps, True).over(level, math.inf)
+    with mp.workdps(40):  # P has the density w under Q
+        truth = 1 - (1 - _marked(sigma, rate, level)) ** steps
+    assert truth <= top.p_most() <= 2 * truth
+    assert SampledGaussianLaw(sigma, rate, steps, True).under(level).p_most() == 1.0
+    about = SampledGaussianLaw(sigma, rate, steps, True).marks(np.array([level]))
+    assert 0.8 * truth <= float(about[0]) <= 1.3 * truth
+
+
+def _marked(sigma: float, rate: float, level: float) -> mp.mpf:
+    """E_P[1 − ψ] of one use, P being the side with the unit."""
+    tau = 1 / (1 / (0.07 * level) + 1 / 0.4)
+    s, q = mp.mpf(sigma), mp.mpf(rate)
+
+    def term(x: mp.mpf) -> mp.mpf:
+        e = mp.exp((2 * x - 1) / (2 * s * s))
+        loss = mp.log1p(q / (1 - q) * e)
+        density = mp.exp(-x * x / (2 * s * s)) / (s * mp.sqrt(2 * mp.pi))
+        return (1 - q + q * e) * density * mp.erfc((level - loss) / (tau * mp.sqrt(2))) / 2
+
+    return mp.quad(term, mp.linspace(-12 * s, 12 * s + 1, 60))
 
 
 @pytest.mark.parametrize(("sigma", "rate"), [(0.8, 1e-3), (3.0, 0.02)])
@@ -153,6 +183,12 @@ def test_what_lies_beyond_the_floats_of_the_mark_is_not_forgotten() -> None:
         with mp.workdps(30):
             truth = 259 * mp.log(_mean(1.18, 1.22e-5, complex(c), level).real)
         assert float(value[0].real + error[0]) >= truth * (1 - 1e-12)
+
+
+def test_what_is_no_number_stays_none() -> None:
+    found = half_erfc(np.array([math.nan, -math.inf, 0.0, math.inf]))
+    assert math.isnan(found[0])
+    assert found[1:].tolist() == [1.0, 0.5, 0.0]
 
 
 def test_many_laws_of_atoms_together_are_their_sum() -> None:

@@ -27,7 +27,7 @@ import numpy as np
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.line import SHARE, Traced, certain, dropped, trace, trace_mirrored
 from discreet.accounting.saddle import best, kernel, kernels, least, log_mgf
-from discreet.privacy.law import Law
+from discreet.privacy.law import Floats, Law
 
 MOST_NODES = 1 << 15
 """The most heights at which a moment generating function is evaluated."""
@@ -40,15 +40,19 @@ _BANDS, _WIDER = 9, 3
 _HIGHER, _NEAR_DELTA = 8, 5.0
 _MIRRORED = math.log(1e-15)  # a smaller δ would be lost in the rounding of the masses
 _FINE = 4e-7  # of δ: an error that needs no better way
-_SHARP = 1e-7  # the same, of ε: where δ falls fast, more of δ
+_SHARP = 3.5e-7  # the same, of ε: where δ falls fast, more of δ
 _COSTS = (3e-7, 1e-4)  # of ε: what the added Gaussian use may cost
 _ROUGH = 1e-2  # of δ: an error that is small enough to see where ε is
 _TIME_VALUE = 1 + math.sqrt(2)
 _TRIES = 5  # of guesses of where ε is
 _REACH = 8.0  # a curve made for one ε still serves for one that many times as large
-_TIGHT = 5e-7  # of ε: no closer bounds are looked for
+_TIGHT = 7.5e-7  # of ε: no closer bounds are looked for
+_FROM_ABOVE = 1.15  # times the answer: where a law is divided that cannot be just below it
 _NEAR_ENOUGH, _A_FEW_NODES = 16.5, 2048
-_NEARLY = 0.3  # of log δ: a guess that is this good serves
+_HARDLY_EVER = 1e-9  # of δ
+_NEARLY = 1.0  # of log δ: a guess that is this good serves
+_ROUGHLY = 1e-6  # of ε: more than a rough Chernoff bound is off where it serves
+_HIGHER_LEVELS = np.array([1.0, 1.15, 1.35, 1.6, 2.0, 2.7, 4.0, 6.0, 10.0, 20.0, 50.0, 100.0])
 _HALVINGS = 5
 _UNIT = 2.0**-48  # a few dozen rounding units
 
@@ -68,15 +72,23 @@ def worst_epsilon(laws: Sequence[Law], delta: float, reverses: bool = False) -> 
     have the same δ(0), and if ε is 0 for one of them it is for the other.
     """
     log_delta = math.log(delta)
-    starts = [(*_chernoff(law, log_delta), law) for law in dict.fromkeys(laws)]
+    starts = [(*_rough_chernoff(law, log_delta), law) for law in dict.fromkeys(laws)]
+    near = min(first for _, first, _ in starts)
     lower = upper = 0.0
-    for c, first, law in sorted(starts, key=lambda start: -start[1]):
-        if not math.isfinite(first):
+    for c, about, law in sorted(starts, key=lambda start: -start[1]):
+        first = about
+        if not lower * (1 + _ROUGHLY) < about < math.inf:
+            c, first = _chernoff(law, log_delta, 3 * -log_delta / max(lower, 1e-9))
+            if first > lower:
+                c, first = _chernoff(law, log_delta)
+            if not math.isfinite(first):
+                return None
+            if first <= lower or first <= 0:  # an upper bound already below what another law needs
+                upper = max(upper, min(first, lower))
+                continue
+        found = _solved(law, delta, c, first, near)
+        if found is None:
             return None
-        if first <= lower or first <= 0:  # an upper bound already below what another law needs
-            upper = max(upper, min(first, lower))
-            continue
-        found = _solved(law, delta, c, first)
         if reverses and found.upper == 0.0:
             return found
         lower, upper = max(lower, found.lower), max(upper, found.upper)
@@ -113,8 +125,10 @@ class _Curve:
     def upper(self, epsilon: float) -> float:
         return sum(self.value(epsilon))
 
-    def slope(self, epsilon: float) -> float:
-        return math.fsum(line.slope(epsilon) for line in self.lines)
+    def look(self, epsilon: float) -> tuple[float, float, float]:
+        """The same, and the derivative."""
+        value, error, slope = zip(*(line.look(epsilon) for line in self.lines), strict=True)
+        return math.fsum(value), math.fsum(error), math.fsum(slope)
 
     def lower(self, epsilon: float) -> float:
         """A δ that the curve is at least: what the added Gaussian use costs is below what as much again costs."""
@@ -129,8 +143,7 @@ class _Curve:
         """An ε ≤ most at which the upper bound was seen to be at most delta, within 1e-12 of the least if it can be."""
         low, high, epsilon = 0.0, math.inf, start
         for i in range(60):
-            value, error = self.value(epsilon)
-            slope = self.slope(epsilon)
+            value, error, slope = self.look(epsilon)
             if value + error <= delta:
                 high = min(high, epsilon)
                 if epsilon == 0.0:
@@ -159,26 +172,29 @@ class _Curve:
 
     def below(self, delta: float, upper: float) -> float:
         """An ε that the least one is at least: there the certified δ still exceeds delta."""
-        slope = self.slope(upper)
-        gap = self.upper(upper) - self.lower(upper)
-        step = max(2 * gap / -slope if slope < 0 else 0.0, 1e-11 * upper, 1e-14)
-        for _ in range(40):
+        value, error, slope = self.look(upper)
+        gap = value + error - self.lower(upper)
+        step = max(1.05 * gap / -slope if slope < 0 else 0.0, 1e-11 * upper, 1e-14)
+        for i in range(40):
             epsilon = upper - step
             if epsilon <= 0:
                 return 0.0
             if self.lower(epsilon) > delta:
                 return epsilon
-            step *= 3
+            step *= min(1.5 + i / 4, 4.0)
         return 0.0
 
 
-def _solved(law: Law, delta: float, c: float, first: float) -> Bounds:
-    """From the Chernoff bound `first` on, or from a guess where that is far too large; then from close by."""
+def _solved(law: Law, delta: float, c: float, first: float, near_other: float) -> Bounds | None:
+    """From the Chernoff bound `first`, about, on, or from a guess where that is far too large; then from close by.
+
+    None if no more than the Chernoff bound is known, and that leaves the range of floats.
+    """
     log_delta = math.log(delta)
-    upper, lower, steepness, guess, near = first, 0.0, c, 0.8 * first, False
+    upper, lower, steepness, guess, near = math.inf, 0.0, c, 0.8 * first, False
     divides, curve = _divisible(law, guess) is not None, None
-    about = _guess(law, delta, guess)
-    if about >= guess:
+    about = _guess(law, delta, guess, max(0.97 * near_other, 1e-3 * guess))
+    if about >= guess and not (divides and _is_unknown(law, c)):
         most = _FEW_NODES if about > guess or not divides else _A_FEW_NODES
         curve = _alone(trace(law, c, guess, log_delta, most), 0.0, 0.0)
     if divides and curve is None:
@@ -190,7 +206,7 @@ def _solved(law: Law, delta: float, c: float, first: float) -> Bounds:
             start = guess
         else:
             start = first
-        found = None if curve is None else curve.solve(delta, start, 1.01 * upper)
+        found = None if curve is None else curve.solve(delta, start, 1.01 * min(upper, first))
         if curve is None or found is None:
             if near:
                 break
@@ -200,24 +216,33 @@ def _solved(law: Law, delta: float, c: float, first: float) -> Bounds:
         lower = max(lower, curve.below(delta, upper))
         if upper - lower <= _TIGHT * upper + 1e-12 or (near and guess >= 0.8 * upper):
             break
-        c = steepness = max(-curve.slope(upper) / delta, 1 / upper)
+        c = steepness = max(-curve.look(upper)[2] / delta, 1 / upper)
         if divides and upper < 0.5 * guess:
-            guess, curve = 0.97 * min(_guess(law, delta, upper), upper), None
+            guess, curve = 0.97 * min(_guess(law, delta, upper, upper), upper), None
         else:
             guess, near = 0.97 * upper, True
-    return Bounds(min(lower, upper), upper)
+    if divides and _TIGHT * upper + 1e-12 < upper - lower < upper:  # from above: there it may be divided
+        curve = _curve(law, c, _FROM_ABOVE * upper, log_delta, steepness, True, False)
+        found = None if curve is None else curve.solve(delta, upper, 1.01 * upper)
+        if curve is not None and found is not None:
+            upper = min(upper, found)
+            lower = max(lower, curve.below(delta, upper))
+    if upper == math.inf or upper - lower > _TIGHT * upper:
+        upper = min(upper, _chernoff(law, log_delta)[1])
+    return Bounds(min(lower, upper), upper) if math.isfinite(upper) else None
 
 
-def _guess(law: Law, delta: float, most: float) -> float:
+def _guess(law: Law, delta: float, most: float, near: float) -> float:
     """About where ε is: what uses that alone lose more than it add to δ, and what all the others do.
 
-    Infinite where it is above the highest level up to `most` at which the law can be divided.
+    Infinite where it is above the highest level up to `most` at which the law can be divided. `near` is where it
+    may well be.
     """
     log_delta, low, high = math.log(delta), most * 1e-9, _divisible(law, most)
     if high is None:
         return math.inf
     before: tuple[float, float] | None = None
-    epsilon, c = high, 0.0
+    epsilon, c, highest = min(near, high), 0.0, high
     for _ in range(14):
         excess, c = _about(law, epsilon, c)
         excess -= log_delta
@@ -225,18 +250,24 @@ def _guess(law: Law, delta: float, most: float) -> float:
             low = epsilon
         else:
             high = epsilon
-        if before is None and excess > _NEARLY:
+        if excess > _NEARLY and epsilon == highest:
             return math.inf
         if abs(excess) < _NEARLY or high < 1.003 * low:
             break
-        last, before = before, (epsilon, excess)
-        if last is None:
-            to = epsilon + max(excess / c, -0.5 * epsilon)
-        else:
-            change = excess - last[1]
-            to = epsilon - excess * (epsilon - last[0]) / change if change else math.nan
-        epsilon = to if low < to < high else math.sqrt(low * high)
+        last, before = before, (math.log(epsilon), excess)
+        to = epsilon * math.exp(min(max(excess / (c * epsilon), -1.0), 1.0))
+        if last is not None and (last[1] - excess) * (before[0] - last[0]) > 0:
+            way = excess * (before[0] - last[0]) / (last[1] - excess)
+            to = epsilon * math.exp(min(max(way, -2.0), 2.0))
+        if to >= high and high == highest:
+            to = high
+        epsilon = to if low < to < high or to == highest else math.sqrt(low * high)
     return epsilon
+
+
+def _is_unknown(law: Law, c: float) -> bool:
+    """Whether nothing is known of how fast the integrand falls through c: it is seldom in reach then."""
+    return bool(law.falls(c, np.array([c]))[0] == -math.inf)
 
 
 def _divisible(law: Law, most: float) -> float | None:
@@ -250,8 +281,8 @@ def _about(law: Law, epsilon: float, near: float = 0.0) -> tuple[float, float]:
     calm = law.under(epsilon)
     c = best(calm, lambda c, log_m: log_m + kernels(c) - c * epsilon, near)
     inside = float(calm.rough(np.array([c]))[0]) - c * epsilon - math.log1p(c) - math.log1p(2 * c * epsilon)
-    above = _log_mass(law, epsilon)
-    fall = (above - _log_mass(law, 1.2 * epsilon)) / math.log(1.2) if above > -math.inf else 1.0
+    above, beyond = _log_masses(law, epsilon * np.array([1.0, 1.2]))
+    fall = (above - beyond) / math.log(1.2) if above > -math.inf else 1.0
     return float(np.logaddexp(inside, above - math.log1p(max(fall - 1, 0.0) / epsilon))), c
 
 
@@ -266,10 +297,11 @@ def _curve(
         for curve in _curves(law, c, epsilon, log_delta, steepness, cost, whole):
             if curve is None:
                 continue
-            error = curve.value(epsilon)[1] / math.exp(log_delta) + cost * steepness * epsilon
+            _, off, slope = curve.look(epsilon)
+            error = off / math.exp(log_delta) + cost * steepness * epsilon
             if error < least_error:
                 closest, least_error = curve, error
-            if error <= _FINE or error <= _SHARP * -curve.slope(epsilon) * epsilon / math.exp(log_delta):
+            if error <= _FINE or error <= _SHARP * -slope * epsilon / math.exp(log_delta):
                 return closest
         if closest is not None and least_error < (_COSTS[0] if near else _ROUGH):
             break
@@ -284,7 +316,9 @@ def _curves(
     most, best_c = min(most, max(_MOST_NUMBERS // law.width(), 64)), _saddle(law, epsilon)
     c = min(c, best_c) if whole else best_c
     if not whole:
-        if law.rough(np.array([c]))[0] - c * epsilon - log_delta < _NEAR_ENOUGH:
+        yield _cut(law, epsilon, log_delta, mu, cost)
+        excess = law.rough(np.array([c]))[0] - c * epsilon - log_delta
+        if excess < _NEAR_ENOUGH and not _is_unknown(law, c):
             yield _alone(trace(law, c, epsilon, log_delta, _A_FEW_NODES, mu), mu, cost)
         yield _divided(law, epsilon, log_delta, most, mu, cost)
     yield _alone(trace(law, c, epsilon, log_delta, most, mu), mu, cost)
@@ -298,16 +332,29 @@ def _alone(line: Traced | None, mu: float, cost: float) -> _Curve | None:
     return None if line is None else _Curve((line,), mu, cost)
 
 
+def _cut(law: Law, epsilon: float, log_delta: float, mu: float, cost: float) -> _Curve | None:
+    """Without what loses so much that it hardly ever happens, as one line; None where that is out of reach."""
+    high = _rare(law, epsilon, log_delta + math.log(_HARDLY_EVER))
+    if not epsilon < high < math.inf:  # it is divided at ε, or not at all
+        return None
+    rest = law.under(high)
+    c = _saddle(rest, epsilon)
+    if not rest.rough(np.array([c]))[0] - c * epsilon - log_delta < _NEAR_ENOUGH:
+        return None
+    line = trace(rest, c, epsilon, log_delta, _A_FEW_NODES, mu)
+    return None if line is None else _Curve((*map(certain, law.over(high, math.inf)), line), mu, cost)
+
+
 def _divided(law: Law, epsilon: float, log_delta: float, most: int, mu: float, cost: float) -> _Curve | None:
     """What loses more than ε at once mirrored, the bands of loss below as they are, until the rest is in reach."""
     level = epsilon
     if not law.over(level, math.inf):
         return None
     for _ in range(_HIGHER):  # where the masses above are far above δ, more would cancel than floats keep
-        if _log_mass(law, level) <= log_delta + _NEAR_DELTA:
+        if _log_masses(law, np.array([level]))[0] <= log_delta + _NEAR_DELTA:
             break
         level *= 1.15
-    high = _rare(law, level, log_delta + math.log(SHARE) - 1)
+    high = _rare(law, level, log_delta + math.log(_HARDLY_EVER))
     lines: list[Traced] = [certain(part) for part in law.over(high, math.inf)]
     for part in law.over(level, high) if high > level else ():
         line = trace_mirrored(part, epsilon, log_delta, most, mu)
@@ -342,22 +389,23 @@ def _divided(law: Law, epsilon: float, log_delta: float, most: int, mu: float, c
 
 def _rare(law: Law, level: float, log_mass: float) -> float:
     """A level above `level` that uses exceed with about that chance; infinite where the law is not divided so high."""
-    low = level
-    if _log_mass(law, level) <= log_mass:
+    levels = level * _HIGHER_LEVELS
+    about = np.maximum(_log_masses(law, levels), -1e4)
+    rare = np.flatnonzero(about <= log_mass)
+    if not rare.size:
+        return math.inf
+    i = int(rare[0])
+    if not i:
         return level
-    for ratio in (4.0, 1.4, 1.1):
-        high = low * ratio
-        while (about := _log_mass(law, high)) > log_mass:
-            low, high = high, high * ratio
-        if about == -math.inf and not law.over(high, math.inf):
-            return math.inf
-    return high
+    share = (about[i - 1] - log_mass) / (about[i - 1] - about[i])
+    high = float(levels[i - 1] * (levels[i] / levels[i - 1]) ** min(share + 0.1, 1.0))
+    return high if law.over(high, math.inf) else math.inf
 
 
-def _log_mass(law: Law, level: float) -> float:
-    """About the logarithm of the chance of some use with a mark at that level."""
-    masses = [float(part.rough(np.zeros(1))[0]) for part in law.over(level, math.inf)]
-    return float(np.logaddexp.reduce(masses)) if masses else -math.inf
+def _log_masses(law: Law, levels: Floats) -> Floats:
+    """About the logarithm of the chance of some use with a mark at each of several levels."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(law.marks(levels)))
 
 
 def _direct(law: Law, epsilon: float, log_delta: float, most: int, mu: float) -> Traced | None:
@@ -384,14 +432,22 @@ def _saddle(law: Law, epsilon: float) -> float:
     return best(law, lambda c, log_m: log_m + kernels(c) - c * epsilon)
 
 
-def _chernoff(law: Law, log_delta: float) -> tuple[float, float]:
-    """The c of the best Chernoff bound, and the ε that it gives."""
+def _rough_chernoff(law: Law, log_delta: float) -> tuple[float, float]:
+    """The c of the best Chernoff bound, and about the ε that it gives."""
+    c = best(law, lambda c, log_m: (log_m + kernels(c) - log_delta) / c)
+    with np.errstate(all="ignore"):
+        found = (float(law.rough(np.array([c]))[0]) + kernel(c) - log_delta) / c
+    return c, found if found > -math.inf else math.inf
+
+
+def _chernoff(law: Law, log_delta: float, most: float = math.inf) -> tuple[float, float]:
+    """The c of the best Chernoff bound, or where that is larger `most`, and the ε that it gives."""
 
     def epsilon(c: float) -> float:
         terms = (log_mgf(law, c), kernel(c), -log_delta)
         return (math.fsum(terms) + _UNIT * math.fsum(map(abs, terms))) / c
 
-    c = best(law, lambda c, log_m: (log_m + kernels(c) - log_delta) / c)
+    c = min(best(law, lambda c, log_m: (log_m + kernels(c) - log_delta) / c), most)
     for _ in range(_HALVINGS):  # nearest to a c at which M leaves the range of floats
         found = epsilon(c)
         if math.isfinite(found):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 
@@ -104,6 +105,7 @@ def gdp_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
     return high if epsilon is None else epsilon
 
 
+@lru_cache(maxsize=1 << 10)
 def mu_squared_for(epsilon: Fraction, delta: Fraction) -> Fraction:
     """The largest μ², rounded down, such that μ-GDP implies (ε, δ)-DP (the analytic calibration).
 

@@ -30,10 +30,12 @@ _FACTORS = np.array([0.05, 0.2, 0.35, 0.5, 0.6, 0.7, 0.8, 0.9, 1.0, 1.05, 1.1, 1
 
 _AT = 8, 7, 6, 4  # the places through which a line may go, c itself first
 _APART = 2.0  # periods times what is between two places: the aliases of less would not add up
+_CLOSER = 0.55  # of c
 _MORE, _FAR = 2.0, 1.0  # log of what the integrand may be larger there: so much more would cancel
 _SHORT = 64.0  # nodes: no place is looked for that needs fewer
 _CLOSE = 8.0  # log of what it may be larger than δ there: beyond that, the second of these
 _HEIGHTS = np.geomspace(1.0, 2000.0, 16)  # in units of c
+_LOG_HEIGHTS = np.log(_HEIGHTS)
 _HOPELESS = (
     3.0  # of the logarithm of what is cut off: it is out of reach if it is roughly that much too large
 )
@@ -44,7 +46,8 @@ _SHORTER = 0.8  # of the period: what makes it worth while to look below c
 class Line:
     """The integrand at the nodes of one vertical line, ready for any ε.
 
-    `sides` holds, for aliases below and above ε, pairs (t, log M(t) + κ(t)).
+    `sides` holds, for aliases below and above ε, pairs (t, log M(t) + κ(t)); `whole`, `off` and `turned` are the sums
+    of the sizes of the terms, of their errors, and of their sizes times their heights.
     """
 
     c: float
@@ -52,19 +55,23 @@ class Line:
     log_scale: float
     z: Complex
     term: Complex
-    error: Floats
     tail: float
     sides: tuple[tuple[tuple[float, float], ...], ...]
     mu: float
+    whole: float
+    off: float
+    turned: float
 
     def value(self, epsilon: float) -> tuple[float, float]:
         """The sum at ε, which is at least δ(ε) up to the error, and that error."""
         turned = self.term * self._turns(epsilon)
         return self._scale(epsilon) * float(turned.real.sum()), self._error(epsilon)
 
-    def slope(self, epsilon: float) -> float:
-        """The derivative of the sum."""
-        return -self._scale(epsilon) * float((self.z * self.term * self._turns(epsilon)).real.sum())
+    def look(self, epsilon: float) -> tuple[float, float, float]:
+        """The sum, its error, and its derivative."""
+        turned, scale = self.term * self._turns(epsilon), self._scale(epsilon)
+        slope = -scale * float(self.c * turned.real.sum() - dot(self.z.imag, turned.imag))
+        return scale * float(turned.real.sum()), self._error(epsilon), slope
 
     def lower(self, epsilon: float) -> float:
         """What the curve (with the added Gaussian use) is at least."""
@@ -85,12 +92,9 @@ class Line:
         return self.step / math.pi * _exp(self.log_scale - self.c * epsilon)
 
     def _error(self, epsilon: float) -> float:
-        size = np.abs(self.term)
-        whole = float(size.sum())
         turns = self.z.size + 8 + abs(self.log_scale) + abs(self.c * epsilon)
-        rounding = 2.0**-50 * (whole * turns + dot(size, self.z.imag) * abs(epsilon))
-        error = dot(size, np.expm1(np.minimum(self.error, 500.0))) + rounding
-        return self._scale(epsilon) * error * 1.01 + _exp(self.tail - self.c * epsilon)
+        rounding = 2.0**-50 * (self.whole * turns + self.turned * abs(epsilon))
+        return self._scale(epsilon) * (self.off + rounding) * 1.01 + _exp(self.tail - self.c * epsilon)
 
     def _aliases(self, epsilon: float) -> float:
         """A bound on the sum of e^(cjp) δ(ε + jp) over j ≠ 0."""
@@ -123,8 +127,10 @@ class Mirrored:
         grown = _exp(epsilon)
         return constant + grown * value, grown * error + rounding + _HALF * grown * abs(value)
 
-    def slope(self, epsilon: float) -> float:
-        return _exp(epsilon) * (self.line.value(-epsilon)[0] - self.line.slope(-epsilon) - self.q)
+    def look(self, epsilon: float) -> tuple[float, float, float]:
+        value, error = self.value(epsilon)
+        mirrored, _, slope = self.line.look(-epsilon)
+        return value, error, _exp(epsilon) * (mirrored - slope - self.q)
 
     def lower(self, epsilon: float) -> float:
         constant, rounding = self._constant(epsilon)
@@ -154,8 +160,8 @@ class Dropped:
     def value(self, epsilon: float) -> tuple[float, float]:
         return 0.0, _exp(self.log_bound - self.c * epsilon)
 
-    def slope(self, epsilon: float) -> float:
-        return 0.0
+    def look(self, epsilon: float) -> tuple[float, float, float]:
+        return (*self.value(epsilon), 0.0)
 
     def lower(self, epsilon: float) -> float:
         return 0.0
@@ -178,8 +184,7 @@ def dropped(law: Law, c: float, epsilon: float, log_delta: float, mu: float = 0.
 
 def certain(law: Law) -> Dropped:
     """Nothing, up to the mass of the law, which no δ exceeds."""
-    p, off = law.p_mass()
-    return Dropped(0.0, math.log(max(p, 1e-300)) + 2 * off + 1e-12, 0.0)
+    return Dropped(0.0, math.log(max(law.p_most(), 1e-300)) + 1e-12, 0.0)
 
 
 def trace_mirrored(
@@ -200,19 +205,29 @@ def trace_mirrored(
 
 
 def trace(
-    law: Law, c: float, epsilon: float, log_delta: float, most_nodes: int, mu: float = 0.0
+    law: Law,
+    c: float,
+    epsilon: float,
+    log_delta: float,
+    most_nodes: int,
+    mu: float = 0.0,
+    *,
+    again: bool = True,
 ) -> Line | None:
     """The line through c, good to SHARE of δ (or `_wider`) for ε and above, with a Gaussian use of that μ added.
 
-    None when that takes too many nodes.
+    None when that takes too many nodes. If `again`, a smaller c is tried where bounds alone say so.
     """
+    whole = law
     if mu:
         law = SumLaw((law, GaussianLaw(mu * mu)))
     tried = _FACTORS * c
     with np.errstate(all="ignore"):
         about = law.rough(tried)
     bounds = np.where(np.isnan(about), math.inf, about + kernels(tried) - tried * epsilon) - log_delta
-    at, nodes = _place(law, tried, bounds)
+    at, nodes, fallen = _place(law, tried, bounds)
+    if nodes > 1.5 * most_nodes:
+        return None
     c, k = float(tried[at]), float(about[at])
     # What is rough decides whether the line is in reach at all: little is lost where it is not.
     ways = ((SHARE, min(_FEW, most_nodes)), (_wider(c * epsilon), most_nodes))
@@ -222,18 +237,23 @@ def trace(
         simple = -target / c  # with no more than δ ≤ 1
         chosen = [(above,), (below,) if period[0] < _SHORTER * simple else ()]
         nearest = min(simple, period[0]) if chosen[1] else simple
-        height, step = None, 2 * math.pi / max(12 / c, nearest, period[1])
+        found, step = None, 2 * math.pi / max(12 / c, nearest, period[1])
         if math.isfinite(k) and 0 < step < math.inf:
-            height = _height(law, c, k - c * epsilon - target, step, most)
-        if height is not None:
+            found = _height(law, c, k - c * epsilon - target, step, most, fallen)
+        if found is not None:
             break
-    if height is None:
+    if found is None:
+        if (
+            again and 0 < nodes < _SHORT
+        ):  # so few are not in reach: nearer to 0 the bounds of heights are better
+            return trace(whole, _CLOSER * c, epsilon, log_delta, most_nodes, mu, again=False)
         return None
+    height, decay = found
     upper, lower = ([(t, log_mgf(law, t) + kernel(t)) for t in tried[list(at)].tolist()] for at in chosen)
     sides = ((0.0, 0.0), *lower), tuple(upper)
     period = max(
         12 / c,
-        *(min(max(whole - t * epsilon - target, _APART) / abs(c - t) for t, whole in side) for side in sides),
+        *(min(max(top - t * epsilon - target, _APART) / abs(c - t) for t, top in side) for side in sides),
     )
     if not height * period < (1.2 * most_nodes + 64) * 2 * math.pi:
         return None
@@ -247,8 +267,10 @@ def trace(
     z: Complex = np.asarray(c + 1j * step * np.arange(n), dtype=np.complex128)
     term: Complex = np.asarray(np.exp(value - k) / (z * (z + 1)), dtype=np.complex128)
     term[0] /= 2
-    tail = k + float(error[0]) + law.decay(c, height) - math.log(math.pi * height)
-    return Line(c, step, k, z, term, error, tail, sides, mu)
+    tail = k + float(error[0]) + decay - math.log(math.pi * height)
+    size = np.abs(term)
+    sums = float(size.sum()), dot(size, np.expm1(np.minimum(error, 500.0))), dot(size, z.imag)
+    return Line(c, step, k, z, term, tail, sides, mu, *sums)
 
 
 def _period(tried: Floats, excess: Floats, at: int) -> tuple[int, int, tuple[float, float]]:
@@ -258,9 +280,12 @@ def _period(tried: Floats, excess: Floats, at: int) -> tuple[int, int, tuple[flo
     return below, above, (float(periods[below]), float(periods[above]))
 
 
-def _place(law: Law, tried: Floats, bounds: Floats) -> tuple[int, float]:
-    """Through which of the places a line needs the fewest nodes, or few; and how many, about, or 0."""
-    excess, found = bounds - math.log(SHARE), []
+def _place(law: Law, tried: Floats, bounds: Floats) -> tuple[int, float, Floats | None]:
+    """Through which of the places a line needs the fewest nodes, or few; how many, about, or 0; and how |M| falls.
+
+    That is the logarithm of what is cut off at each of `_HEIGHTS`, in units of that place, where it is known.
+    """
+    excess, found = bounds - math.log(SHARE), list[tuple[float, int, Floats]]()
     for at in _AT:
         first = bounds[_AT[0]]
         if at != _AT[0] and not bounds[at] <= max(min(first + _MORE, _CLOSE), first + _FAR):
@@ -269,13 +294,32 @@ def _place(law: Law, tried: Floats, bounds: Floats) -> tuple[int, float]:
         fallen = law.falls(float(tried[at]), y) - np.log(math.pi * y)
         if not np.isfinite(fallen).all():
             break
-        height = math.exp(float(np.interp(float(excess[at]), -fallen, np.log(y), right=math.inf)))
+        height = _reached(fallen, float(excess[at])) * float(tried[at])
         period = max(12 / float(tried[at]), _period(tried, excess, at)[2][1])
-        found.append((height * period / (2 * math.pi), at))
+        found.append((height * period / (2 * math.pi), at, fallen))
         if found[0][0] < _SHORT:
             break
-    nodes, at = min(found, default=(0.0, _AT[0]))
-    return at, nodes
+    if not found:
+        return _AT[0], 0.0, None
+    nodes, at, fallen = min(found, key=lambda one: one[0])
+    return at, nodes, fallen
+
+
+def _reached(fallen: Floats, excess: float) -> float:
+    """About the height, in the units of `_HEIGHTS`, at which what is cut off is e^−excess; infinite beyond."""
+    low = np.maximum.accumulate(np.maximum(-fallen, 1e-9))
+    if not excess < low[-1]:
+        return math.inf
+    return math.exp(float(np.interp(math.log(max(excess, 1e-9)), np.log(low), _LOG_HEIGHTS)))
+
+
+def _steepness(fallen: Floats | None, height: float) -> float:
+    """About the slope of the logarithm of a height, in units of c, in that of what is cut off; 1 if not known."""
+    if fallen is None:
+        return 1.0
+    i = min(max(int(np.searchsorted(_HEIGHTS, height)), 1), _HEIGHTS.size - 1)
+    one, two = max(-float(fallen[i - 1]), 1e-9), max(-float(fallen[i]), 1e-9)
+    return min(max(math.log(_HEIGHTS[i] / _HEIGHTS[i - 1]) / max(math.log(two / one), 1e-9), 0.5), 1.0)
 
 
 def _wider(steepness: float) -> float:
@@ -283,38 +327,51 @@ def _wider(steepness: float) -> float:
     return _WIDER * min(max(steepness, SHARE / _WIDER), 1.0)
 
 
-def _height(law: Law, c: float, log_excess: float, step: float, most_nodes: int) -> float | None:
-    """A height beyond which the integrand adds less than its share; None when there is none in reach."""
+def _height(
+    law: Law, c: float, log_excess: float, step: float, most_nodes: int, fallen: Floats | None
+) -> tuple[float, float] | None:
+    """A height beyond which the integrand adds less than its share, and its decay there; None if none is in reach."""
+    fall = 0.0
 
     def above(y: float) -> float:
-        return log_excess + law.decay(c, y) - math.log(math.pi * y)
+        nonlocal fall
+        fall = law.decay(c, y)
+        return log_excess + fall - math.log(math.pi * y)
 
     first, most = 8 * step, most_nodes * step
-    tried = np.geomspace(first, max(most, first), 16)
-    about = log_excess + law.falls(c, tried) - np.log(math.pi * tried)
-    known = bool(np.isfinite(about).all())
-    if (known and about.min() > _HOPELESS) or (not known and above(most) > 0):
-        return None
-    y = float(tried[int(np.argmax(about <= 0))]) if known and about.min() <= 0 else first
+    y = first
+    if fallen is None:
+        if above(most) > 0:
+            return None
+    else:
+        y = max(_reached(fallen, log_excess) * c, first)
+        if y > most and _reached(fallen, log_excess - _HOPELESS) * c > most:
+            return None
+        y = min(1.02 * y, most)
     last, left, here = 0.0, math.inf, above(y)
     while here > 0:
         if y >= most:
             return None
-        fallen, last, left = log_excess - math.log(math.pi * y) - here, y, here
+        lost, last, left = log_excess - math.log(math.pi * y) - here, y, here
         # As if the logarithm fell in proportion to the height; it does so faster at first, and slower later.
-        y = min(y * min(max(1 + here / fallen if fallen > 0 else math.inf, 1.3), 4.0), most)
-        here = above(y)
+        grown = (1 + here / lost) ** _steepness(fallen, y / c) if lost > 0 else math.inf
+        y = min(y * min(max(1.03 * grown, 1.3 if fallen is None else 1.05), 4.0), most)
+        fallen_so_far, here = fall, above(y)
+        if fall > 1.01 * fallen_so_far and fallen_so_far < 0 and y > 1.25 * last:  # it falls no more
+            return None
+    found = y, fall
     for _ in range(3):
-        if y <= first or y < 1.2 * last:
+        if y <= _SHORT * step or y < 1.2 * last:
             break
         share = left / (left - here) if last else 0.5
         middle = max(last * (y / last) ** min(share + 0.05, 0.9) if last else y / 2, first)
-        found = above(middle)
-        if found <= 0:
-            y, here = middle, found
+        at = above(middle)
+        if at <= 0:
+            y, here = middle, at
+            found = y, fall
         else:
-            last, left = middle, found
-    return y
+            last, left = middle, at
+    return found
 
 
 def _exp(x: float) -> float:

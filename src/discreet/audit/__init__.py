@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from discreet.audit.canary.canaries import Canaries as Canaries
     from discreet.audit.canary.canaries import many_runs as many_runs
     from discreet.audit.canary.canaries import one_run as one_run
+    from discreet.audit.counted import lower_bound as lower_bound
     from discreet.audit.exact.matrix import Finite as Finite
     from discreet.audit.exact.matrix import finite as finite
     from discreet.audit.games.play import attributes as attributes
@@ -50,6 +51,7 @@ _HOMES = MappingProxyType(
         "distinguish": "sequential",
         "finite": "exact.matrix",
         "game": "games.play",
+        "lower_bound": "counted",
         "many_runs": "canary.canaries",
         "one_run": "canary.canaries",
         "probe_floats": "probes.floating",
@@ -79,6 +81,7 @@ __all__ = [
     "distinguish",
     "finite",
     "game",
+    "lower_bound",
     "many_runs",
     "one_run",
     "probe_floats",

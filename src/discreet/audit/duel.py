@@ -339,11 +339,9 @@ class Duel:
         self._fresh = Fresh(learned.cuts, ahead, timed=self._timed)
 
     def _clearest(self, learned: Learned, ahead: int) -> Event:
-        """The event to show: the plainest of those that are nearly as good as the best."""
-        claim = self.claim
-        return clearest(
-            learned.cuts, claim.delta, ahead, self.error / 2, epsilon=claim.epsilon, plain=learned.plainness
-        )
+        """The event to show: the plainest of those nearly as good as the best; the best where bounds are wanted."""
+        claim, plain = self.claim, None if self.until == "end" else learned.plainness
+        return clearest(learned.cuts, claim.delta, ahead, self.error / 2, epsilon=claim.epsilon, plain=plain)
 
     def _evidence(self, x: object, x_neighbour: object) -> tuple[Witness | None, Tradeoff | None, float]:
         """Witness, trade-off, and the chance of the event by which power is judged.
@@ -378,7 +376,8 @@ class Duel:
         counts = fresh[event.score]
         one, two = chances(event, counts, error)
         pair = (x_neighbour, x) if event.other else (x, x_neighbour)
-        witness = Witness(*pair, learned.words(event), one, two, epsilon_of(one, two, self.claim.delta))
+        shown = epsilon_of(one, two, self.claim.delta)
+        witness = Witness(*pair, learned.words(event), one, two, shown, learned.happens(event))
         return witness, tradeoff(event, counts, self.claim, error), power
 
 

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, TypeAlias
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.claim import Claim
+
+if TYPE_CHECKING:
+    from discreet.audit.happens import Happens
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -43,6 +46,7 @@ class Witness:
         under_x: the chance of the event under x.
         under_neighbour: its chance under the other neighbour.
         epsilon: log of the ratio of the two, of what the intervals leave for sure at the claimed δ.
+        happens: the event as a function: `happens(outputs)` tells for each output whether it happened.
     """
 
     x: object
@@ -51,6 +55,7 @@ class Witness:
     under_x: Chance
     under_neighbour: Chance
     epsilon: float
+    happens: Happens | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

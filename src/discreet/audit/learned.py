@@ -13,6 +13,7 @@ from discreet.audit.claim import Claim
 from discreet.audit.evidence.betting import Cuts, Ints, edges
 from discreet.audit.evidence.events import Event, shown
 from discreet.audit.finding import Tried
+from discreet.audit.happens import Happens
 from discreet.audit.outputs.encoding import Encoded, Encoder
 from discreet.audit.outputs.sampling import Batch
 from discreet.audit.scores import learn
@@ -99,6 +100,12 @@ class Learned:
         if isinstance(score, Enumeration) or (isinstance(score, OneColumn) and score.ordered):
             return score.words(outputs, ~hits)
         return f"not: {score.words(outputs, hits)}"
+
+    def happens(self, event: Event) -> Happens:
+        """An event as a function of outputs."""
+        return Happens(
+            self.encoder, self.scores[event.score], self.cuts[event.score].at, event.cut, event.other
+        )
 
     def tried(self, delta: float) -> tuple[Tried, ...]:
         """The scores, and what ε each showed, best first."""

@@ -39,13 +39,22 @@ _CANDIDATES = 60  # pairs to begin with
 _FILLED = 40  # where fewer are listed, others are made from them
 _ENUMERATED = 3000  # pairs that are listed at all
 _ROUNDS = ((16, 12, 3), (8, 4, 3), (4, 0, 5))  # kept, new ones made from them, how many times the samples
-_MORE = ((20, 8, 4), (10, 2, 5), (4, 0, 3))  # the same where all samples are used for the best bounds
+_MORE = (
+    (20, 8, 4),
+    (10, 2, 5),
+    (5, 0, 3),
+    (3, 0, 4),
+)  # the same where all samples are used for the best bounds
 _FIRST = (200, 2000)  # samples of each neighbour in the first round: a share of all, within these
+_FIRST_OF_MORE = (
+    10_000  # the most of these where all samples are used: near the truth, pairs differ by little
+)
 _SHARE = 400
 _LEARNED = 60_000  # samples of each neighbour from which scores are learned
 _SEEDS = 4  # candidates from which others are made
 _KNOWN = 2  # patterns that are kept, whatever the samples say, while these say nothing for sure
 _DOUBT = 0.5  # standard deviations by which counts are doubted when candidates are compared
+_DOUBT_OF_MORE = 2.0  # the same for the best bounds, which doubt as much
 _SHRUNK = 6.0  # hits that are added to the rarer side
 _HOPE = 2.0  # standard deviations by which a candidate may be better than it looks
 _SURE = 6.0  # standard deviations after which a candidate is tested at once
@@ -247,7 +256,8 @@ class _Search:
         """The candidates to test, the most promising first."""
         if len(self.candidates) == 1:  # there is nothing to choose
             return self.candidates
-        size = int(np.clip(self.samples // _SHARE, *_FIRST))
+        most = _FIRST_OF_MORE if self.until == "end" else _FIRST[1]
+        size = int(np.clip(self.samples // _SHARE, _FIRST[0], most))
         best = self._round(self.candidates, size)
         for kept, new, times in _MORE if self.until == "end" else _ROUNDS:
             if self._found(best) or time.monotonic() > self.deadline:
@@ -294,6 +304,7 @@ class _Search:
 
     def _look(self, c: _Candidate, size: int) -> None:
         """Learns from some fresh samples, and counts on others."""
+        doubt = _DOUBT_OF_MORE if self.until == "end" else _DOUBT
         learned = min(size, max(size // 2, _FIRST[0]), _LEARNED)
         p, q = (sampler.draw(learned + size) for sampler in self.samplers(c))
         encoder = Encoder.learned(p[:learned], q[:learned])
@@ -305,7 +316,7 @@ class _Search:
             cuts = Cuts.through(p_scores, q_scores)
             cuts.add(cuts.bins(p_scores), cuts.bins(q_scores))
             for point, (epsilon, delta) in enumerate(self.claim.points):
-                low, high, sure = _shown(cuts, delta, epsilon)
+                low, high, sure = _shown(cuts, delta, epsilon, doubt)
                 if low - epsilon > c.excess:
                     c.excess, c.high = low - epsilon, high - epsilon
                 c.sure = max(c.sure, sure)
@@ -335,7 +346,7 @@ class _Search:
         return None
 
 
-def _shown(cuts: Cuts, delta: float, epsilon: float) -> tuple[float, float, float]:
+def _shown(cuts: Cuts, delta: float, epsilon: float, doubt: float) -> tuple[float, float, float]:
     """What the best event shows: an ε at δ that is shrunk, one that is hopeful, and its excess over ε in deviations.
 
     Hits are added to the rarer side, so that the best of many events in the tails is not the one with the luckiest few.
@@ -343,9 +354,7 @@ def _shown(cuts: Cuts, delta: float, epsilon: float) -> tuple[float, float, floa
     likely = np.concatenate([cuts.p, cuts.n - cuts.q]).astype(np.float64)
     rare = np.concatenate([cuts.q, cuts.n - cuts.p]).astype(np.float64)
     above = likely - delta * cuts.n
-    low = np.log(
-        np.maximum(above - _DOUBT * np.sqrt(likely), 1e-3) / (rare + _DOUBT * np.sqrt(rare) + _SHRUNK)
-    )
+    low = np.log(np.maximum(above - doubt * np.sqrt(likely), 1e-3) / (rare + doubt * np.sqrt(rare) + _SHRUNK))
     best = int(np.argmax(low))
     up, down = above[best] + _HOPE * math.sqrt(likely[best]), rare[best] - _HOPE * math.sqrt(rare[best])
     high = math.log(max(up, 1e-3) / max(down, 0.5))

@@ -78,6 +78,13 @@ class Backend(Protocol):
     def rows(self, sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:
         """Runs a query on the data; any failure is BackendFailed, without a word from the data."""
 
+    def check_ids(self, tables: Mapping[str, str]) -> None:
+        """Looks whether one person's id may be another one in another type; `tables`: name → column of ids.
+
+        Raises:
+            SourceError: it may, by the type that the column has now.
+        """
+
     def check_leaving(self) -> None:
         """Looks, before anything is charged, whether this database hashes ids and leaves people out as it has to.
 

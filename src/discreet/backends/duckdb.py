@@ -44,6 +44,9 @@ _TYPES = {
 _LOSSY = ("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM", "TIMESTAMP_NS", "TIMESTAMPTZ_NS")
 """Types with values that differ and would be read as the same, or as NULL; so have decimals."""
 
+_EXACT = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
+"""Types of real numbers → where several whole numbers begin to be rounded to one."""
+
 _STRAINED = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIME", "TIME WITH TIME ZONE")
 """Types that the database makes of coarser ones while it reads, and fails where they do not fit."""
 
@@ -55,6 +58,8 @@ _SETTINGS = (
     # an expression that two TRYs share would be computed once outside both, where its error is not NULL
     "SET GLOBAL disabled_optimizers = 'common_subexpressions'",
     "SET GLOBAL preserve_insertion_order = false",  # nothing depends on the order of rows; less memory
+    # bits of a key up to which each has a place of its own in a table: the leaves of a spread, 2^16 and NULL
+    "SET GLOBAL perfect_ht_threshold = 17",
 )
 """For all connections: each question runs on one of its own, which starts from the global settings."""
 
@@ -108,18 +113,21 @@ class DuckDB:
 
     def attach(self, table: str, pinned: Pinned, ids: Collection[str] = ()) -> None:
         """Creates `main.<table>` in its pinned shape."""
-        scans = []
-        for part in self._sources[table].parts(pinned):
-            now, typed = self._described(table, part), not self._sources[table].text
+        scans, typed = [], not self._sources[table].text
+        described = [(part, self._described(table, part)) for part in self._sources[table].parts(pinned)]
+        for part, now in described:
             self._probe(table, part, [n for n, kind in now.items() if kind in _STRAINED])
             exact = {n.lower(): n for n in reversed(now)} | {n: n for n in now}
             found = {n: exact.get(n, exact.get(n.lower())) for n in pinned.columns}
-            shown = [
-                _as_pinned(
-                    n, kind, found[n], now.get(found[n] or ""), pinned.text, is_id=n in ids, typed=typed
+            shown = []
+            for n, kind in pinned.columns.items():
+                apart = n in ids and len({_kind_of(n, other) for _, other in described}) > 1
+                type_now = now.get(found[n] or "")
+                shown.append(
+                    _as_pinned(
+                        n, kind, found[n], type_now, pinned.text, is_id=n in ids, typed=typed, apart=apart
+                    )
                 )
-                for n, kind in pinned.columns.items()
-            ]
             scans.append(f"SELECT {', '.join(shown)} FROM {part}")
         empty = ", ".join(f"{identifier(n)} {kind or 'VARCHAR'}" for n, kind in pinned.columns.items())
         name = f"main.{identifier(table)}"
@@ -194,6 +202,18 @@ class DuckDB:
                 return cursor.execute(sql, dict(parameters)).fetchall()
 
         return quietly(read)
+
+    def check_ids(self, tables: Mapping[str, str]) -> None:
+        """Refuses ids that are 32-bit reals: who has one has another one as text, as a whole number or with 64 bits."""
+        for table, column in tables.items():
+            source = self._sources[table]
+            for part in () if source.text else source.parts(None):
+                if _kind_of(column, self._described(table, part)) == "FLOAT":
+                    raise SourceError(
+                        f"The ids {column!r} of table {table!r} are real numbers of 32 bits, which are rounded: in "
+                        "another table the same person may have another id, and would have two budgets.",
+                        hint="store the ids as whole numbers or as text, made from what they were before the rounding",
+                    )
 
     def check_leaving(self) -> None:
         """Looks, before anything is charged, whether this database hashes ids and leaves people out as it has to."""
@@ -278,6 +298,12 @@ def _is_lossy(kinds: Collection[str]) -> bool:
     return len({_read_as(k) for k in kinds}) > 1 or any(k in _LOSSY or k.startswith("DECIMAL") for k in kinds)
 
 
+def _kind_of(column: str, described: Mapping[str, str]) -> str | None:
+    """DuckDB's type of a column, whose name is looked up as `attach` does."""
+    lowered = {n.lower(): kind for n, kind in reversed(list(described.items()))}
+    return described.get(column, lowered.get(column.lower()))
+
+
 def _as_pinned(
     name: str,
     kind: str | None,
@@ -287,10 +313,12 @@ def _as_pinned(
     *,
     is_id: bool = False,
     typed: bool = False,
+    apart: bool = False,
 ) -> str:
     """One column of the view: the cell in its pinned type, NULL where it does not fit.
 
-    `typed` where the source is no text file now: then ids that are spelled in two ways are two.
+    `typed` where the source is no text file now: then ids that are spelled in two ways are two. `apart` where files
+    of the table have the column in several types.
     """
     shown = identifier(name)
     if kind is None:
@@ -298,7 +326,17 @@ def _as_pinned(
     if found is None or now is None:
         return f"CAST(NULL AS {kind}) AS {shown}"
     cell = identifier(found)
-    if now != kind:
+    if (
+        is_id
+        and now in _EXACT
+        and kind in ("VARCHAR", "DOUBLE")
+        and (apart or (now, kind) != ("DOUBLE", "DOUBLE"))
+    ):
+        # A real may be what several ids were rounded to, in one table or file and not in the next: one person would be
+        # two. In a column that is one table's and of 64-bit reals alone everybody is one at least.
+        whole = f"{_cast(cell, now, 'BIGINT')} IS NOT NULL"
+        cell = f"CASE WHEN {whole} THEN {cell if now == kind else _cast(cell, now, kind)} END"
+    elif now != kind:
         cast = _cast(cell, now, kind)
         # 2^53 and 2^53 + 1 are one double, and all times of a day one date: two people's ids would share one cap;
         # so would '7' and '007', where they are not just what a text file makes of a number
@@ -325,16 +363,14 @@ def _cast(cell: str, now: str, kind: str) -> str:
         cell = f"CAST({cell} AS VARCHAR)"
     plain = f"TRY_CAST({cell} AS {kind})"
     is_decimal = now.startswith("DECIMAL")
-    if kind == "BIGINT" and now in ("FLOAT", "DOUBLE"):
-        most = 1 << (
-            53 if now == "DOUBLE" else 24
-        )  # there and beyond, several whole numbers are rounded to one real
+    if kind == "BIGINT" and now in _EXACT:
+        most = _EXACT[now]
         exact = f"{plain} BETWEEN {1 - most} AND {most - 1}"
         return f"CASE WHEN {cell} = TRY_CAST({plain} AS DOUBLE) AND {exact} THEN {plain} END"
     if kind == "BIGINT" and (now == "VARCHAR" or is_decimal):
         exact = f"TRY({cell} = {plain})" if is_decimal else f"TRY_CAST({cell} AS DECIMAL(38, 18)) = {plain}"
         return f"CASE WHEN {exact} THEN {plain} END"
-    if kind == "VARCHAR" and (now in ("FLOAT", "DOUBLE") or is_decimal):
+    if kind == "VARCHAR" and (now in _EXACT or is_decimal):
         whole = f"TRY_CAST({cell} AS HUGEINT)"
         shortest = f"rtrim({plain}, '0')" if is_decimal else plain  # 1.50 is 1.5, whatever the column's scale
         return f"CASE WHEN TRY({cell} = {whole}) THEN CAST({whole} AS VARCHAR) ELSE {shortest} END"

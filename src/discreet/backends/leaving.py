@@ -30,6 +30,8 @@ _TOUCHED, _LEFT_OUT, _HASHES = '"touched\x01"', '"left out\x01"', "hashes\x01"  
 
 _WORD = (1 << 64) - 1
 
+_EXACT = 1 << 53  # below it a real number is one whole number
+
 
 class Leaving:
     """One question's connection."""
@@ -48,7 +50,7 @@ class Leaving:
         """
         columns = [f"p{i}" for i in range(sums)]
         touched = f"CREATE TEMP TABLE {_TOUCHED} AS {sql}"
-        shown = f"SELECT {', '.join(['h', *columns])} FROM temp.main.{_TOUCHED}"
+        shown = f"SELECT {', '.join(['h', *columns])} FROM temp.main.{_TOUCHED} WHERE NOT nobody"
 
         def read() -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
             self._cursor.execute(touched, dict(parameters))
@@ -59,13 +61,14 @@ class Leaving:
         return quietly(read)
 
     def leave_out(self, hashes: NDArray[np.uint64]) -> None:
-        """Lets every table lack, from here on, the rows of these people, none or many."""
+        """Lets every table lack, from here on, the rows of these people, none or many, and those of nobody's ids."""
 
         def leave() -> None:
             self._cursor.register(_HASHES, {"h": hashes})
             self._cursor.execute(
                 f"CREATE TEMP TABLE {_LEFT_OUT} AS SELECT t.u FROM temp.main.{_TOUCHED} t "
-                f"SEMI JOIN {identifier(_HASHES)} o ON t.h = o.h"
+                f"SEMI JOIN {identifier(_HASHES)} o ON t.h = o.h "
+                f"UNION ALL SELECT u FROM temp.main.{_TOUCHED} WHERE nobody"
             )
             self._cursor.unregister(_HASHES)
             self._cursor.execute(f"DROP TABLE temp.main.{_TOUCHED}")
@@ -84,9 +87,15 @@ class Leaving:
 
 
 def hashed(sql: str, kind: str, sums: int) -> str:
-    """The statement that `Leaving.people` takes, from one that gives `u`, of this SQL type, and the parts."""
+    """The statement that `Leaving.people` takes, from one that gives `u`, of this SQL type, and the parts.
+
+    A real number that is not whole, or of 2^53 and beyond, is nobody's id, as where ids are compared across tables
+    (`tables/ids.py`): several decimals or whole numbers may have been rounded to it, and who has one of these in
+    another table would have two budgets. Where such a column is read as another type, the backend has made it NULL.
+    """
     columns = ", ".join(f"p{i}" for i in range(sums))
-    return f"SELECT u, {hash_of('u', kind)} AS h, {columns} FROM ({sql}) s"
+    nobody = f"NOT (abs(u) < {_EXACT} AND u = trunc(u))" if kind == "DOUBLE" else "FALSE"
+    return f"SELECT u, {hash_of('u', kind)} AS h, {nobody} AS nobody, {columns} FROM ({sql}) s"
 
 
 def hash_of(unit: str, kind: str) -> str:

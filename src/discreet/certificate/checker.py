@@ -8,14 +8,14 @@ from typing import Any
 
 from discreet.certificate import seal
 from discreet.certificate.document import Certificate, read
-from discreet.certificate.events import contains, fits, of_charge, of_measurements
+from discreet.certificate.events import fits, of_charge, of_measurements
 from discreet.certificate.evidence import CERTIFIED, Link, links_of
 from discreet.certificate.exact import check_exact
 from discreet.certificate.forms import digest, record
 from discreet.certificate.reasons import reasons
 from discreet.certificate.registry import registry
 from discreet.certificate.stored import check_stored
-from discreet.certificate.tables import is_pinned, names_of
+from discreet.certificate.tables import is_pinned, names_of, types_of
 from discreet.errors import DiscreetError, InternalError
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Charged, Entry, Opened, Pinned, Released
@@ -23,6 +23,7 @@ from discreet.ledger.export import verify_export
 from discreet.rederive.check import Found, check_moves, derived, priced
 from discreet.rederive.claim import Claim
 from discreet.rederive.derive import Source
+from discreet.rederive.failing import failure
 from discreet.rederive.matching import finds_one
 from discreet.rederive.plain import ambiguity
 from discreet.rederive.price import check_charge, check_divergence, check_events, check_total
@@ -177,9 +178,7 @@ class _Check:
         parts = priced(claim, self._facts)
         check_events(parts, claim.measured)
         check_divergence(parts, claim.measured)
-        own, complete = of_measurements(claim)
-        told = claim.measured.events
-        same = told == own if complete else contains(told, own)
+        same = claim.measured.events == of_measurements(claim)
         _must(same, "the events of the measurements are not those of their noise")
         check_charge(claim)
         _must(claim.charged.events == of_charge(claim), "the events of the charge are not those of its parts")
@@ -213,6 +212,9 @@ class _Check:
                 columns = dict(pinned[source.table.casefold()]["columns"])
                 for text in texts:
                     _must(finds_one(text, columns), "a row could find two keys of a list")
+            for text in texts:
+                fails = failure(text, types_of(source, pinned))
+                _must(fails is None, f"a statement could fail on some row: {fails}")
 
     def charge(self) -> None:
         given, claim = self._given, self._given.claim

@@ -82,6 +82,7 @@ def _measurement_json(m: Measurement) -> dict[str, Any]:
                 "at": [fraction_text(p) for p in t.at],
                 "sensitivity": _sensitivity_json(t.sensitivity),
                 "noise": _noise_json(t.noise),
+                **({} if t.layers is None else {"layers": [[list(n) for n in x] for x in t.layers]}),
             }
             for t in m.trees
         ],
@@ -283,13 +284,15 @@ def _column(value: Any) -> Column:
 
 
 def _tree(value: Any) -> Tree:
-    names = {
+    names: dict[str, Any] = {
         "sql": text,
         "depth": _few,
         "at": listed(fraction),
         "sensitivity": _sensitivity,
         "noise": _node_noise,
     }
+    if isinstance(value, dict) and "layers" in value:
+        names["layers"] = listed(listed(listed(number)))
     return Tree(**record(value, names, "a spread"))
 
 

@@ -5,20 +5,17 @@ from __future__ import annotations
 from fractions import Fraction
 
 from discreet.accounting.loss import PrivacyLoss
+from discreet.certificate.levels import of_levels
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.rederive.claim import Claim, Cost, Measurement
 
 
-def of_measurements(claim: Claim) -> tuple[Composed, bool]:
-    """The events of what the measurements release, and whether these are all of them.
-
-    They are not where totals are measured as well: how far a unit moves all levels of a column together is for
-    `rederive.levels` to say, and these columns are left out.
-    """
-    found = sum((_measured(m) for m in claim.measurements), Composed())
-    return found, not any(m.levels for m in claim.measurements)
+def of_measurements(claim: Claim) -> Composed:
+    """The events of what the measurements release."""
+    other = claim.relation.value == "replace"
+    return sum((_measured(m, replace=other) for m in claim.measurements), Composed())
 
 
 def of_charge(claim: Claim) -> Composed:
@@ -30,12 +27,6 @@ def of_charge(claim: Claim) -> Composed:
     moved = Sensitivity(2 if claim.relation.value == "replace" else 1, 1)
     looks = sum((look.noise.event(moved) * look.moved for look in claim.looks), Composed())
     return looks + Composed([(ApproximateEvent(claim.measured.epsilon, claim.measured.delta), 1)])
-
-
-def contains(told: Composed, found: Composed) -> bool:
-    """Whether every event that was found is told as often."""
-    counts = dict(told.parts)
-    return all(counts.get(event, 0) >= n for event, n in found.parts)
 
 
 def fits(cost: Cost) -> bool:
@@ -52,10 +43,11 @@ def fits(cost: Cost) -> bool:
     return PrivacyLoss(cost.events).epsilon(delta=cost.delta) <= float(cost.epsilon) * (1 + 1e-9)
 
 
-def _measured(m: Measurement) -> Composed:
-    found = Composed()
-    if not m.levels:
-        found += sum((c.noise.event(c.sensitivity) for c in m.columns), Composed())
+def _measured(m: Measurement, *, replace: bool) -> Composed:
+    if m.levels:
+        found = of_levels(m, replace=replace)
+    else:
+        found = sum((c.noise.event(c.sensitivity) for c in m.columns), Composed())
     for tree in m.trees:
         if isinstance(tree.noise, ExponentialQuantile):
             found += tree.noise.events

@@ -92,6 +92,10 @@ def _check_families(families: tuple[tuple[int, int, int], ...], tree: Tree) -> N
             refuse("what was chosen by rank is stored as something else")
     elif any(level >= tree.depth for level, _ in places):
         refuse("a node of a spread is stored whose level has no noise")
+    elif tree.layers is not None and any(
+        place or n != len(tree.layers[level]) for level, place, n in families
+    ):
+        refuse("a level of a spread is stored with another number of nodes")
 
 
 def _family(value: Any) -> tuple[int, int, int]:

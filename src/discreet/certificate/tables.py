@@ -13,6 +13,11 @@ def names_of(source: Source) -> tuple[str, ...]:
     return tuple(source.tables) if source.table is None else (source.table,)
 
 
+def types_of(source: Source, pinned: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str | None]]:
+    """The tables that may be read, each with its columns and the types as which they are read."""
+    return {name: _columns(pinned[name.casefold()]) for name in names_of(source)}
+
+
 def is_pinned(source: Source, pinned: Mapping[str, Mapping[str, Any]]) -> bool:
     """Whether the rows are as the ledger has them: `pinned` has each table's schema, by its name in lower case."""
     if source.table is not None:

@@ -11,7 +11,9 @@ import click
 
 from discreet.cli import output, writing
 from discreet.cli.budgets import amounts, spelled, spent
+from discreet.cli.options import BudgetAmount
 from discreet.errors import InvalidParameter
+from discreet.ledger.people import SUMMARY
 from discreet.privacy.guarantee import Approximate
 from discreet.table import render
 
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from discreet.ledger.analysts import Standings
     from discreet.ledger.entry import Entry
     from discreet.ledger.ledger import Ledger
+    from discreet.tables.spending import Spending
 
 
 @click.command("budget", short_help="What is spent and what is left, of every population.")
@@ -28,12 +31,27 @@ if TYPE_CHECKING:
 @click.option("--history", is_flag=True, help="Also all that was charged and changed, oldest first.")
 @click.option("--plot", metavar="FILE", help="Also draw spending over time, to a .svg, .png or .pdf file.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON, with the history.")
+@click.option(
+    "--people-summary",
+    type=BudgetAmount(),
+    help="Also a private summary of what people have used of their own budgets; each of them pays this for it.",
+)
+@click.option("--analyst", help="Who asks for the summary, where the account has analysts.")
 def command(
-    ledger: tuple[str, ...], population: str | None, history: bool, plot: str | None, as_json: bool
+    ledger: tuple[str, ...],
+    population: str | None,
+    history: bool,
+    plot: str | None,
+    as_json: bool,
+    people_summary: tuple[Fraction, Fraction | None] | None,
+    analyst: str | None,
 ) -> None:
     """Show the budget, what is spent and what is left, of every population in LEDGER.
 
     Of several ledgers it says too what it means when one population is in more than one of them.
+
+    Nothing here costs anything but --people-summary, which is a question about those people: it is charged to each of
+    them, and to the account. Asked again before anything else was, it is free.
     """
     from discreet.ledger.ledger import Ledger
     from discreet.ledger.several import warnings
@@ -51,14 +69,33 @@ def command(
             for account in _accounts(place, book, population, len(books))
         ]
         accounts = [account for _, account in found]
+        summary = None if people_summary is None else _summary(accounts, people_summary, analyst)
+        if analyst is not None and people_summary is None:
+            raise InvalidParameter("--analyst says who asks for --people-summary, which was not asked for.")
         if as_json:
-            output.say_json({"populations": [_json(account) for account in accounts]})
+            summed = {} if summary is None else {"people_summary": summary.to_json()}
+            output.say_json({"populations": [_json(account) for account in accounts], **summed})
         else:
             _say(accounts, history=history)
+            if summary is not None:
+                output.say(f"\n{summary}")
         for warning in warnings(books):
             output.remark(f"Note: {warning}")
         if plot is not None and accounts:
             _draw(found, plot)
+
+
+def _summary(
+    accounts: Sequence[Account], asked: tuple[Fraction, Fraction | None], analyst: str | None
+) -> Spending:
+    from discreet.tables.spending import spending_of
+
+    if len(accounts) != 1:
+        raise InvalidParameter(
+            f"--people-summary is charged to the people of one account, and there are {len(accounts)}.",
+            hint="name it: --population NAME",
+        )
+    return spending_of(accounts[0].asked_by(analyst), epsilon=asked[0], delta=asked[1])
 
 
 def charges(account: Account) -> list[Entry]:
@@ -125,7 +162,8 @@ def _forecast(account: Account) -> int | None:
     """How many more questions like the last one fit; None where none was asked or nothing limits them."""
     from discreet.ledger.entry import Charged
 
-    last = [e.content for e in account.history() if isinstance(e.content, Charged)][-1:]
+    asked = [e.content for e in account.history() if isinstance(e.content, Charged)]
+    last = [content for content in asked if SUMMARY not in content.note][-1:]
     return account.times(last[0].charge) if last else None
 
 
@@ -155,6 +193,8 @@ def _line(entry: Entry) -> list[str | None]:
         return [when, "", _change(entry)]
     amount = spelled(Approximate(entry.epsilon or Fraction(0), entry.delta or Fraction(0)))
     who = "" if entry.analyst is None else f"{entry.analyst}: "
+    if SUMMARY in entry.note:
+        return [when, amount, f"{who}a summary of what people have used"]
     return [when, amount, who + " ".join(str(entry.note.get("sql", "")).split())]
 
 

@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from discreet.accounting.filter import Charge, Filter, Tally
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, LedgerError
-from discreet.ledger import analysts, owner
+from discreet.ledger import analysts, owner, quick
 from discreet.ledger.analysts import Standings
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import (
@@ -25,9 +25,10 @@ from discreet.ledger.entry import (
 from discreet.ledger.log import NO_END, Log, View
 from discreet.ledger.names import name
 from discreet.ledger.people.keeping import PersonBudgets
-from discreet.ledger.refusals import above_each_query, above_one_query, refused, shut
+from discreet.ledger.refusals import above_each_query, above_one_query, refused, shut, too_long
 from discreet.ledger.standing import Limit, Standing, Status
 from discreet.ledger.states import tally_text
+from discreet.ledger.together import TOGETHER
 from discreet.ledger.units import meter
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
@@ -132,6 +133,11 @@ class Account:
         return self
 
     @property
+    def log(self) -> Log:
+        """The log that it is in, for what concerns several accounts at once."""
+        return self._log
+
+    @property
     def alone(self) -> bool:
         """Whether nothing that others ask may show here: the view of an analyst who is kept apart."""
         return self.analyst is not None and self.analysts is Analysts.APART
@@ -148,11 +154,9 @@ class Account:
     @property
     def person_budgets(self) -> PersonBudgets | None:
         """Each person's own budget, as questions are settled by it; None where there is none."""
-        return (
-            None
-            if self.people is None
-            else PersonBudgets(self._log, self.population, self.people, self.secret)
-        )
+        if self.people is None:
+            return None
+        return PersonBudgets(self._log, self.population, self.people, self.secret)
 
     @property
     def limited(self) -> bool:
@@ -226,6 +230,14 @@ class Account:
                 than the account's, or an account with analysts and nobody named; nothing was charged.
             LedgerError: the ledger could not be written. Nothing may be released then, charged or not.
         """
+        if TOGETHER in note:
+            raise InvalidParameter(
+                f"a note's {TOGETHER!r} is written by charges of several accounts at once."
+            )
+        return quick.charge(self, question, charge, note)
+
+    def charging(self, question: str, charge: Charge, note: dict[str, Any]) -> Callable[[View], Entry]:
+        """As `charge`, as a step of a transaction, which several accounts may share (`together.py`)."""
         name("question", question)
         cost = self._cost(charge)
 
@@ -243,7 +255,7 @@ class Account:
                 view.put(limit.state, tally_text(entry.seq, total))
             return entry
 
-        return self._log.write(add)
+        return add
 
     def store(self, question: str, charge_seq: int, release: dict[str, Any]) -> None:
         """Keep a finished release, so that the same question is answered with it for free.
@@ -254,6 +266,10 @@ class Account:
             InvalidParameter: no such charge of this question, or it has another release.
             LedgerError: the ledger has moved, or the release's people were not charged.
         """
+        self._log.write(self.storing(question, charge_seq, release))
+
+    def storing(self, question: str, charge_seq: int, release: dict[str, Any]) -> Callable[[View], None]:
+        """As `store`, as a step of a transaction, which several accounts may share."""
 
         def add(view: View) -> None:
             owner.refuse_moved(view, self._log.store.place)
@@ -275,10 +291,14 @@ class Account:
                 )
             view.append(self.population, Released(question, charge_seq, release), paid=paid)
 
-        self._log.write(add)
+        return add
 
     def find(self, question: str) -> dict[str, Any] | None:
         """The last stored release of a question, the analyst's own where kept apart; None if there is none."""
+        return self._log.read(self.finding(question))
+
+    def finding(self, question: str) -> Callable[[View], dict[str, Any] | None]:
+        """As `find`, as a step of a transaction."""
 
         def find(view: View) -> dict[str, Any] | None:
             found = view.latest(self.population, Released.kind, question)
@@ -288,21 +308,25 @@ class Account:
                 found = view.latest(self.population, Released.kind, question, before=found.seq)
             return None
 
-        return self._log.read(find)
+        return find
 
     def pin(self, table: str, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema that is pinned for a table: the one given now if there was none."""
+        return self._log.write(self.pinning(table, schema))
+
+    def pinning(self, table: str, schema: dict[str, Any]) -> Callable[[View], dict[str, Any]]:
+        """As `pin`, as a step of a transaction, which several accounts may share."""
         name("table", table)
 
-        def add(view: View) -> Entry:
+        def add(view: View) -> dict[str, Any]:
             found = view.latest(self.population, Pinned.kind, table)
             if found is None:
                 owner.refuse_moved(view, self._log.store.place)
-            return found or view.append(self.population, Pinned(table, schema))
+                found = view.append(self.population, Pinned(table, schema))
+            assert isinstance(found.content, Pinned)
+            return found.content.schema
 
-        entry = self._log.write(add)
-        assert isinstance(entry.content, Pinned)
-        return entry.content.schema
+        return add
 
     def pinned(self, table: str) -> dict[str, Any] | None:
         """The schema that is pinned for a table; None when there is none."""
@@ -314,8 +338,7 @@ class Account:
         rows = self._log.read(
             lambda view: view.rows(after=0, limit=NO_END, population=self.population, kind=Pinned.kind)
         )
-        pinned = [from_row(row).content for row in rows]
-        return {p.table: p.schema for p in pinned if isinstance(p, Pinned)}
+        return {p.table: p.schema for p in (from_row(row).content for row in rows) if isinstance(p, Pinned)}
 
     def history(self) -> list[Entry]:
         """Everything that happened to this account, oldest first; public facts only.
@@ -420,8 +443,8 @@ class Account:
         seen = limits[:1] if self.alone else limits
         if (status := now.status) is not Status.OPEN:
             return shut(self.population, status, charge, analysts.least(seen))
-        if (above := above_one_query(charge, limits)) is not None:
-            return above
+        if (wrong := above_one_query(charge, limits) or too_long(charge, limits, cost)) is not None:
+            return wrong
         if self.people is not None and charge.guarantee.epsilon > self.people.budget.per_query:
             return above_each_query(charge, self.people.budget)
         for limit in limits:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from types import TracebackType
 from typing import Any
 
@@ -118,37 +119,35 @@ class Ledger:
                 other than those of the existing account.
             LedgerError: the ledger has moved.
         """
-        name = population_name(population)
-        wanted = None if relation is None else Relation.parse(relation)
-        kept = None if analysts is None else Analysts.parse(analysts)
+        wanted = Wanted.read(population, budget, relation, filter, curve, per_person, analysts)
+        found = self._log.write(lambda view: self._find_or_open(view, wanted))
+        self._check_same(found, wanted)
+        return found
 
-        def find_or_open(view: View) -> Account:
-            account = self._account(view, name)
-            if account is None:
-                refuse_moved(view, self._log.store.place)
-                names.apart("population", name, self._populations(view))
-                opened, empty, secret = _terms(
-                    name, budget, wanted or Relation.ADD_REMOVE, filter or "basic", curve, per_person, kept
-                )
-                entry = view.append(name, opened)
-                view.put(secret_name(name), secret.hex())
-                view.put(tally_name(name), tally_text(entry.seq, empty))
-                view.put(terms_name(name), terms_text(Terms(entry.seq)))
-                return Account(self._log, name, opened, secret)
-            return account
+    def open_accounts(
+        self,
+        populations: Sequence[str],
+        *,
+        budget: Mapping[str, Budget],
+        relation: Mapping[str, Relation | str | None],
+        filter: Mapping[str, str | None],  # noqa: A002  # as above
+    ) -> list[Account]:
+        """As `open_account`, of several populations, each with what is said for it by its name: all or none.
 
-        found = self._log.write(find_or_open)
-        if budget is not None:
-            _same(name, "budget", found.budget if found.limited else None, budget)
-        _same(name, "relation", found.relation.value, None if wanted is None else wanted.value)
-        _same(name, "filter", found.filter, filter)
-        _same(name, "per_person", None if found.people is None else found.people.budget, per_person)
-        _same(name, "analysts", found.analysts.value, None if kept is None else kept.value)
-        if curve is not None and not self._log.read(lambda view: _is_curve_of(view, name, curve)):
-            raise InvalidParameter(
-                f"the account {name!r} was opened with another curve than this asks for.",
-                hint="leave curve= out to use the account as it is; what it was opened with holds for life",
-            )
+        Raises:
+            InvalidParameter: as `open_account`, of any of them; none was opened.
+            LedgerError: the ledger has moved.
+        """
+        wanted = [
+            Wanted.read(p, budget.get(p), relation.get(p), filter.get(p), None, None, None)
+            for p in populations
+        ]
+        for known, terms in [(self.account(w.name), w) for w in wanted]:
+            if known is not None:
+                self._check_same(known, terms)
+        found = self._log.write(lambda view: [self._find_or_open(view, w) for w in wanted])
+        for account, terms in zip(found, wanted, strict=True):
+            self._check_same(account, terms)  # another process may have opened it meanwhile
         return found
 
     @property
@@ -236,6 +235,35 @@ class Ledger:
             )
         return Account(self._log, population, opened, secret)
 
+    def _find_or_open(self, view: View, wanted: Wanted) -> Account:
+        name = wanted.name
+        account = self._account(view, name)
+        if account is None:
+            refuse_moved(view, self._log.store.place)
+            names.apart("population", name, self._populations(view))
+            opened, empty, secret = _terms(wanted)
+            entry = view.append(name, opened)
+            view.put(secret_name(name), secret.hex())
+            view.put(tally_name(name), tally_text(entry.seq, empty))
+            view.put(terms_name(name), terms_text(Terms(entry.seq)))
+            return Account(self._log, name, opened, secret)
+        return account
+
+    def _check_same(self, found: Account, wanted: Wanted) -> None:
+        """Refuses terms other than those of an account that there is."""
+        name, curve = wanted.name, wanted.curve
+        if wanted.budget is not None:
+            _same(name, "budget", found.budget if found.limited else None, wanted.budget)
+        _same(name, "relation", found.relation.value, wanted.relation and wanted.relation.value)
+        _same(name, "filter", found.filter, wanted.filter)
+        _same(name, "per_person", found.people and found.people.budget, wanted.per_person)
+        _same(name, "analysts", found.analysts.value, wanted.analysts and wanted.analysts.value)
+        if curve is not None and not self._log.read(lambda view: _is_curve_of(view, name, curve)):
+            raise InvalidParameter(
+                f"the account {name!r} was opened with another curve than this asks for.",
+                hint="leave curve= out to use the account as it is; what it was opened with holds for life",
+            )
+
     def _left(self) -> str:
         """The head up to which another store has a copy of this ledger, which has moved there."""
         return read_moved(self._log.read(lambda view: view.get(MOVED)) or "")[2]
@@ -244,16 +272,50 @@ class Ledger:
         return [row.population for row in view.rows(after=0, limit=NO_END, kind=Opened.kind)]
 
 
-def _terms(
-    population: str,
-    budget: Budget | None,
-    relation: Relation,
-    rule: str,
-    curve: PrivacyLoss | None,
-    per_person: Budget | None,
-    analysts: Analysts | None,
-) -> tuple[Opened, Tally, bytes]:
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The terms with which an account is to be opened or found; None means "as it is"."""
+
+    name: str
+    budget: Budget | None
+    relation: Relation | None
+    filter: str | None
+    curve: PrivacyLoss | None
+    per_person: Budget | None
+    analysts: Analysts | None
+
+    @classmethod
+    def read(
+        cls,
+        population: str,
+        budget: Budget | None,
+        relation: Relation | str | None,
+        rule: str | None,
+        curve: PrivacyLoss | None,
+        per_person: Budget | None,
+        analysts: Analysts | str | None,
+    ) -> Wanted:
+        """The terms as an owner says them.
+
+        Raises:
+            InvalidParameter: a word that is not known, or what is no name.
+        """
+        return cls(
+            population_name(population),
+            budget,
+            None if relation is None else Relation.parse(relation),
+            rule,
+            curve,
+            per_person,
+            None if analysts is None else Analysts.parse(analysts),
+        )
+
+
+def _terms(wanted: Wanted) -> tuple[Opened, Tally, bytes]:
     """The entry of a new account, its empty tally, and its secret key."""
+    population, budget, per_person, curve = wanted.name, wanted.budget, wanted.per_person, wanted.curve
+    relation, rule = wanted.relation or Relation.ADD_REMOVE, wanted.filter or "basic"
+    analysts = wanted.analysts
     if (budget is None and per_person is None) or any(
         b is not None and b.epsilon <= 0 for b in (budget, per_person)
     ):

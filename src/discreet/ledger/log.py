@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import TypeAlias, TypeVar
+from typing import TypeAlias, TypeVar, cast
 
 from discreet.errors import LedgerCorrupt
 from discreet.ledger.chain import GENESIS, link
 from discreet.ledger.entry import Content, Entry, Opened, Pinned, Released, from_row, to_row
 from discreet.ledger.failures import KEEP
-from discreet.ledger.store import Row, Store, Transaction
+from discreet.ledger.store import Added, Addition, Adds, Row, Store, Transaction
 
 T = TypeVar("T")
 
@@ -27,10 +27,15 @@ NO_END = 1 << 62
 
 
 class Log:
-    """The entries of a store, as transactions."""
+    """The entries of a store, as transactions.
+
+    Attributes:
+        adds: whether the store can add to a sum by itself.
+    """
 
     def __init__(self, store: Store) -> None:
         self.store = store
+        self.adds = isinstance(store, Adds)
         self._seen = (0, GENESIS)
         self._known: Known = {}
         self._told: dict[int, Entry] = {}
@@ -54,6 +59,23 @@ class Log:
             return result, view
 
         return self._remember(*self.store.write(writing))
+
+    def add(self, addition: Callable[[tuple[int, str]], Addition]) -> Added | None:
+        """What the store has added by itself after an entry that was seen here; None when it added nothing.
+
+        Raises:
+            LedgerCorrupt: the row does not follow from the one before it. It may stand.
+        """
+        if not self.adds or not self._seen[0]:
+            return None
+        added = cast(Adds, self.store).add(addition(self._seen))
+        if added is not None:
+            if not follows(added.previous, added.row):
+                raise LedgerCorrupt(
+                    f"the ledger {self.store.place} has a broken chain at entry {added.row.seq}.", hint=KEEP
+                )
+            self._seen = max(self._seen, (added.row.seq, added.row.hash))
+        return added
 
     def _remember(self, result: T, view: View) -> T:
         if view.head[0] > self._seen[0]:

@@ -6,10 +6,15 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from discreet.accounting.filter import Charge
+from discreet.accounting.filter import Charge, Tally
 from discreet.errors import BudgetExceeded, InvalidParameter
 from discreet.ledger.standing import Limit, Status
 from discreet.privacy.guarantee import Budget, decimal
+
+_DIGITS = 3000
+"""Of the numbers of a charge and its sums; an entry with a number of more than 4000 cannot be read again."""
+
+_LONG = 10**_DIGITS
 
 _FREE = "ask again what has been answered, which is free; a budget is for life"
 
@@ -55,6 +60,19 @@ def above_one_query(charge: Charge, limits: Sequence[Limit]) -> InvalidParameter
                 hint="ask for less; the owner sets the cap with Budget(per_query=…)",
             )
     return None
+
+
+def too_long(charge: Charge, limits: Sequence[Limit], cost: Tally) -> InvalidParameter | None:
+    """The refusal of a charge that nobody could read again, or whose sums nobody could; None when it is not."""
+    numbers = [charge.guarantee.epsilon, charge.guarantee.delta]
+    for limit in limits:
+        numbers += limit.filter.add(limit.spent, cost)
+    if all(max(x.numerator, x.denominator) < _LONG for x in numbers):
+        return None
+    return InvalidParameter(
+        f"with this charge a sum of the account would have more than {_DIGITS} digits; nothing was charged.",
+        hint="ask with an epsilon and a delta that were asked before, or with short decimals, such as epsilon=0.5",
+    )
 
 
 def above_each_query(charge: Charge, each: Budget) -> InvalidParameter:

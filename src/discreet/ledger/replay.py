@@ -26,6 +26,7 @@ from discreet.ledger.entry import (
 from discreet.ledger.log import HEAD, follows
 from discreet.ledger.states import ARRIVED, MOVED, moved_text, read_secret, secret_name
 from discreet.ledger.store import Row
+from discreet.ledger.together import Followed
 
 _PEOPLE = "people/"  # the states of a person table, which is private and checked where it is kept
 
@@ -49,6 +50,7 @@ class Replay:
     head: str = GENESIS
     books: dict[str, Book] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
+    _together: Followed = field(default_factory=Followed)
     _moved: tuple[str, int, str] | None = None  # to where, and the entry up to which its copy goes
 
     def __post_init__(self) -> None:
@@ -96,6 +98,8 @@ class Replay:
 
     def end(self) -> None:
         """Check what can only be known at the end."""
+        if (lacking := self._together.end()) is not None:
+            self.problems.append(f"the end of the ledger {lacking}.")
         if self._moved is not None:
             self.problems += [
                 f"the account of {population!r} has not moved with the others."
@@ -113,6 +117,8 @@ class Replay:
 
     def _say(self, entry: Entry, seq: int, head: str) -> None:
         content, book = entry.content, self.books.get(entry.population)
+        if (wrong_order := self._together.take(entry)) is not None:
+            self._wrong(entry, wrong_order)
         if self._moved is not None and not isinstance(content, Moved):
             self._wrong(entry, "comes after its ledger had moved")
         if isinstance(content, Opened):

@@ -17,7 +17,8 @@ transaction and the first line of a block would leave it open for as long as the
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from fractions import Fraction
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 T = TypeVar("T")
 
@@ -90,3 +91,48 @@ class Store(Protocol):
 
     def close(self) -> None:
         """Give back what is held; any later use is refused."""
+
+
+class Addition(NamedTuple):
+    """A row that adds to a sum, for a store that can do this by itself, without being asked what was there before.
+
+    Attributes:
+        population: as in `Row`; so are `kind` and `key`.
+        before: the body up to its number and its sum, which are written as in the state of the sum.
+        after: the body behind them.
+        state: the name of the sum: `{"seq":…,"spent":[…]}`, the row that last changed it and the fractions.
+        amounts: what to add to each fraction.
+        most: what none of them may be above; None where there is no limit.
+        terms: the name of another state, and its text.
+        seen: the number and hash of a row that must be there.
+        known: for each kind of row that is understood, the fields of its body: "kind:field,field"; of the last row,
+            and of the one that the sum names.
+    """
+
+    population: str
+    kind: str
+    key: str
+    before: str
+    after: str
+    state: str
+    amounts: tuple[Fraction, ...]
+    most: tuple[Fraction, ...] | None
+    terms: tuple[str, str]
+    seen: tuple[int, str]
+    known: tuple[str, ...]
+
+
+class Added(NamedTuple):
+    """The row of an addition, the hash before it, and a JSON object whose `spent` is the sum before it."""
+
+    row: Row
+    previous: str
+    sum: str
+
+
+@runtime_checkable
+class Adds(Protocol):
+    """A store that can add to a sum in one step; what it has done must be looked at by whoever asked it."""
+
+    def add(self, addition: Addition) -> Added | None:
+        """The row, durable; None when nothing was added, for whatever reason: a transaction tells why."""

@@ -224,7 +224,7 @@ class DiscreteGaussianNoise(Additive):
         # By midpoints: Σ_{k>t} exp(−k²/2σ²) is at most its integral from t + ½ where the curve is convex (t +
         # ½ ≥ σ), and Σ_{|k|≤t} at least its integral where it is concave. The sum over all integers is at
         # least σ√2π, and above it by less than exp(−2π²σ²) (Poisson summation).
-        x = _capped(Fraction(2 * t + 1, 2) ** 2 / (2 * self.sigma_squared), 1e6)
+        x = _capped(Fraction(2 * t + 1, 2) ** 2 / (2 * self.sigma_squared), 1_000_000)
         return _above(math.erfc(math.sqrt(x)))
 
     def cdf(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -279,9 +279,9 @@ def _exp_minus(x: Fraction) -> float:
     return math.exp(-_capped(x))
 
 
-def _capped(x: Fraction, most: float = 1e3) -> float:
+def _capped(x: Fraction, most: int = 1000) -> float:
     """A float near x, or `most` where exp and erfc have long underflowed."""
-    return float(x) if x < most else most
+    return x.numerator / x.denominator if x.numerator < most * x.denominator else float(most)
 
 
 def _above(p: float) -> float:

@@ -20,10 +20,13 @@ from discreet.plan.expr import (
     Measured,
     Quantile,
     Top,
+    Within,
     walk,
 )
 from discreet.plan.intervals.covariance import CovarianceError
 from discreet.plan.intervals.interval import MeanError, affine_of, atoms, half_width, image_over, quantile
+from discreet.plan.partition.closer import joint_error
+from discreet.plan.partition.counted import combined
 from discreet.plan.types import Type
 from discreet.privacy.exact import Real, exact
 
@@ -73,7 +76,8 @@ class Assumed:
     def _error(self, column: str, expr: Expr, confidence: Fraction) -> float:
         if isinstance(expr, Mean | Covariance):
             return self._mean(column, expr, confidence)
-        width = half_width(expr, self.plan.row_noises, confidence)
+        width = joint_error(self.plan, expr, confidence)
+        width = half_width(expr, self.plan.row_noises, confidence) if width is None else width
         if width is not None:
             return width
         match expr:
@@ -110,7 +114,9 @@ class Assumed:
     ) -> tuple[dict[Expr, tuple[float, float]], dict[Expr, tuple[float, float]]]:
         """Where all noisy terms lie at once with probability `confidence` (Bonferroni), and where they are assumed."""
         terms = atoms(expr)
-        settled = all(isinstance(t, Mean | Covariance) or affine_of(t) is not None for t in terms)
+        settled = all(
+            isinstance(t, Mean | Covariance) or (affine_of(t) or combined(t)) is not None for t in terms
+        )
         if not terms or not settled or any(isinstance(e, Key) for e in walk(expr)):
             self._missing(column, expr)
         level = 1 - (1 - confidence) / len(terms)
@@ -130,6 +136,9 @@ class Assumed:
         return box, middle
 
     def _affine(self, term: Expr, level: Fraction) -> float:
+        joint = joint_error(self.plan, term, level)
+        if joint is not None:
+            return joint
         found = affine_of(term)
         assert found is not None
         noises = self.plan.row_noises
@@ -150,7 +159,7 @@ class Assumed:
             if isinstance(expr, Measured) and expr.index == mean.denominator.index and name in self.sizes:
                 return self.sizes[name]
         others = [v for k, v in self.sizes.items() if k not in outputs]
-        counts = [v for k, v in self.sizes.items() if isinstance(outputs.get(k), Measured)]
+        counts = [v for k, v in self.sizes.items() if isinstance(outputs.get(k), Measured | Within)]
         if not others and not counts:
             self._missing(column, mean)
         return min(others or counts)
@@ -161,11 +170,21 @@ class Assumed:
         for name, expr in outputs.items():
             if expr == term and name in self.sizes:
                 return self.sizes[name]
+        joint = combined(term)
+        if joint is not None:
+            return joint.constant + sum((c * self._count(column, x) for c, x in joint.parts), Fraction(0))
         found = affine_of(term)
         if found is None:
             self._missing(column, self.plan.column(column))
         constant, coefficients = found
         return constant + sum((c * self._measured(column, i) for i, c in coefficients.items()), Fraction(0))
+
+    def _count(self, column: str, count: Within) -> Fraction:
+        """The assumed number of rows under a condition."""
+        for name, expr in self.plan.question.outer.columns:
+            if expr == count and name in self.sizes:
+                return self.sizes[name]
+        self._missing(column, self.plan.column(column))
 
     def _measured(self, column: str, index: int) -> Fraction:
         """The assumed value of one noisy integer."""

@@ -30,6 +30,7 @@ from discreet.plan.dialects.conventions import prepare, refuse_clause
 from discreet.plan.explain import explain
 from discreet.plan.measures.measure import Measure
 from discreet.plan.needs import equivalent, is_composed, law_of, least_scales, needs_of, noise_delta_of
+from discreet.plan.partition.lifted import counted_now, keeps_to, lifted
 from discreet.plan.plan import Plan, bounding, kind_of, make_plan, statements, with_levels
 from discreet.plan.question import Outer, Question
 from discreet.plan.schema import TableSchema
@@ -67,9 +68,10 @@ class Together(Plan):
         """The derivation of this question's columns; the price is that of the batch."""
         assert self.alone is not None
         part = self.alone.allocation.guarantee.epsilon
+        alone = equivalent(self.alone, self.allocation, counted_now(self, self.alone))
         return (
             f"{explain(self)}\n"
-            f"Its noise is what it would be alone at about ε = {equivalent(self.alone, self.allocation):,.4g}; an even "
+            f"Its noise is what it would be alone at about ε = {alone:,.4g}; an even "
             f"part of the batch is ε = {float(part):,.4g}.\n"
             f"This is one of {self.questions} questions that were planned together: the price is that of all of them, "
             "paid once."
@@ -167,6 +169,24 @@ def plan_batch(
         except DiscreetError as error:
             raise type(error)(f"in question {name!r:.60}: {error.message}", hint=error.hint) from None
 
+    found = _together(lifted(alone, kind), alone, population, version, eps, dlt, kind)
+    if all(keeps_to(p, alone[name]) for name, p in found.plans.items()):
+        return found
+    return _together(alone, alone, population, version, eps, dlt, kind)
+
+
+def _together(
+    asked_for: Mapping[str, Plan],
+    alone: Mapping[str, Plan],
+    population: str,
+    version: str | None,
+    eps: Fraction,
+    dlt: Fraction,
+    kind: Kind,
+) -> Batch:
+    """The batch of these plans, of which `alone` says what each would be by itself."""
+    m = len(asked_for)
+
     def identity_of(q: Question, levels: Sequence[LevelNoise] = ()) -> str:
         return q.identity(
             population=population,
@@ -179,13 +199,13 @@ def plan_batch(
         )
 
     nothing = Outer((), None, (), None, 0)
-    rows = {n: identity_of(replace(p.question, measures=(), outer=nothing)) for n, p in alone.items()}
-    for name, p in alone.items():
+    rows = {n: identity_of(replace(p.question, measures=(), outer=nothing)) for n, p in asked_for.items()}
+    for name, p in asked_for.items():
         if p.allocation.levels:  # totals that are measured as well are a measurement of their own
             rows[name] += json.dumps(p.question.outer.sets)
-    by_rows = _merged(alone, rows, identity_of)
+    by_rows = _merged(asked_for, rows, identity_of)
     order = sorted(by_rows, key=lambda key: (by_rows[key].identity, key))
-    asked = [[p for name, p in alone.items() if rows[name] == key] for key in order]
+    asked = [[p for name, p in asked_for.items() if rows[name] == key] for key in order]
     shared = _allocated([by_rows[key] for key in order], asked, eps, dlt, kind)
     measurements = tuple(
         replace(
@@ -200,10 +220,10 @@ def plan_batch(
     check(claim_of_all(measurements, shared.events, shared.guarantee))
     _check_price(shared.events, shared.guarantee)
     identity = _identity(measurements, shared.law)
-    places = {name: _place(p, by_rows[rows[name]], order.index(rows[name])) for name, p in alone.items()}
+    places = {name: _place(p, by_rows[rows[name]], order.index(rows[name])) for name, p in asked_for.items()}
     plans = {
-        name: _question_of(p, measurements[at.measurement], at, shared, identity, m)
-        for (name, p), at in zip(alone.items(), places.values(), strict=True)
+        name: _question_of(p, alone[name], measurements[at.measurement], at, shared, identity, m)
+        for (name, p), at in zip(asked_for.items(), places.values(), strict=True)
     }
     return Batch(identity, measurements, plans, places, shared.events, shared.guarantee)
 
@@ -370,7 +390,7 @@ def _place(plan: Plan, measured: Plan, measurement: int) -> Place:
 
 
 def _question_of(
-    plan: Plan, measured: Plan, place: Place, shared: _Shared, identity: str, questions: int
+    plan: Plan, alone: Plan, measured: Plan, place: Place, shared: _Shared, identity: str, questions: int
 ) -> Plan:
     """The question's own plan: the noise of its columns as measured in the batch, and the price of the batch."""
     a = measured.allocation
@@ -388,7 +408,7 @@ def _question_of(
     described = {f.name: getattr(plan, f.name) for f in fields(Plan)}
     digest = hashlib.sha256(json.dumps(["question of", identity, plan.identity]).encode()).hexdigest()
     described |= {"identity": digest, "allocation": own, "epsilon": measured.epsilon, "delta": measured.delta}
-    return Together(**described, questions=questions, alone=plan)
+    return Together(**described, questions=questions, alone=alone)
 
 
 def _identity(measurements: Sequence[Plan], law: tuple[str, ...]) -> str:

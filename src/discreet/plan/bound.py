@@ -120,7 +120,12 @@ def weighted_stages(b: Bounding) -> str:
 
 def value_rows(b: Bounding, value: Expr) -> str:
     """WITH and the rows in question (`"unit rows"`): their unit u, the keys, and a value d."""
-    selected = ", ".join([f"{finite(unit_expr(b.table))} AS u", *_key_columns(b), f"{finite(value)} AS d"])
+    return rows_with(b, [f"{finite(value)} AS d"])
+
+
+def rows_with(b: Bounding, columns: Sequence[str]) -> str:
+    """WITH and the rows in question (`"unit rows"`): their unit u, the keys, and these columns of each row."""
+    selected = ", ".join([f"{finite(unit_expr(b.table))} AS u", *_key_columns(b), *columns])
     return f'WITH {_keys_with(b)}"unit rows" AS (\n  SELECT {selected}\n  FROM {_source(b)}\n)'
 
 

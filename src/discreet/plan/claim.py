@@ -76,7 +76,7 @@ def measurement_of(plan: Plan) -> Measurement:
         for m, s, noise in zip(q.measures, plan.sensitivities, a.noises, strict=True)
     ]
     trees = [
-        Tree(text, looked.spread.depth, looked.at, moves, noise)
+        Tree(text, looked.spread.depth, looked.at, moves, noise, looked.spread.layers)
         for (moves, text), looked, noise in zip(plan.spreads, q.spreads, a.spreads, strict=True)
     ]
     count = q.keys.count

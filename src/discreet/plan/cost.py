@@ -138,13 +138,15 @@ def allocate(
     spreads: Sequence[tuple[Sensitivity, int]] = (),
     chosen: Mapping[int, Callable[[Fraction], ExponentialQuantile]] = MappingProxyType({}),
     shares: Sequence[Fraction] = (),
+    width: int | None = None,
 ) -> Allocation:
     """Noise scales such that everything that leaves costs (ε, δ) together.
 
     Each column gets the same share of the budget, measured against its own sensitivity; so do the selection of groups
     (`select`: how many groups a unit may enter, and the relation), each level of a spread (`spreads`: of one level, and
     how many there are) and, within `report_share`, the reports. Places of `spreads` that are `chosen` by rank have the
-    share of all of their levels. With `shares`, 1 together, columns and then each level of each spread have those.
+    share of all of their levels. With `shares`, 1 together, columns and then each level of each spread have those; the
+    selection then has one part beside `width` such.
 
     Raises:
         NotPrivate: the question needs a δ and none was given.
@@ -163,7 +165,7 @@ def allocate(
     if select is not None:
         max_groups, relation = select
         noise_delta = delta / 2 if kind is Kind.GAUSSIAN else Fraction(0)
-        share = left / (columns + 1)
+        share = left / ((columns if width is None else width) + 1)
         threshold = Threshold(share, delta - noise_delta, max_groups=max_groups, relation=relation)
         for_columns = left - share
     by_rank = {i: choose(for_columns * spreads[i][1] / columns) for i, choose in chosen.items()}

@@ -22,6 +22,7 @@ from discreet.plan.expr import (
     Several,
     Slope,
     Top,
+    Within,
 )
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.schema import Scalar
@@ -66,6 +67,10 @@ def compiled(expr: Expr) -> Answer:
             return lambda _keys, cells: top(tree_of(cells, spread), most, of)
         case Histogram(spread, of, _):
             return lambda _keys, cells: histogram(tree_of(cells, spread), of)
+        case Within():
+            from discreet.plan.partition.counted import number  # which compiles what it compares
+
+            return lambda _keys, cells: number(tree_of(cells, expr.spread), expr)
         case Column():
             raise TypeError("a column of the private table is not part of the answer")
 

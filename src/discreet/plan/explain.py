@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import SELECTIONS, ExponentialQuantile
 from discreet.plan.measures.measure import Measure
+from discreet.plan.partition.words import partition_lines
 from discreet.plan.schema import TableSchema
 from discreet.plan.spreads.counted import histogram_error
 from discreet.plan.spreads.error import rank_error
@@ -68,6 +69,10 @@ def citations(plan: Plan) -> list[str]:
             "Smith 2011, Privacy-preserving statistical estimation with optimal convergence rates, https://doi.org/10.1145/1993636.1993743"
         )
     trees = [looked.at and not by_rank for looked, by_rank in zip(plan.question.spreads, chosen, strict=True)]
+    if any(looked.spread.layers for looked in plan.question.spreads):
+        found.append(
+            "Li, Miklau, Hay, McGregor, Rastogi 2015, The matrix mechanism, https://doi.org/10.1007/s00778-015-0398-x"
+        )
     if any(trees) or plan.allocation.levels:
         found.append(
             "Hay, Rastogi, Miklau, Suciu 2010, Boosting the accuracy of differentially private histograms, https://arxiv.org/abs/0904.0942"
@@ -158,6 +163,8 @@ def _spread(i: int, looked: Looked, s: Sensitivity, plan: Plan) -> list[str]:
             f"  {len(looked.at)} quantile{'s are' if len(looked.at) > 1 else ' is'} read from it, at the cost of one; "
             f"the rank of a median is off by {reach:,.3g} rows or less in 19 of 20 cases."
         )
+    elif spread.layers is not None:
+        lines += partition_lines(plan, spread)
     elif spread.depth == 1:
         off = histogram_error(spread, noise.quantile(Fraction(19, 20)), is_row=unit.is_row)
         lines.append(f"  The number of rows with each value is off by {off:,.3g} or less in 19 of 20 cases.")

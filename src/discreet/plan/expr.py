@@ -139,6 +139,15 @@ class Histogram:
     type: Type = Type.MAP
 
 
+@dataclass(frozen=True, slots=True)
+class Within:
+    """How many rows lie in these leaves of a spread that has layers (`plan/partition`)."""
+
+    spread: Spread
+    leaves: tuple[int, ...]
+    type: Type = Type.INT
+
+
 Expr: TypeAlias = (
     Column
     | Literal
@@ -153,6 +162,7 @@ Expr: TypeAlias = (
     | Several
     | Top
     | Histogram
+    | Within
 )
 
 

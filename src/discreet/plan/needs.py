@@ -12,6 +12,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -20,6 +21,8 @@ from typing import TYPE_CHECKING
 from discreet.accounting.loss import PrivacyLoss
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.cost import Allocation, Kind
+from discreet.plan.partition.joint import ranges_of, width_of
+from discreet.plan.spreads.spread import Spread
 from discreet.privacy.event import Composed, GaussianEvent
 
 if TYPE_CHECKING:
@@ -50,12 +53,18 @@ class Needs:
 
 
 def needs_of(measured: Plan, asked: Sequence[Plan], questions: int) -> Needs:
-    """The most that a question would spend on each alone."""
+    """The most that a question would spend on each alone; on a partition, what all that read it would together."""
     each = [(p, Fraction(1, questions * _width(p))) for p in asked]
     read = [looked.spread for looked in measured.question.spreads]
+
+    def of_level(s: Spread) -> Fraction:
+        if s.layers is None:
+            return max(w for p, w in each if s in [x.spread for x in p.question.spreads])
+        return sum((w * ranges_of(p.question, s) for p, w in each), Fraction(0)) / s.depth
+
     return Needs(
         tuple(max(w for p, w in each if m in p.question.measures) for m in measured.question.measures),
-        tuple(max(w for p, w in each if s in [x.spread for x in p.question.spreads]) for s in read),
+        tuple(of_level(s) for s in read),
         tuple(s.depth for s in read),
         max(w for _, w in each) if measured.question.keys.count is None else Fraction(0),
     )
@@ -63,8 +72,7 @@ def needs_of(measured: Plan, asked: Sequence[Plan], questions: int) -> Needs:
 
 def _width(plan: Plan) -> int:
     """In how many parts the budget of a question is divided when it is asked alone."""
-    spreads = sum(looked.spread.depth for looked in plan.question.spreads)
-    return len(plan.question.measures) + spreads + (plan.question.keys.count is None)
+    return width_of(plan.question) + (plan.question.keys.count is None)
 
 
 def noise_delta_of(asked: Sequence[Plan], delta: Fraction, kind: Kind) -> Fraction:
@@ -123,16 +131,24 @@ def law_of(shares: Sequence[Needs], noise_delta: Fraction, delta: Fraction, kind
     return (*(" ".join(map(str, own)) for own in parts), str(noise_delta))
 
 
-def equivalent(plan: Plan, given: Allocation) -> float:
-    """At about which ε the question alone, planned here for its even part, would have the noise that it is given."""
+def equivalent(plan: Plan, given: Allocation, counted: tuple[float, float] | None = None) -> float:
+    """At about which ε the question alone, planned here for its even part, would have the noise that it is given.
+
+    `counted` are the variances of a count that is read from a partition now, and of its column alone.
+    """
     alone = plan.allocation
     part, share = float(alone.guarantee.epsilon), Fraction(1)
-    ratios = []
-    for one, other in zip((*alone.noises, *alone.spreads), (*given.noises, *given.spreads), strict=True):
-        if isinstance(one, DiscreteLaplaceNoise) and isinstance(other, DiscreteLaplaceNoise):
-            ratios.append(one.scale / other.scale)
-        elif isinstance(one, RoundedGaussianNoise) and isinstance(other, RoundedGaussianNoise):
-            ratios.append((one.sigma / other.sigma) ** 2)
+    ratios: list[Fraction] = []
+    if counted is not None:
+        less = counted[1] / counted[0]
+        laplace = isinstance(alone.noises[0], DiscreteLaplaceNoise)
+        ratios.append(Fraction(math.sqrt(less) if laplace else less))
+    else:
+        for one, other in zip((*alone.noises, *alone.spreads), (*given.noises, *given.spreads), strict=True):
+            if isinstance(one, DiscreteLaplaceNoise) and isinstance(other, DiscreteLaplaceNoise):
+                ratios.append(one.scale / other.scale)
+            elif isinstance(one, RoundedGaussianNoise) and isinstance(other, RoundedGaussianNoise):
+                ratios.append((one.sigma / other.sigma) ** 2)
     if alone.threshold is not None and given.threshold is not None:
         share -= Fraction(1, _width(plan))
         if not ratios or isinstance(alone.noises[0], DiscreteLaplaceNoise):

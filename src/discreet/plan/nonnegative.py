@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from discreet.plan.expr import Within
 from discreet.plan.intervals.interval import affine_of
 
 if TYPE_CHECKING:
@@ -32,6 +33,8 @@ def never_negative(question: Question) -> tuple[bool, ...]:
 
 def lowest(expr: Expr, question: Question) -> float:
     """A number below which the exact value of a column surely is not; −inf where nothing is known."""
+    if isinstance(expr, Within):
+        return 0.0
     affine = affine_of(expr)
     if affine is None:
         return -math.inf

@@ -22,6 +22,8 @@ from discreet.plan.intervals.interval import MeanError, half_width
 from discreet.plan.measures.distinct import Distinct, distinct_sql
 from discreet.plan.measures.measure import UnitCount
 from discreet.plan.measures.ranges import Ranges
+from discreet.plan.partition.closer import is_closer, joint_error
+from discreet.plan.partition.joint import counted_jointly, shares_of, width_of
 from discreet.plan.question import Question, read_question
 from discreet.plan.schema import TableSchema
 from discreet.plan.spreads.chosen import is_chosen
@@ -180,7 +182,8 @@ class Plan:
     def _known_error(self, expr: Expr, level: Fraction) -> float | None:
         """The error of a column that does not depend on the data, of a histogram that of each count; else None."""
         if not isinstance(expr, Histogram):
-            return half_width(expr, self.row_noises, level)
+            width = joint_error(self, expr, level)
+            return half_width(expr, self.row_noises, level) if width is None else width
         place = [looked.spread for looked in self.question.spreads].index(expr.spread)
         noise = self.allocation.spreads[place]
         assert not isinstance(noise, ExponentialQuantile)  # of which nothing but a quantile is read
@@ -228,6 +231,7 @@ def make_plan(
     truncation: Real = 0,
     ranges: Ranges | None = None,
     trees: bool = False,
+    jointly: bool = True,
 ) -> Plan:
     """Decides a question.
 
@@ -242,6 +246,8 @@ def make_plan(
         truncation: the share of ε, below 1, spent on counting the units that exceed a cap; 0 for none.
         ranges: of values without bounds, where those were chosen.
         trees: quantiles are read from trees, which questions can share, and never chosen by rank.
+        jointly: counts under conditions may be read from one partition (`plan/partition`); not in two stages, the
+            second of which is rehearsed before it is known.
 
     Raises:
         PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.
@@ -252,24 +258,50 @@ def make_plan(
         kind_of(noise),
         probability("truncation", truncation),
     )
+    decide = partial(
+        _decided, population=population, version=version, epsilon=eps, delta=dlt, kind=kind, share=share
+    )
     question = read_question(sql, tables, ranges)
+    plan = decide(question, trees=trees)
+    joint = counted_jointly(question, bounding(question), gaussian=kind is Kind.GAUSSIAN) if jointly else None
+    if joint is not None:
+        other = decide(joint, trees=True)
+        plan = other if is_closer(other, plan) else plan
+    check(claim_of(plan))
+    return plan
+
+
+def _decided(
+    question: Question,
+    *,
+    population: str,
+    version: str | None,
+    epsilon: Fraction,
+    delta: Fraction,
+    kind: Kind,
+    share: Fraction,
+    trees: bool,
+) -> Plan:
+    """The plan of a bound question; `share` is that of the truncation report."""
     b = bounding(question)
     relation, groups = question.table.relation, question.keys.count
     sensitivities = tuple(
         sensitivity_of(m.span(b.max_rows), b.max_groups, groups, relation) for m in question.measures
     )
     reports = _reports(question, share)
-    spreads = tuple((_spread_moves(b, s), spread_sql(b, s.spread)) for s in question.spreads)
+    spreads = tuple((spread_moves(b, s), spread_sql(b, s.spread)) for s in question.spreads)
     allocation = allocate(
         sensitivities,
-        epsilon=eps,
-        delta=dlt,
+        epsilon=epsilon,
+        delta=delta,
         kind=kind,
         select=(b.max_groups, relation) if groups is None else None,
         reports=reports,
         report_share=share,
         spreads=[(m, s.spread.depth) for (m, _), s in zip(spreads, question.spreads, strict=True)],
         chosen={} if trees or kind is not Kind.LAPLACE else _chosen(question, b, [m for m, _ in spreads]),
+        shares=shares_of(question),
+        width=width_of(question),
     )
     allocation = with_levels(question, allocation, plain=not allocation.guarantee.delta)
     text, distinct = statements(question)
@@ -277,16 +309,14 @@ def make_plan(
     identity = question.identity(
         population=population,
         version=version,
-        epsilon=eps,
-        delta=dlt,
+        epsilon=epsilon,
+        delta=delta,
         kind=kind,
         report_share=share,
         levels=[(level.kept, level.share) for level in allocation.levels],
         by_rank=[i for i, q in enumerate(allocation.spreads) if isinstance(q, ExponentialQuantile)],
     )
-    plan = Plan(question, identity, eps, dlt, text, extra, sensitivities, allocation, distinct, spreads)
-    check(claim_of(plan))
-    return plan
+    return Plan(question, identity, epsilon, delta, text, extra, sensitivities, allocation, distinct, spreads)
 
 
 def bounding(question: Question) -> Bounding:
@@ -324,7 +354,7 @@ def with_levels(question: Question, allocation: Allocation, *, plain: bool) -> A
     return weighed(question, allocation, reaches, plain=plain)
 
 
-def _spread_moves(b: Bounding, looked: Looked) -> Sensitivity:
+def spread_moves(b: Bounding, looked: Looked) -> Sensitivity:
     """How far one unit moves each level of a spread; no level has more nodes than there are leaves."""
     spread, unit = looked.spread, b.table.unit
     total = spread.total(b.max_rows, is_row=unit.is_row)

@@ -10,7 +10,7 @@ Proofs: docs/proofs/contour.md
 from __future__ import annotations
 
 import math
-from functools import lru_cache
+from functools import lru_cache, partial
 
 import numpy as np
 
@@ -21,16 +21,16 @@ from discreet.privacy.windows import valley
 _STEP = 0.1  # of u in a cell, where the loss grows with it
 _LEFT = 3.5  # deviations to the left beyond which cells may be wide
 _RIGHT = 4.0  # of log r, beyond which they may be wider
-_SHARES = (0.1, 0.2, 0.35, 0.6, 1.0)  # of the best turn for small heights
+_SHARES = (0.2, 0.35, 0.6, 1.0)  # of the best turn for small heights
 _MOST = 1.4, 0.55  # turns: below π/2, and below 0.6 where there is a window
 _FALLS = 9.0  # the integrand falls beyond the end like e^(−this·t/σ) at least
-_RIGID = tuple(np.geomspace(0.01, 1.0, 10).tolist())  # of the largest turn: the same along the whole path
-_STEEP = -0.3
+_CAPS = tuple(np.geomspace(0.02, 1.0, 9).tolist())  # of the largest turn: no point is turned by more
 _NEARBY = 1.6  # heights whose ratio is smaller have much the same best path
 _AROUND = np.append(np.linspace(-7.0, 7.0, 57), np.arange(8.0, 39.0))  # spreads of a window around its level
 _CELLS = 4000
 _NONE = 36.0  # spreads above a level: what has no mark there is not counted as gained
 _FAINT = 1e-200
+_KNOTS = 56  # between which the best turns are linear
 _SLIP = 1e-11  # far more than angles and losses of modulus are off, relatively
 _MANY = 700.0
 
@@ -93,41 +93,41 @@ class Bent:
         self.whole = (float(self.most.sum()) + self.left + rest) * (1 + 1e-9)
         self.part = float(self.least.sum()) * (1 - 1e-9)
         self.known = self.part > 0
-        self.bent = _turns(sigma, self.least, share, np.maximum(weight - p * bend[1:], 0.2 * sigma**2), width)
-        self.at = [
-            (len(_SHARES) - 2, 0.0),
-            (len(_RIGID) // 2, 0.0),
-        ]  # the best path so far, and for which height
+        self.bent = _turns(sigma, self.least, share, np.maximum(weight - p * bend[1:], 0.2 * sigma**2), x)
+        self.at = len(_SHARES) - 2, len(_CAPS) // 2, 0.0  # the best path so far, and for which height
 
     def log(self, y: float) -> float:
         """Log |E[w^(p+iv) ψ] / E[w^p ψ]| is at most this for every v ≥ y; never above 0."""
         if not self.known or not y > 0:
             return 0.0
-        best = self._least(0, y)
-        if best < _STEEP:  # nearly all of the mass has to turn
-            best = min(best, self._least(1, y))
-        return min(best * (1 - 1e-9) + 1e-12, 0.0)
+        best = self._least(y)
+        return min(best * (1 - 1e-9) + 1e-12, 0.0) if best < 0 else 0.0
 
-    def _least(self, kind: int, y: float) -> float:
-        """The least bound of several paths, which has one valley: near the best one of a height nearby."""
-        found: dict[int, float] = {}
+    def _least(self, y: float) -> float:
+        """The least bound of several paths, looked for near the best one of a height nearby."""
+        found: dict[tuple[int, int], float] = {}
 
-        def value(i: int) -> float:
-            if i not in found:
-                found[i] = self._bound(y, self._path(kind, i, y))
-            return found[i]
+        def value(i: int, j: int) -> float:
+            if (i, j) not in found:
+                turn = np.minimum(_SHARES[i] * y * self.bent, _CAPS[j] * _MOST[self.window])
+                bound = self._bound(y, turn)
+                found[i, j] = bound if bound < 0 else math.inf
+            return found[i, j]
 
-        at, height = self.at[kind]
+        def flipped(j: int, i: int) -> float:
+            return value(i, j)
+
+        i, j, height = self.at
+        while j and value(i, j) == math.inf:
+            j -= 1
         if not height / _NEARBY < y < height * _NEARBY:
-            at = valley(value, at, len((_SHARES, _RIGID)[kind]) - 1)
-            self.at[kind] = at, y
-        return value(at)
-
-    def _path(self, kind: int, i: int, y: float) -> Floats:
-        most = _MOST[self.window]
-        if kind:
-            return np.full(self.bent.size, _RIGID[i] * min(1.0, 12 / self.sigma) * most)
-        return np.minimum(_SHARES[i] * y * self.bent, most)
+            for _ in range(2):
+                j = valley(partial(value, i), j, len(_CAPS) - 1)
+                before, i = i, valley(partial(flipped, j), i, len(_SHARES) - 1)
+                if i == before:
+                    break
+            self.at = i, j, y
+        return value(i, j)
 
     def _bound(self, y: float, turn: Floats) -> float:
         """By what the integral of the modulus loses on that path; or, where that is nearly all, by what is left."""
@@ -143,7 +143,7 @@ class Bent:
             cost += (angle[1:] / self.tau) ** 2 + shorter * self.hazard / self.tau
         fall = y * angle[:-1] * (1 - _SLIP) - (cost * (1 + _SLIP) + gains + _SLIP * np.abs(gains)) / 2 - 1e-13
         if bool(((fall < -_MANY) & (self.most > 0)).any()):
-            return 0.0
+            return math.inf
         kept = np.exp(-np.maximum(fall, -_MANY))
         gain = -np.expm1(-np.maximum(fall, -_MANY))
         gained = dot(np.where(gain > 0, self.least, self.most), gain)
@@ -193,20 +193,20 @@ def _grid(sigma: float, odds: float, p: float, low: float, high: float, level: f
     return np.asarray(x[np.append(True, np.diff(x) > 1e-6 * fine)])
 
 
-def _turns(sigma: float, mass: Floats, share: Floats, weight: Floats, width: Floats) -> Floats:
+def _turns(sigma: float, mass: Floats, share: Floats, weight: Floats, x: Floats) -> Floats:
     """The turns that gain most at small heights, per height: rising, from 0 on the left.
 
-    They make Σ mass·(θ·share − weight·θ²/2 − σ⁴θ'²/2) largest.
+    They make Σ mass·(θ·share − weight·θ²/2 − σ⁴θ'²/2) largest, over all θ that are linear between a few points.
     """
-    n = share.size
-    filled = np.maximum(mass, _FAINT)
-    stiff = sigma**4 * filled / width**2
-    each = np.zeros(n)
-    each[1:] += filled
-    diagonal = each * np.append(weight[:1], weight)
+    ends = np.append(0, np.arange(x.size - 1, 0, -x.size // _KNOTS)[::-1])
+    filled = np.maximum(np.add.reduceat(mass, ends[:-1]), _FAINT)
+    stiff = sigma**4 * filled / np.diff(x[ends]) ** 2
+    each = np.append(0.0, filled)
+    diagonal = each * weight[np.maximum(ends - 1, 0)]
     diagonal[:-1] += stiff
     diagonal[1:] += stiff
-    d, k, r = diagonal.tolist(), stiff.tolist(), (each * share).tolist()
+    d, k, r = diagonal.tolist(), stiff.tolist(), (each * share[ends]).tolist()
+    n = len(d)
     for i in range(n - 2, 0, -1):
         part = k[i] / d[i + 1]
         d[i] -= part * k[i]
@@ -215,7 +215,7 @@ def _turns(sigma: float, mass: Floats, share: Floats, weight: Floats, width: Flo
     for i in range(1, n):
         turns[i] = (r[i] + k[i - 1] * turns[i - 1]) / d[i]
     known = np.nan_to_num(np.array(turns), nan=0.0, posinf=1e9)
-    return np.asarray(np.maximum.accumulate(np.maximum(known, 0.0)))
+    return np.asarray(np.interp(x, x[ends], np.maximum.accumulate(np.maximum(known, 0.0))))
 
 
 def _log_normal(t: Floats) -> tuple[Floats, Floats]:

@@ -89,10 +89,13 @@ class Law(ABC):
         """The masses under P and under Q of a law that has a mirror, and what they may be off, relatively."""
         return 1.0, 1.0, 0.0
 
-    def p_mass(self) -> tuple[float, float]:
-        """The mass under P alone, and what it may be off, relatively."""
-        p, _, off = self.masses()
-        return p, off
+    def p_most(self) -> float:
+        """At least the mass under P."""
+        return 1.0
+
+    def marks(self, levels: Floats) -> Floats:
+        """About the chance, under P, of some use with a mark at each of several levels: to choose by."""
+        return np.zeros(levels.size)
 
 
 @dataclass(frozen=True, slots=True)
@@ -354,12 +357,11 @@ class SumLaw(Law):
             p, q, off = p * own_p, q * own_q, off + 1.01 * own_off + (_UNIT if own_off else 0.0)
         return p, q, off
 
-    def p_mass(self) -> tuple[float, float]:
-        p, off = 1.0, 0.0
-        for law in self.laws:
-            own_p, own_off = law.p_mass()
-            p, off = p * own_p, off + 1.01 * own_off + (_UNIT if own_off else 0.0)
-        return p, off
+    def p_most(self) -> float:
+        return math.prod(law.p_most() for law in self.laws)
+
+    def marks(self, levels: Floats) -> Floats:
+        return np.asarray(sum((law.marks(levels) for law in self.laws), np.zeros(levels.size)))
 
 
 def _few(loss: Floats, count: Floats) -> tuple[Floats, Floats]:

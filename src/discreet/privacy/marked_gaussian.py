@@ -16,7 +16,7 @@ import numpy as np
 
 from discreet.privacy.bent import bent
 from discreet.privacy.law import Law
-from discreet.privacy.nonuniform import Complex, Floats, dot, line_sizes, line_sums, summed
+from discreet.privacy.nonuniform import PHASE, Complex, Floats, dot, line_sizes, line_sums, summed
 from discreet.privacy.sampled_loss import (
     UNIT,
     checked,
@@ -28,13 +28,14 @@ from discreet.privacy.sampled_loss import (
     one_by_one,
     power,
 )
-from discreet.privacy.windows import BEYOND, FAR, LARGEST, cells, farthest, place, spread
+from discreet.privacy.windows import BEYOND, FAR, LARGEST, SMOOTH, WIDEST, cells, farthest, place, spread
 
 _LEAST_SIGMA = 0.1
 _MOST = 4e4  # points of the rule
 _MOST_PRODUCTS = 3e7  # of points and heights
 _SMALLEST = 1e-290  # what is kept below loses digits
 _FAINT = 1e-24  # of the largest term along a line: what is left out, and counted as an error
+_SPACING, _WIDE = 1 / 8, 4 / 3  # deviations between points that are few
 _PAIR = tuple[Complex, Floats]
 
 
@@ -107,8 +108,10 @@ class MarkedGaussianLaw(Law):
         (p, p_off), (q, q_off) = self._mass(True), self._mass(False)
         return p, q, max(p_off, q_off)
 
-    def p_mass(self) -> tuple[float, float]:
-        return self._mass(True)
+    def p_most(self) -> float:
+        if not (self.low and self.high == math.inf):
+            return 1.0
+        return min(self.steps * _beyond(self.sigma, self.rate, self.removes, self.low), 1.0)
 
     def _mass(self, under_p: bool) -> tuple[float, float]:
         value, error = self._line(1.0 if under_p == self.removes else 0.0, 0.0, 1)
@@ -169,7 +172,7 @@ class MarkedGaussianLaw(Law):
             sums = line_sums(part, far if p > 0 else -far, step, count)
             heights: Floats = np.asarray(abs(step) * np.arange(count), dtype=np.float64)
             sums_off = line_sizes(part * off_at + sizes[known], far, heights)
-            phases = heights * dot(slip[known] + 4 * np.abs(far), part)
+            phases = heights * dot(slip[known] + PHASE * np.abs(far), part)
             return base + sums, UNIT * (error + sums_off + phases) + cut + dropped + vanished
 
         weight = low.inside * grown
@@ -244,7 +247,8 @@ class _Points:
         self, sigma: float, rate: float, low: float, high: float, spacing: float, first: int, last: int
     ) -> None:
         x: Floats = np.asarray(spacing * np.arange(first, last + 1), np.float64)
-        self.loss, self.slip = losses(sigma, rate, x), loss_slips(sigma, rate, x)
+        self.loss = losses(sigma, rate, x)
+        self.slip = loss_slips(sigma, rate, x, self.loss)
         self.normal = -x * x / (2 * sigma**2)
         self.off = 8 - 2 * self.normal  # units by which a term is off, apart from its growth and its window
         self.share = spacing / (sigma * math.sqrt(2 * math.pi))
@@ -270,7 +274,7 @@ def _points(
 @lru_cache(maxsize=4)
 def _rough_points(sigma: float, rate: float) -> tuple[Floats, Floats, Floats]:
     """Points that are few: log of the normal law's share at each, the loss, and λ."""
-    x = np.arange(-9.5, 13.0, min(sigma / 8, 1 / 6)) * sigma
+    x = np.arange(-9.5, 13.0, _SPACING * min(sigma, _WIDE)) * sigma
     share = math.log((x[1] - x[0]) / (sigma * math.sqrt(2 * math.pi)))
     return share - x * x / (2 * sigma**2), losses(sigma, rate, x), _levels(sigma, rate, x)
 
@@ -296,6 +300,30 @@ def _real(law: MarkedGaussianLaw, p: float) -> tuple[float, float]:
         return -math.inf, 0.0
     most = float(a[0].real + da[0]) + (float(b[0].real + db[0]) if law.low else 0.0)
     return float(value[0].real - error[0]), math.log1p(most)
+
+
+def _beyond(sigma: float, rate: float, removes: bool, level: float) -> float:
+    """At least the chance under P that a use has a mark at a level: 1 − ψ rises, so by steps from the left.
+
+    E[1 − ψ] is at most the first value, and for each place the rise to the next one times the chance to be beyond.
+    """
+    tau = spread(level)
+    s = np.arange(max(-0.97 * level / tau, -30.0), 9.0, 0.25)
+    x = np.array([place(sigma, rate, at) for at in (level + tau * s).tolist()])
+    value = half_erfc(-s / math.sqrt(2))
+    beyond = half_erfc(x / (sigma * math.sqrt(2)))
+    if removes:
+        beyond = (1 - rate) * beyond + rate * half_erfc((x - 1) / (sigma * math.sqrt(2)))
+    rises = np.append(np.diff(value), 1.0 - value[-1])
+    return (float(value[0]) + dot(rises, beyond)) * (1 + 1e-6) + 1e-280
+
+
+def marks(sigma: float, rate: float, levels: Floats) -> Floats:
+    """About the chance of one use with the unit to have a mark at each of several levels."""
+    normal, loss, level = _rough_points(sigma, rate)
+    wide = 1 / (1 / (SMOOTH * levels) + 1 / WIDEST)
+    marked = np.exp(_log_normal((level - levels[:, None]) / wide[:, None]))
+    return np.asarray(marked @ np.exp(normal + loss))
 
 
 def _levels(sigma: float, rate: float, x: Floats) -> Floats:

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 
 from discreet.privacy.bent import bent
 from discreet.privacy.law import Law
-from discreet.privacy.marked_gaussian import MarkedGaussianLaw, divides
-from discreet.privacy.nonuniform import Complex, Floats, dot, line_sizes, line_sums, summed
+from discreet.privacy.marked_gaussian import MarkedGaussianLaw, divides, marks
+from discreet.privacy.nonuniform import PHASE, Complex, Floats, dot, line_sizes, line_sums, summed
 from discreet.privacy.sampled_loss import (
     UNIT,
     checked,
@@ -31,13 +32,19 @@ from discreet.privacy.sampled_loss import (
 
 _TAIL = 9.5  # deviations of the normal law that are summed; what is left out is bounded and added
 _MOST = 8e4  # points of the rule; a line that needs more is given up, as an infinite bound
-_MOST_PRODUCTS = 1.5e7  # of points and heights
+_MOST_PRODUCTS = 5e7  # of points and heights
 _FAINT = 1e-24  # of the largest term along a line: what is left out, and counted as an error
-_GOOD = 40.0  # the rule is good to about e^-40 of M(c)
+_GOOD = 41.0  # the rule is good to about e^-40 of M(c), in all uses together
+_FARTHEST_TURN = 3.0  # below π
+_LEANING = 20.0
+_CHEAP = 3e4  # points and heights: for fewer, no closer look at the paths is worth while
+_LOOKS = 250  # places among which the ends are
 _LARGEST = 700.0  # e to this is a float
 _LEAST, _MOST_SIGMA = 1e-3, 1e5  # a σ beyond is not answered
 _WINDOW = 1.5  # deviations beyond the last node: where the window of a turned path ends
 _TURNS = np.array([0.05, 0.2, 0.5, 0.9, 1.2, 1.5])  # below π/2, up to which |w| rises with x on a turned path
+_MOST_ROUGH = 1500  # points, for what is rough
+_FALLS_TO = 60.0  # of σ: for a larger power it is not said how |M| falls
 _ROUGH = np.arange(-76, 84) / 8.0  # deviations
 
 
@@ -74,12 +81,16 @@ class SampledGaussianLaw(Law):
 
     def falls(self, c: float, y: Floats) -> Floats:
         p = 1 + c if self.removes else -c
-        if not abs(p) < 60 * self.sigma:  # too many points would be needed
+        if not self._answers(c) or abs(p) >= _FALLS_TO * self.sigma:
             return np.full(y.size, -math.inf)
-        peak = p / self.sigma  # there, or near 0
-        x = np.arange(min(peak, 0.0) - 9.5, max(peak, 0.0) + 10.5, 0.125)
-        loss = losses(self.sigma, self.rate, x * self.sigma)
-        return fallen(self.steps, p * loss - x**2 / 2, loss, y)
+        low, high = _ends(self, c)
+        step = self.sigma / 8
+        if not high - low < _MOST_ROUGH * step:
+            return np.full(y.size, -math.inf)
+        x = np.arange(low, high + step, step)
+        loss = losses(self.sigma, self.rate, x)
+        exponent = p * loss - x * x / (2 * self.sigma**2)
+        return fallen(self.steps, exponent, loss, y)
 
     def decay(self, c: float, y: float) -> float:
         if not self._answers(c):
@@ -92,6 +103,12 @@ class SampledGaussianLaw(Law):
         if not self.removes or not divides(self.sigma, self.rate, level):
             return self
         return MarkedGaussianLaw(self.sigma, self.rate, self.steps, True, 0.0, level)
+
+    def marks(self, levels: Floats) -> Floats:
+        known = [bool(self.over(level, math.inf)) for level in levels.tolist()]
+        with np.errstate(all="ignore"):
+            about = np.minimum(self.steps * marks(self.sigma, self.rate, levels), 1.0)
+        return np.where(known, about, 0.0)
 
     def over(self, low: float, high: float) -> tuple[Law, ...]:
         if not self.removes or not divides(self.sigma, self.rate, low):
@@ -112,7 +129,8 @@ class SampledGaussianLaw(Law):
         if not self._answers(c):  # no use for such a c but to be refused
             return infinite
         low, high = _ends(self, c)
-        spacing, rule = _rule(self, c, abs(step) * (count - 1), low, high)
+        height = abs(step) * (count - 1)
+        spacing, rule, share_off = _rule(self, c, height, low, high, count)
         if not spacing > 0:
             return infinite
         size = (high - low) / spacing
@@ -122,34 +140,41 @@ class SampledGaussianLaw(Law):
         x: Floats = np.asarray(
             spacing * (math.floor(low / spacing) + np.arange(math.ceil(size) + 2)), np.float64
         )
-        loss, slip = losses(self.sigma, self.rate, x), loss_slips(self.sigma, self.rate, x)
+        loss = losses(self.sigma, self.rate, x)
+        slip = loss_slips(self.sigma, self.rate, x, loss)
         share = spacing / (self.sigma * math.sqrt(2 * math.pi))
         normal = -x * x / (2 * self.sigma**2)
-        grows = (1 + c if self.removes else -c) * loss
-        if float((grows + normal).max()) > _LARGEST:
+        p = 1 + c if self.removes else -c
+        grows = p * loss
+        exponent = grows + normal
+        if float(exponent.max()) > _LARGEST:
             return infinite
-        tilted = np.exp(grows + normal) * share
+        tilted = np.exp(exponent) * share
         off = 8 - 2 * normal  # units by which a term may be off, relatively, apart from its growth
         plain = np.exp(normal) * share
-        grown = np.where(grows > 1, tilted - plain, plain * np.expm1(np.minimum(grows, 1.0)))
-        base = math.fsum(grown)
-        base_off = dot(np.where(grows > 1, tilted + plain, np.abs(grown)), off)
-        slipped = abs(1 + c if self.removes else -c) * slip + 2 * np.abs(grows)
-        base_off += dot(slipped, tilted) + 4 * abs(base)
+        much = grows > 1
+        grown = np.where(much, tilted - plain, plain * np.expm1(np.minimum(grows, 1.0)))
+        base = math.fsum(grown.tolist())
+        slipped = abs(p) * slip + 2 * np.abs(grows)
+        base_off = dot(np.where(much, tilted + plain, np.abs(grown)), off) + dot(slipped, tilted)
+        base_off += 4 * abs(base)
+        cut = _cut(self, c, low, high) + rule
         if count == 1:
-            return np.full(1, base + 0j), np.full(1, UNIT * base_off + rule + _cut(self, c, low, high))
-        height = abs(step) * (count - 1)
-        reached = tilted * np.minimum(height * np.abs(loss), 2.0)  # |e^(iyl) − 1| is at most that
+            off_at_0 = UNIT * base_off + cut
+            return np.full(1, base + 0j), np.full(1, off_at_0 + share_off * (1 + base + off_at_0))
+        size_of = np.abs(loss)
+        reached = tilted * np.minimum(height * size_of, 2.0)  # |e^(iyl) − 1| is at most that
         known = reached > _FAINT * reached.max(initial=0.0)
+        cut += 1.05 * float(reached[~known].sum())
         part, far = tilted[known], loss[known]
         sums = line_sums(part, far if self.removes else -far, step, count)
         heights: Floats = np.asarray(abs(step) * np.arange(count), dtype=np.float64)
         sums_off = line_sizes(part * (off + slipped + summed(x.size))[known], far, heights)
-        error = UNIT * (base_off + sums_off + heights * dot((slip + 4 * np.abs(loss))[known], part))
-        error += 1.05 * float(reached[~known].sum())
-        return base + sums, error + rule + _cut(self, c, low, high)
+        error = UNIT * (base_off + sums_off + heights * dot((slip + PHASE * size_of)[known], part)) + cut
+        return base + sums, error + share_off * (1 + base + float(error[0]))
 
 
+@lru_cache(maxsize=16)
 def _ends(law: SampledGaussianLaw, c: float) -> tuple[float, float]:
     """Where the integrand is cut: beyond, it falls at least as fast as the normal law beyond _TAIL."""
     sigma, rate = law.sigma, law.rate
@@ -158,14 +183,14 @@ def _ends(law: SampledGaussianLaw, c: float) -> tuple[float, float]:
     if law.removes:
         high = 1 + c + far
         if 1 + c > far:  # the peak may be far to the left of 1 + c: look where the integrand falls for good
-            x = np.linspace(low, high, 600)
+            x = np.linspace(low, high, _LOOKS)
             g = (1 + c) * losses(sigma, rate, x) - x * x / (2 * sigma**2)
             falls = x[:-1] - (1 + c) * _steepest(sigma, rate, x)[1:] >= far
             falls &= g[:-1] < g.max() - _TAIL * _TAIL / 2
             rises = np.flatnonzero(~falls)
             high = float(x[min(int(rises[-1]) + 1 if rises.size else 0, x.size - 1)])
     elif _leans(law, c):
-        x = -np.geomspace(far + c, far, 600)  # the peak may be far to the right of −c
+        x = -np.geomspace(far + c, far, _LOOKS)  # the peak may be far to the right of −c
         g = -c * losses(sigma, rate, x) - x * x / (2 * sigma**2)
         falls = (-x - c * _steepest(sigma, rate, x) >= far) & (g < g.max() - _TAIL * _TAIL / 2)
         rises = np.flatnonzero(~falls)
@@ -203,18 +228,30 @@ def _cut(law: SampledGaussianLaw, c: float, low: float, high: float) -> float:
     return right + (edge(low, -c * float(at[0])) if _leans(law, c) else math.e * tail)
 
 
-def _rule(law: SampledGaussianLaw, c: float, y: float, low: float, high: float) -> tuple[float, float]:
-    """A spacing for which the rule is good to about e^-40 of M(c) up to the height y, and its error."""
+def _rule(
+    law: SampledGaussianLaw, c: float, y: float, low: float, high: float, count: int
+) -> tuple[float, float, float]:
+    """A spacing for which the rule is good up to the height y, its error, and one in units of M(c)."""
+    good = _GOOD + math.log(law.steps)
+    least = math.log1p(-law.rate) * -c  # of what log |w|^−c is at most on all paths
+    if law.removes or least < _LEANING:
+        # On a path that is turned by θ the integrand is at most e^(σ²θ²/2 + yθ) times what it is, or the normal law.
+        turn = min(math.sqrt(2 * good) / law.sigma, _FARTHEST_TURN if law.removes else _TURNS[-1])
+        more = y * turn + (law.sigma * turn) ** 2 / 2 + (0.0 if law.removes else least)
+        spacing = few_digits(min(2 * math.pi * law.sigma**2 * turn / (good + more), law.sigma / 4))
+        if spacing > 0 and count * (high - low) / spacing < _CHEAP:
+            rule = 4 * math.exp(more - 2 * math.pi * law.sigma**2 * turn / spacing)
+            return (spacing, 0.0, rule) if law.removes else (spacing, rule, 0.0)
     turns = min(1.0, 5 / law.sigma) * np.append(0.0, _TURNS if y else _TURNS[3:])
-    moved = _Moved(law, c, turns, y)
+    moved = _Moved(law, c, turns, y, low, high)
     grown = moved.sums
     lost = np.maximum(grown[1:] - grown[0], 0.0)
-    spacings = 2 * math.pi * law.sigma**2 * turns[1:] / (_GOOD + 3 + lost)
+    spacings = 2 * math.pi * law.sigma**2 * turns[1:] / (good + 3 + lost)
     best = int(np.argmax(spacings))
     spacing = few_digits(min(float(spacings[best]), law.sigma / 4, (high - low) / 8))
     rule = grown[best + 1] - 2 * math.pi * law.sigma**2 * turns[best + 1] / spacing
     outside = (moved.outside + math.log1p(spacing / moved.width)) if y else -math.inf
-    return spacing, 4 * (math.exp(min(float(rule), _LARGEST)) + math.exp(min(outside, _LARGEST)))
+    return spacing, 4 * (math.exp(min(float(rule), _LARGEST)) + math.exp(min(outside, _LARGEST))), 0.0
 
 
 class _Path:
@@ -260,9 +297,10 @@ class _Moved:
     At a height the integrand is multiplied by a window that falls beyond the ends: `sums`, as logarithms.
     """
 
-    def __init__(self, law: SampledGaussianLaw, c: float, turns: Floats, y: float) -> None:
+    def __init__(
+        self, law: SampledGaussianLaw, c: float, turns: Floats, y: float, low: float, high: float
+    ) -> None:
         sigma = law.sigma
-        low, high = _ends(law, c)
         low, middle, high = low - 3 * sigma, high + _WINDOW * sigma, high + 3 * sigma
         width = _width(law, low, high)
         t = turns[1:, None]

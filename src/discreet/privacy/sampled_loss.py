@@ -15,22 +15,36 @@ from discreet.privacy.nonuniform import Complex, Floats
 
 UNIT = 2.0**-52
 
+_COUNTS = 0.3  # of all uses: what so few of them have does not count where it is rough
+_PHASE = 3.0  # between points: with more, sums say nothing
+_RISES = 0.3  # of a logarithm that only falls where it is well known
+_SLOWEST = 0.15
+
 
 def losses(sigma: float, rate: float, x: Floats) -> Floats:
-    """l(x)."""
+    """l(x), at rising x."""
     u = (2 * x - 1) / (2 * sigma**2)
-    part = rate * np.expm1(np.minimum(u, 1.0))
-    large = np.logaddexp(math.log1p(-rate), math.log(rate) + u)
-    return np.where((u <= 1) & (part > -0.5), np.log1p(np.maximum(part, -0.5)), large)
+    end = int(np.searchsorted(u, 1.0, "right"))
+    part = rate * np.expm1(u[:end])
+    first = int(np.searchsorted(part, -0.5, "right"))
+    if first == 0 and end == u.size:
+        return np.asarray(np.log1p(part))
+    out = np.empty(u.size)
+    out[first:end] = np.log1p(part[first:])
+    low, high = math.log1p(-rate), math.log(rate)
+    out[:first] = np.logaddexp(low, high + u[:first])
+    out[end:] = np.logaddexp(low, high + u[end:])
+    return out
 
 
-def loss_slips(sigma: float, rate: float, x: Floats) -> Floats:
-    """Units by which `losses` may be off."""
+def loss_slips(sigma: float, rate: float, x: Floats, loss: Floats) -> Floats:
+    """Units by which `losses` may be off, at rising x."""
     u = (2 * x - 1) / (2 * sigma**2)
     few = 4 + 2 * abs(math.log(rate)) + 5 * np.abs(u)
-    return np.asarray(
-        shares(sigma, rate, x) * few + 6 * np.abs(losses(sigma, rate, x)) - 3 * math.log1p(-rate)
-    )
+    summed = shares(sigma, rate, x) * few - 3 * math.log1p(-rate)
+    if rate < 0.25:  # there q(e^u − 1) > −½, and where u ≤ 1 no logarithms are added
+        summed[: int(np.searchsorted(u, 0.99))] = 0.0
+    return np.asarray(summed + 6 * np.abs(loss))
 
 
 def shares(sigma: float, rate: float, x: Floats) -> Floats:
@@ -97,13 +111,27 @@ def difference(
 
 
 def fallen(steps: int, exponent: Floats, loss: Floats, y: Floats) -> Floats:
-    """About log |M(c + iy)/M(c)|, from the logarithms of the terms of one use at some points."""
+    """About log |M(c + iy)/M(c)| at rising y, from the logarithms of the terms of one use at some points.
+
+    Where the points are too far apart for a height, it goes on as a power of the height. Unknown, that is −∞, where
+    it rises again: where a few points decide it, where it ends is not to be told from some heights.
+    """
     weight = np.exp(exponent - exponent.max())
     known = weight > 1e-14
     weight = weight[known] / weight.sum()
-    turn = np.multiply.outer(y, loss[known])
+    loss = loss[known]
+    apart = float(np.abs(np.diff(loss))[steps * weight[1:] > _COUNTS].max(initial=0.0))
+    near = max(int(np.searchsorted(y, _PHASE / apart)), 2) if apart else y.size
+    turn = np.multiply.outer(y[:near], loss)
     size = np.hypot(1 + (np.cos(turn) - 1) @ weight, np.sin(turn) @ weight)
-    return np.asarray(steps * np.log(np.maximum(size, 1e-300)))
+    found = np.minimum(steps * np.log(np.maximum(size, 1e-300)), -1e-9)
+    if bool((np.diff(found) > _RISES).any()):
+        return np.full(y.size, -math.inf)
+    if near >= y.size:
+        return np.asarray(found)
+    last, before = -float(found[-1]), -float(found[-2])
+    power = min(max(math.log(last / before) / math.log(y[near - 1] / y[near - 2]), _SLOWEST), 2.0)
+    return np.append(found, -last * (y[near:] / y[near - 1]) ** power)
 
 
 def checked(value: Complex, error: Floats) -> tuple[Complex, Floats]:
@@ -114,7 +142,10 @@ def checked(value: Complex, error: Floats) -> tuple[Complex, Floats]:
 
 def half_erfc(t: Floats) -> Floats:
     """Φ(−√2·t)."""
-    return 0.5 * np.fromiter(map(math.erfc, t.tolist()), dtype=np.float64, count=t.size)
+    out = np.where(t < 0, 1.0, np.where(np.isnan(t), math.nan, 0.0))
+    some = (t > -6.0) & (t < 27.5)  # beyond, it is that number to the last digit
+    out[some] = 0.5 * np.fromiter(map(math.erfc, t[some].tolist()), dtype=np.float64, count=int(some.sum()))
+    return out
 
 
 def one_by_one(law: Law, z: Complex) -> tuple[Complex, Floats]:

@@ -19,7 +19,7 @@ FAR = 14.0  # deviations of the normal law that are summed; what is left out is 
 BEYOND = 3.0  # levels at which the integrand falls for good, on every path that is used
 LARGEST = 700.0  # e to this is a float
 
-_SMOOTH, _WIDEST = 0.07, 0.4  # κ and τ₀
+SMOOTH, WIDEST = 0.07, 0.4  # κ and τ₀
 _FARTHEST = 200.0  # deviations: a level that is reached only beyond is not divided at
 _TURNS = (0.02, 0.05, 0.1, 0.16, 0.22, 0.3, 0.38, 0.46, 0.53, 0.6)  # a path turns by at most 0.6
 _GOOD = 43.0  # the rule is good to about e^-40 of what it measures
@@ -29,7 +29,7 @@ _Arrays = tuple[Floats, ...]
 
 def spread(level: float) -> float:
     """τ."""
-    return 1 / (1 / (_SMOOTH * level) + 1 / _WIDEST)
+    return 1 / (1 / (SMOOTH * level) + 1 / WIDEST)
 
 
 def farthest(sigma: float) -> float:

@@ -165,6 +165,7 @@ def _part(m: Measurement, facts: Found, *, replace: bool) -> Part:
     moves = [column_moves(span, facts.groups, m.declared, replace=replace) for span in facts.spans]
     noises: list[Additive] = [c.noise for c in m.columns]
     by_rank: list[Fraction] = []
+    _check_layers(m, facts)
     for tree, reach in zip(m.trees, facts.trees, strict=True):
         if isinstance(tree.noise, ExponentialQuantile):
             if tree.at != (tree.noise.p,):
@@ -193,6 +194,19 @@ def _part(m: Measurement, facts: Found, *, replace: bool) -> Part:
         *_fixed(m, facts.groups, replace=replace),
         2 * facts.groups if replace else facts.groups,
     )
+
+
+def _check_layers(m: Measurement, facts: Found) -> None:
+    """Refuses listed nodes of a level that share a leaf: one unit would move more of them than it has weight."""
+    for tree, reach in zip(m.trees, facts.trees, strict=True):
+        if tree.layers is None:
+            continue
+        if isinstance(tree.noise, ExponentialQuantile) or tree.at or len(tree.layers) != tree.depth:
+            disagree("the levels of a spread")
+        for layer in tree.layers:
+            below = [leaf for node in layer for leaf in node]
+            if len(set(below)) != len(below) or not all(0 <= leaf < reach.leaves for leaf in below):
+                disagree("the nodes of a level, which overlap")
 
 
 def _fixed(m: Measurement, groups: int, *, replace: bool) -> tuple[Fraction, Fraction]:

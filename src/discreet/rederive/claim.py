@@ -44,6 +44,7 @@ class Tree:
         at: the quantiles that are read.
         sensitivity: how far one unit moves a level.
         noise: of each node; or what chooses a leaf by its rank.
+        layers: the leaves of each node of each level, where these are listed; None for a tree.
     """
 
     sql: str
@@ -51,6 +52,7 @@ class Tree:
     at: tuple[Fraction, ...]
     sensitivity: Sensitivity
     noise: Additive | ExponentialQuantile
+    layers: tuple[tuple[tuple[int, ...], ...], ...] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,6 +22,7 @@ from discreet.rederive.owned import Table, owned
 from discreet.rederive.reach import Spans, never_fails, span_of
 from discreet.rederive.shapes import (
     alias_of,
+    apart,
     disagree,
     filters,
     grouped_by,
@@ -156,6 +157,20 @@ def unit_rows(
     return rows, row, lists
 
 
+def whose(source: Source, id_: exp.Expr) -> None:
+    """The expression is the declared unit's column as it stands, or NULL."""
+    value = id_
+    if (
+        type(id_) is exp.Case
+        and id_.this is None
+        and not id_.args.get("default")
+        and len(id_.args["ifs"]) == 1
+    ):
+        value = id_.args["ifs"][0].args["true"]
+    if type(value) is not exp.Column or (value.table, value.name) != ("s", source.unit):
+        disagree("whose the rows are")
+
+
 @dataclass(frozen=True, slots=True)
 class Stages:
     """The first stages of a text whose units have many rows.
@@ -174,6 +189,8 @@ class Stages:
 
 
 _KIND = exp.DataType.Type
+
+_QUERIES = (exp.Subquery, exp.SetOperation)
 
 _NESTED = "rows of several tables"
 """What stands, once they have been understood, for the nested SELECTs that give the rows."""
@@ -199,14 +216,14 @@ def parsed(sql: str, source: Source) -> tuple[exp.Select, dict[str, exp.Expr], S
     if not all(type(c) is exp.CTE and holds_only(c, {"this", "alias"}) for c in listed.expressions):
         disagree("the stages of the query")
     ctes = {alias_of(c): c.this for c in listed.expressions}
-    if len(ctes) != len(listed.expressions):
+    if not apart([alias_of(c) for c in listed.expressions]):
         disagree("the stages of the query")
     nodes = list(tree.walk())
     never_fails(nodes)
     own = _without_nested(ctes, source)
     nodes = nodes if own is source else list(tree.walk())
     nested = sum(isinstance(e, exp.Select) for e in nodes) != len(ctes) + 1
-    if nested or any(isinstance(e, exp.Subquery | exp.SetOperation) for e in nodes):
+    if nested or any(isinstance(e, _QUERIES) for e in nodes):
         disagree("a query inside a query")
     _read_once([e for e in nodes if isinstance(e, exp.Table)], ctes.keys())
     return tree, ctes, own
@@ -264,7 +281,7 @@ def _by_unit(
             disagree("a column that is not the sum of one bounded number")
     kinds = dict.fromkeys(stages.tallies, "HUGEINT")
     for e in inner.values():
-        _whole(e, kinds)
+        whole_kind(e, kinds)
     spans = tuple(_span(inner[s.this.name], stages.counts) for s in sums)
     found = [n for n in (stages.kept, _ranked(bounded, keys)) if n is not None]
     if len(found) > 1:
@@ -298,7 +315,7 @@ def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: Source) -
             disagree("a tally")
         known_columns(e, row.keys() - {"u", *keys}, None)
         if type(e) is exp.Sum:
-            _whole(row[argument.name], {})
+            whole_kind(row[argument.name], {})
         tallies.add(name)
         if type(e) is exp.Count:
             counts.add(name)
@@ -336,16 +353,7 @@ def _whose(rows: exp.Select, row: dict[str, exp.Expr], source: Source) -> None:
     unit = row.get("u")
     if unit is None:
         disagree("whose the rows are")
-    value = unit
-    if (
-        type(unit) is exp.Case
-        and unit.this is None
-        and not unit.args.get("default")
-        and len(unit.args["ifs"]) == 1
-    ):
-        value = unit.args["ifs"][0].args["true"]
-    if type(value) is not exp.Column or (value.table, value.name) != ("s", source.unit):
-        disagree("whose the rows are")
+    whose(source, unit)
     dropped = [
         c.this.this
         for c in filters(rows)
@@ -409,7 +417,7 @@ def _row_span(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
 def _summed(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
     if type(total.this) is not exp.Column or total.this.name not in row:
         disagree("a column that is not a sum over rows")
-    _whole(row[total.this.name], {})
+    whole_kind(row[total.this.name], {})
     return _span(row[total.this.name], frozenset())
 
 
@@ -478,7 +486,7 @@ def stage_of(ctes: Mapping[str, exp.Expr], name: str) -> exp.Select:
     return stage
 
 
-def _whole(e: exp.Expr, columns: Mapping[str, Kind]) -> None:
+def whole_kind(e: exp.Expr, columns: Mapping[str, Kind]) -> None:
     """Whole numbers are added exactly; a sum of others would follow the order of the rows in its last bit."""
     if kind_of(e, lambda c: columns.get(c.name)) not in ("BIGINT", "HUGEINT"):
         disagree("a sum of numbers that are not whole")

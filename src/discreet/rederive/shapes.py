@@ -72,15 +72,23 @@ def reads_stage(select: exp.Select, stage: str, allowed: Collection[str]) -> Non
 
 
 def outputs(select: exp.Select, plain: Sequence[str] = ()) -> dict[str, exp.Expr]:
-    """Name → expression of what a stage gives beside the columns that it passes on, which come first."""
+    """Name → expression of what a stage gives beside the columns that it passes on, which come first.
+
+    The database takes names that differ in upper and lower case for one name, so no two may differ in that alone.
+    """
     passed = select.expressions[: len(plain)]
     if [(type(e), e.name) for e in passed] != [(exp.Column, p) for p in plain]:
         disagree("the columns that a stage passes on")
     rest = select.expressions[len(plain) :]
     named = {e.alias: e.this for e in rest if type(e) is exp.Alias}
-    if len(named) != len(rest) or not named.keys().isdisjoint(plain):
+    if not apart([*plain, *(e.alias for e in rest)]) or len(named) != len(rest):
         disagree("the names of a stage's columns")
     return named
+
+
+def apart(names: Collection[str]) -> bool:
+    """Whether no two names are one to the database, to which upper and lower case are the same."""
+    return len({name.casefold() for name in names}) == len(names)
 
 
 def grouped_by(select: exp.Select, keys: Sequence[str]) -> None:

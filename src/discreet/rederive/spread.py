@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from discreet.rederive.derive import Derived, Source, Weighted, rows_and_tallies, rows_of_one
+from discreet.rederive.derive import Derived, Source, Weighted, rows_and_tallies, rows_of_one, whole_kind
 from discreet.rederive.lists import combinations
 from discreet.rederive.reach import span_of
 from discreet.rederive.shapes import (
@@ -166,23 +166,32 @@ def _weighted(tree: exp.Select, same: list[str]) -> None:
 
 
 def _last(tree: exp.Select, keys: list[str], row: dict[str, exp.Expr]) -> tuple[str, int, exp.Expr]:
-    """The value, the number of leaves and the weight: after the keys come (r.value - low) // width, and a text."""
+    """The value, the number of leaves and the weight: after the keys come CAST((r.value - low) // width
+    AS a kind that holds it), and a text.
+    """
     *shown, leaf, weight = tree.expressions
     if [e.alias for e in shown] != keys or not all(
         type(e) is exp.Alias and is_column(e.this, "r", e.alias) for e in shown
     ):
         disagree("what the groups are")
-    if type(leaf) is not exp.Alias or leaf.alias != "b" or type(leaf.this) is not exp.IntDiv:
+    if type(leaf) is not exp.Alias or leaf.alias != "b" or type(leaf.this) is not exp.Cast:
         disagree("what the leaves are")
-    inner = leaf.this.this.unnest()
+    place, held = leaf.this.this, next((n for n, kind in _HELD.items() if leaf.this.to.is_type(kind)), 0)
+    if type(place) is not exp.IntDiv or not holds_only(leaf.this, {"this", "to"}):
+        disagree("what the leaves are")
+    inner = place.this.unnest()
     if type(inner) is not exp.Sub or type(inner.expression) is not exp.Cast:
         disagree("what the leaves are")
-    low, width = whole_constant(inner.expression.this), whole_constant(leaf.this.expression)
+    low, width = whole_constant(inner.expression.this), whole_constant(place.expression)
     value = inner.this.name
     if not is_column(inner.this, "r", value) or value not in row or width < 1:
         disagree("what the leaves are")
+    whole_kind(inner.expression, {})
+    whole_kind(row[value], {})  # of reals // is no floor, and NaN is in no leaf
     least, most = span_of(row[value], frozenset())
     if not low <= least <= most < low + (1 << 62):
+        disagree("what the leaves are")
+    if (int(most) - low) // width >= held:  # the cast would fail on somebody's row
         disagree("what the leaves are")
     text = weight.this if type(weight) is exp.Alias and weight.alias == "m0" else None
     if type(text) is not exp.Cast or not text.to.is_type("text"):
@@ -204,3 +213,7 @@ def _known(tree: exp.Select, value: str) -> None:
         disagree("rows without a value")
     if type(terms[0].this.expression) is not exp.Null:
         disagree("rows without a value")
+
+
+_HELD = {1 << 8: exp.DataType.Type.UTINYINT, 1 << 16: exp.DataType.Type.USMALLINT}
+"""How many leaves a kind of whole numbers holds, from 0 on."""

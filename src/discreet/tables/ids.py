@@ -38,7 +38,8 @@ def read_alike(
       spaces around them, as everywhere. Decimals, and whole numbers beyond 64 bits, are text: their shortest spelling.
     - whole numbers beside reals are whole numbers: 7.0 is 7 and −0.0 is 0. A real that is no whole number,
       NaN, an infinity, and a real so large that several whole numbers may have been rounded to it (2^53 and beyond) is
-      nobody's id. The same holds of reals beside reals.
+      nobody's id; of 32-bit reals those from 2^24 on are. The same holds of reals beside reals, of 32-bit reals and of
+      reals whose column was pinned as text, or whose files differ in its type, also in a table that is alone.
     - cells of text files beside whole numbers are whole numbers: '007' and '7.0' are 7, and what is no whole number is
       nobody's id.
     - a table that was pinned from a text file and comes from a typed source later has the ids that the text file could

@@ -22,11 +22,15 @@ class Owner:
         column: the table's own column that holds the unit's id.
         reached: else the foreign key that leads to it.
         public: else whether its rows are nobody's. With none of the three, each row is a unit.
+        others: the other populations that the table's rows belong to as well, each with the column of its ids. They
+            are kept beside the own one, so that the table can never be connected with one of them left out, whose
+            people's rows would be read uncharged.
     """
 
     column: str | None = None
     reached: Reached | None = None
     public: bool = False
+    others: tuple[tuple[str, str], ...] = ()
 
     @property
     def words(self) -> str:
@@ -35,7 +39,8 @@ class Owner:
             return "nobody, as a public table"
         if self.reached is not None:
             return f"the foreign key {path(self.reached)!r}"
-        return "each row" if self.column is None else f"the column {self.column!r}"
+        own = "each row" if self.column is None else f"the column {self.column!r}"
+        return own + "".join(f" and, as {name!r}, the column {column!r}" for name, column in self.others)
 
     def to_json(self) -> dict[str, Any]:
         """The form in which the ledger keeps it beside a table's shape.
@@ -47,7 +52,8 @@ class Owner:
         if self.reached is not None:
             key = self.reached
             return {"unit": path(key), "reached": [key.column, key.table.casefold(), key.key]}
-        return {"unit": self.column}
+        others = {"others": [list(other) for other in self.others]} if self.others else {}
+        return {"unit": self.column, **others}
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Owner:
@@ -56,7 +62,7 @@ class Owner:
             return cls(public=True)
         if kept.get("reached") is not None:
             return cls(reached=Reached(*kept["reached"]))
-        return cls(kept["unit"])
+        return cls(kept["unit"], others=tuple((name, column) for name, column in kept.get("others", ())))
 
 
 def path(key: Reached) -> str:
@@ -102,10 +108,15 @@ def check_same(table: str, before: Owner, now: Owner) -> None:
     """
     if _folded(before) == _folded(now):
         return
+    hint = "connect it with the same unit"
+    if before.others:  # under another name nobody would know of them
+        hint = "connect it with connect_both and the same units, so that both populations are charged"
+    elif not now.others:
+        hint += ", or use another population= for another promise"
     raise InvalidParameter(
         f"Who is protected in table {table!r} was fixed when it was first connected: "
         f"{before.words}, not {now.words}.",
-        hint="connect it with the same unit, or use another population= for another promise",
+        hint=hint,
     )
 
 
@@ -183,4 +194,4 @@ def _match(name: str, tables: Sequence[str]) -> str | None:
 
 def _folded(owner: Owner) -> tuple[object, ...]:
     key = owner.reached
-    return owner.column, owner.public, key and (key.column, key.table.casefold(), key.key)
+    return owner.column, owner.public, owner.others, key and (key.column, key.table.casefold(), key.key)

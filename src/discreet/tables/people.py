@@ -144,17 +144,21 @@ def check_people(unit: PrivacyUnit, per_person: object, relation: Relation | Non
         )
 
 
-def check_ids(account: Account, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]) -> None:
-    """Refuses a new table whose ids another table of the account may hold in other words: a person would be two.
+def check_ids(
+    account: Account, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner], backend: Backend
+) -> None:
+    """Refuses a table whose ids another table of the account may hold in other words: a person would be two.
 
     Tables of one session have their ids in one type (`tables/ids.py`). Those that are connected one at a time meet
     here only, where a person is known by the text of the id.
 
     Raises:
-        InvalidParameter: dates beside times, say, or a text file's '007' beside whole numbers.
+        InvalidParameter: dates beside times, say, or a text file's '007' beside whole numbers, in a new table.
+        SourceError: 32-bit reals, also in a table that is known and had another type when it was pinned.
     """
     if account.people is None:
         return
+    backend.check_ids({t: o.column for t, o in owners.items() if o.column is not None})
     pins = account.pins()
     known = {t: (Pinned.from_json(pin), Owner.from_json(pin)) for t, pin in pins.items()}
     for table, shape in shapes.items():

@@ -33,7 +33,7 @@ def find_shapes(backend: Backend, owners: Mapping[str, Owner], kept: Kept) -> di
     shapes = {
         t: kept[t][0] if t in kept else backend.discover(t, id_columns(owners, t)) for t in backend.tables
     }
-    _check_columns(shapes, owners)
+    check_columns(shapes, owners)
     return read_alike(shapes, owners, known=kept.keys())
 
 
@@ -64,7 +64,7 @@ def pin_all(account: Account, shapes: Mapping[str, Pinned], owners: Mapping[str,
         kept = account.pin(table.casefold(), {**shape.to_json(), **owners[table].to_json()})
         check_same(table, Owner.from_json(kept), owners[table])
         found[table] = Pinned.from_json(kept)
-    _check_columns(found, owners)
+    check_columns(found, owners)
     read_alike(found, owners, known=found.keys())
     return found
 
@@ -98,7 +98,7 @@ def attach_all(
     return schemas
 
 
-def _check_columns(shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]) -> None:
+def check_columns(shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]) -> None:
     """Refuses owners that name a column which is not there, or which holds no id."""
     for table, owner in owners.items():
         if owner.column is not None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import hmac
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -16,7 +18,10 @@ from discreet.ledger.log import Log, View
 from discreet.ledger.owner import refuse_moved
 from discreet.ledger.people import segments
 from discreet.ledger.people.segments import MERGED, Segments, corrupt
-from discreet.ledger.people.table import BEYOND, Hashes, People, Sums, settle
+from discreet.ledger.people.summary import summarised
+from discreet.ledger.people.table import BEYOND, Hashes, People, Sums, parts_of, settle
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -80,16 +85,50 @@ class PersonBudgets:
         """
         due = _due(costs, self._counted)
 
-        def work(view: View) -> tuple[Hashes, _Known]:
+        def asked(table: People) -> tuple[Hashes, People]:
+            settled = settle(table, hashes, due)
+            return settled.out, settled.paid
+
+        return self._settled(charge, asked)
+
+    def summarise(self, charge: int, cost: Tally) -> tuple[int, ...]:
+        """Charges everybody who has spent anything for being counted, and returns the counts of those who can pay, by
+        tenths of what they have used then. Private.
+
+        Args:
+            charge: the number of the summary's charge, whose people have not been settled yet.
+            cost: in the units of the filter, the same for everybody.
+
+        Raises:
+            InvalidParameter: no such charge, or its people have been settled.
+            LedgerError: the ledger could not be read and written; then nothing may be released.
+            LedgerCorrupt: the table is not the one that the chain commits to.
+        """
+        due = _due(np.array(self.parts(cost), np.int64)[:, None], self._counted)
+
+        def asked(table: People) -> tuple[tuple[int, ...], People]:
+            found = summarised(table, due)
+            return found.counts, found.settled.paid
+
+        return self._settled(charge, asked)
+
+    def parts(self, cost: Tally) -> tuple[int, ...]:
+        """A cost in parts of each sum of a person's capacity, rounded up; above `CAPACITY` what nobody can pay."""
+        return tuple(parts_of(x, most) for x, most in zip(cost, self.capacity, strict=True))
+
+    def _settled(self, charge: int, asked: Callable[[People], tuple[T, People]]) -> T:
+        """What is asked of the table in one transaction, once those who pay are kept with what they have spent then."""
+
+        def work(view: View) -> tuple[T, _Known]:
             refuse_moved(view, self._log.store.place)
             by = self._check(view, charge)
             known = self._read(view)
-            settled = settle(known.table, hashes, due)
-            return settled.out, self._write(view, by, known, settled.paid)
+            found, paid = asked(known.table)
+            return found, self._write(view, by, known, paid)
 
-        out, known = self._log.write(work)
+        found, known = self._log.write(work)
         _KNOWN.setdefault(self._log, {})[self._population] = known
-        return out
+        return found
 
     def _check(self, view: View, charge: int) -> Entry:
         paid = view.numbered(charge)

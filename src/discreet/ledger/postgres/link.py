@@ -7,10 +7,12 @@ else can charge. Values travel as parameters, never inside a statement's text, w
 from __future__ import annotations
 
 import os
+import select
 import socket
 import ssl
 import struct
 import weakref
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, TypeAlias
@@ -52,6 +54,7 @@ class Link:
     def __init__(self, address: Address, *, patience: float) -> None:
         self._pid = os.getpid()
         self._inside = False
+        self._doubted = False
         self._prepared: dict[str, Any] = {}
         self.commits = 0
         self._socket = _connected(address)
@@ -59,8 +62,12 @@ class Link:
             self._connection = _logged_in(address, self._socket)
             self._socket.settimeout(patience + _GRACE)
             self._connection.message_types[b"C"] = self._completed
+            self._connection.message_types[b"N"] = self._noticed
             self.ask(
                 f"SET lock_timeout = {max(1, round(1000 * patience))}; SET synchronous_commit = on; "
+                "SET client_min_messages = warning; "
+                "SET default_transaction_isolation = 'read committed'; SET search_path = pg_catalog; "
+                "SET plan_cache_mode = force_generic_plan; "
                 f"SET statement_timeout = 0; SET idle_in_transaction_session_timeout = '{_HANGING}'"
             )
         except BaseException:
@@ -73,14 +80,14 @@ class Link:
 
         Raises:
             Refused: a step failed; inside a transaction, those after it did nothing.
-            Lost: the connection ended; nothing more is known than `commits` says.
+            Lost: the connection ended, or the server warned: a wait for its standbys may have been broken off, after
+                which it answers as if all were well. Nothing more is known than `commits` says.
         """
         self.commits = 0
-        if not self.usable:
-            raise Lost
         answers: list[list[Values]] = []
-        refused, self._inside = None, True
-        try:
+
+        def exchange() -> str | None:
+            refused = None
             for step in steps:
                 self._prepare(step)
             asked = [self._sent(step) for step in steps]
@@ -89,21 +96,49 @@ class Link:
                 code = self._answered(context)
                 refused = refused or code
                 answers.append(context.rows or [])
+            return refused
+
+        self._exchanged(exchange)
+        return answers
+
+    def prepare(self, statement: str) -> None:
+        """Let the server know a statement without asking it; as `ask` otherwise."""
+        if statement not in self._prepared or not self.usable:
+            self._exchanged(lambda: self._prepare((statement,)))
+
+    def _exchanged(self, exchange: Callable[[], str | None]) -> None:
+        """Send and receive; what is broken off in the middle leaves a connection that is used no more."""
+        if not self.usable:
+            raise Lost
+        refused, self._inside = None, True
+        try:
+            refused = exchange()
             self._inside = False
         except Exception as error:
             # Not kept as a cause: it may quote anything. Preparing alone is answered to its end by an error.
             refused = _code(error)
             self._inside = refused is None
-        if self._inside:
+        if self._inside or self._doubted:
+            self._inside = True
             raise Lost
         if refused is not None:
             raise Refused(refused)
-        return answers
 
     @property
     def usable(self) -> bool:
         """Whether the last answer came to its end, in this process."""
         return not self._inside and self._pid == os.getpid()
+
+    @property
+    def silent(self) -> bool:
+        """Whether nothing has come that was not asked for: the end of the connection would."""
+        if not self.usable:
+            return False
+        if not hasattr(select, "poll"):
+            return not select.select([self._socket], [], [], 0)[0]
+        waiting = select.poll()
+        waiting.register(self._socket, select.POLLIN)
+        return not waiting.poll(0)
 
     @property
     def idle(self) -> bool:
@@ -164,6 +199,10 @@ class Link:
         """Called by the driver for each statement that was carried out."""
         self.commits += data == b"COMMIT\0"
         self._connection.handle_COMMAND_COMPLETE(data, context)
+
+    def _noticed(self, data: bytes, context: Any) -> None:
+        """Called by the driver for each notice. The end of a wait for standbys is told by a warning of this class."""
+        self._doubted |= any(field.startswith(b"C01") for field in data.split(b"\0"))
 
 
 _LINKS: weakref.WeakSet[Link] = weakref.WeakSet()

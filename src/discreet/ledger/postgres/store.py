@@ -18,6 +18,7 @@ from typing import NamedTuple, TypeVar
 
 from discreet.errors import LedgerError
 from discreet.ledger.postgres import failures
+from discreet.ledger.postgres.adding import Adding
 from discreet.ledger.postgres.failures import Lost, Refused
 from discreet.ledger.postgres.link import Link, Step, Values
 from discreet.ledger.postgres.pool import Pool
@@ -25,7 +26,7 @@ from discreet.ledger.postgres.statements import DURABLE, FACTS, OUTCOME, UNSAFE,
 from discreet.ledger.postgres.tables import FORMAT, tables
 from discreet.ledger.postgres.transaction import Habits, PostgresTransaction
 from discreet.ledger.postgres.url import Address
-from discreet.ledger.store import Transaction
+from discreet.ledger.store import Added, Addition, Transaction
 
 PATIENCE = 30.0
 """Seconds to wait for other clients before `LedgerBusy`."""
@@ -42,6 +43,7 @@ class PostgresStore:
         self._patience = patience
         self._statements = Statements(address.schema)
         self._pool = Pool(address, patience=patience)
+        self._adding = Adding(self._pool, self._statements, address.schema, self._place, patience)
         self._habits = {False: Habits(), True: Habits()}
         self._closed = False
 
@@ -67,6 +69,12 @@ class PostgresStore:
     def write(self, work: Callable[[Transaction], T]) -> T:
         """What the work returns, durable; from its start to its commit it holds the ledger's only lock."""
         return self._transaction(lambda begun: work(begun.transaction), writes=True)
+
+    def add(self, addition: Addition) -> Added | None:
+        """The row, durable; None when nothing was added, for whatever reason: a transaction tells why."""
+        self._check_open()
+        with self._told():
+            return self._adding.add(addition)
 
     def rehearse(self) -> None:
         """A write that is undone: where nothing can be written, this raises.

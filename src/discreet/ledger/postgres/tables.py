@@ -1,6 +1,8 @@
-"""The tables of a ledger in a schema of their own."""
+"""The tables of a ledger in a schema of their own, and the procedure beside them."""
 
 from __future__ import annotations
+
+from discreet.ledger.postgres.adding import DIGITS, PROCEDURE
 
 FORMAT = 1
 """The version of the format that is written, in which docs/ledger-format.md describes the tables."""
@@ -16,7 +18,8 @@ DO $make$ BEGIN
     kind text COLLATE "C" NOT NULL,
     "key" text COLLATE "C" NOT NULL,
     body text COLLATE "C" NOT NULL,
-    hash text COLLATE "C" NOT NULL
+    hash text COLLATE "C" NOT NULL,
+    attempt bigint
   );
   CREATE INDEX entry_by_key ON "{schema}".entry (population, kind, "key", seq);
   CREATE TABLE "{schema}".state (name text COLLATE "C" PRIMARY KEY, value text COLLATE "C" NOT NULL);
@@ -31,12 +34,18 @@ DO $make$ BEGIN
     AS 'BEGIN RAISE EXCEPTION ''entries never change''; END';
   CREATE TRIGGER entry_stays BEFORE UPDATE OR DELETE OR TRUNCATE ON "{schema}".entry
     EXECUTE FUNCTION "{schema}".entry_stays();
-  CREATE TABLE "{schema}".ledger (format integer NOT NULL);
+  CREATE TABLE "{schema}".ledger (format integer NOT NULL, fence bigint NOT NULL DEFAULT 0);
   INSERT INTO "{schema}".ledger VALUES ({format});
+  {procedure}
 END $make$
 """
 
 
+def procedure(schema: str, text: str = PROCEDURE) -> str:
+    """The statement that makes the procedure."""
+    return text.format(schema=schema, format=FORMAT, digits=DIGITS)
+
+
 def tables(schema: str) -> str:
     """The statement that makes an empty ledger unless there is one."""
-    return _TABLES.format(schema=schema, format=FORMAT)
+    return _TABLES.format(schema=schema, format=FORMAT, procedure=procedure(schema))

@@ -62,6 +62,7 @@ def plan_in_stages(
             noise=noise,
             truncation=truncation,
             ranges=ranges,
+            jointly=False,
         )
 
     def identify(question: Question, left: Fraction) -> str:

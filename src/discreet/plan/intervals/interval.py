@@ -43,6 +43,7 @@ from discreet.plan.expr import (
 from discreet.plan.functions import image
 from discreet.plan.functions.calendar import moment_range
 from discreet.plan.functions.function import EVERYTHING, Interval
+from discreet.plan.partition.counted import Combined, combined
 from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 
@@ -180,7 +181,7 @@ def atoms(expr: Expr) -> list[Expr]:
     affine = affine_of(expr)
     if affine is not None:
         return [expr] if affine[1] else []
-    if isinstance(expr, Mean | Covariance | Slope | Quantile | Commonest):
+    if isinstance(expr, Mean | Covariance | Slope | Quantile | Commonest) or combined(expr) is not None:
         return [expr]
     if isinstance(expr, Call):
         return list(dict.fromkeys(a for arg in expr.args for a in atoms(arg)))
@@ -200,6 +201,9 @@ def _atom(expr: Expr, noises: Sequence[Additive], level: Fraction) -> RowInterva
         return slope_interval(expr, noises, level)
     if isinstance(expr, Quantile | Commonest):
         return _of_spread(expr, level)
+    joint = combined(expr)
+    if joint is not None:
+        return _of_partition(expr, joint, level)
     affine = affine_of(expr)
     assert affine is not None
     constant, coefficients = affine
@@ -208,6 +212,18 @@ def _atom(expr: Expr, noises: Sequence[Additive], level: Fraction) -> RowInterva
     def row(_keys: Sequence[Scalar], cells: Sequence[int]) -> tuple[float, float]:
         x = float(constant + sum(c * cells[i] for i, c in coefficients.items()))
         return x - t, x + t
+
+    return row
+
+
+def _of_partition(expr: Expr, joint: Combined, level: Fraction) -> RowInterval:
+    shown = compiled(expr)
+
+    def row(keys: Sequence[Scalar], cells: Sequence[int]) -> tuple[float, float]:
+        tree = tree_of(cells, joint.spread)
+        x, value = joint.estimate(tree), float(shown(keys, cells))
+        t = joint.reach(tree.noise, level)
+        return min(float(x) - t, value), max(float(x) + t, value)
 
     return row
 

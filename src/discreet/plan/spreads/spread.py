@@ -22,6 +22,7 @@ from discreet.plan.expr import (
     Literal,
     Quantile,
     Top,
+    Within,
     columns_of,
     walk,
 )
@@ -55,6 +56,7 @@ class Spread(Measure):
         listed: the values of the leaves in their order; None where they follow from the grid.
         fanout: children of a node.
         depth: levels of nodes below the root, whose own weight is never measured.
+        layers: where conditions are counted, the leaves of each node of each level; None for a tree.
     """
 
     value: LatticeValue
@@ -62,6 +64,18 @@ class Spread(Measure):
     listed: tuple[Scalar, ...] | None
     fanout: int
     depth: int
+    layers: tuple[tuple[tuple[int, ...], ...], ...] | None = None
+
+    def __hash__(self) -> int:  # spreads are looked up often, and few are alike
+        return hash((self.value.low, self.value.high, self.width, self.fanout, self.depth))
+
+    def __post_init__(self) -> None:
+        for layer in self.layers or ():
+            below = [leaf for node in layer for leaf in node]
+            if len(set(below)) != len(below):
+                raise InvalidParameter("the nodes of a level must lie apart.")
+        if self.layers is not None and len(self.layers) != self.depth:
+            raise InvalidParameter("each level has its nodes.")
 
     @property
     def leaves(self) -> int:
@@ -93,7 +107,8 @@ class Spread(Measure):
     @property
     def identity(self) -> Any:
         listed = None if self.listed is None else [[type(v).__name__, str(v)] for v in self.listed]
-        return ["spread", self.value.identity, self.width, listed, self.fanout, self.depth]
+        described = ["spread", self.value.identity, self.width, listed, self.fanout, self.depth]
+        return described if self.layers is None else [*described, [[list(n) for n in x] for x in self.layers]]
 
     @property
     def step(self) -> Fraction:
@@ -101,6 +116,8 @@ class Spread(Measure):
 
     @property
     def word(self) -> str:
+        if self.layers is not None:
+            return f"how rows spread over the {self.leaves:,} cells that conditions tell apart"
         if self.listed is not None:
             return f"how rows spread over {self.leaves:,} values"
         kind = "whole numbers" if self.value.is_whole and self.width == 1 else "parts of the range"
@@ -152,7 +169,7 @@ def looked_at(exprs: Iterable[Expr]) -> tuple[Looked, ...]:
     for e in (node for expr in exprs for node in walk(expr)):
         if isinstance(e, Quantile):
             found.setdefault(e.spread, set()).add(e.p)
-        elif isinstance(e, Commonest | Top | Histogram):
+        elif isinstance(e, Commonest | Top | Histogram | Within):
             found.setdefault(e.spread, set())
     return tuple(
         sorted((Looked(s, tuple(sorted(p))) for s, p in found.items()), key=lambda s: repr(s.identity))

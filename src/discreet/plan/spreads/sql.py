@@ -11,7 +11,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from discreet.plan.bound import Bounding, weighted_stages
-from discreet.plan.spreads.spread import Spread
+from discreet.plan.spreads.spread import MOST_LEAVES, Spread
 
 
 def spread_sql(b: Bounding, spread: Spread) -> str:
@@ -21,7 +21,8 @@ def spread_sql(b: Bounding, spread: Spread) -> str:
     """
     one = replace(b, measures=(spread,))
     keys = [f"g{i}" for i in range(len(b.keys.exprs))]
-    leaf = f"(r.v0 - CAST({spread.value.low} AS BIGINT)) // {spread.width}"  # in 64 bits: v0 may have 32
+    steps = f"(r.v0 - CAST({spread.value.low} AS BIGINT)) // {spread.width}"  # in 64 bits: v0 may have 32
+    leaf = f"CAST({steps} AS {_kind(spread.leaves)})"
     shown = ", ".join([*(f"r.{g} AS {g}" for g in keys), f"{leaf} AS b"])
     by = ", ".join([*(f"r.{g}" for g in keys), "b"])
     found = 'FROM "unit rows" r'
@@ -35,3 +36,9 @@ def spread_sql(b: Bounding, spread: Spread) -> str:
         f"{weighted_stages(one)}\nSELECT {shown}, CAST({weight} AS VARCHAR) AS m0\n"
         f"{found} WHERE r.v0 IS NOT NULL GROUP BY {by}"
     )
+
+
+def _kind(leaves: int) -> str:
+    """The narrowest type that holds every leaf: of so few values the database keeps each in a place of its own."""
+    assert leaves <= MOST_LEAVES
+    return "UTINYINT" if leaves <= 1 << 8 else "USMALLINT"

@@ -17,6 +17,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import pairwise
 from typing import Any, TypeAlias
 
 from discreet.mechanisms.additive import Additive
@@ -53,7 +54,7 @@ class Edge:
 class NoisyTree:
     """The noisy nodes of one spread in one group."""
 
-    __slots__ = ("_draw", "families", "is_row", "noise", "spread")
+    __slots__ = ("_draw", "_errors", "families", "is_row", "noise", "raised", "spread")
 
     def __init__(
         self,
@@ -69,6 +70,9 @@ class NoisyTree:
         self.is_row = is_row
         self.families = dict(families)
         self._draw = draw
+        self._errors: dict[tuple[Fraction, Fraction], dict[tuple[int, int, int], float]] = {}
+        self.raised = False
+        """Whether counts that are read from it are shown as 0 where noise took them below."""
 
     def family(self, level: int, place: int) -> tuple[int, ...] | None:
         """The noisy weights of a node's children, drawn now if they never were; None when they cannot be."""
@@ -80,7 +84,8 @@ class NoisyTree:
 
     def look(self, looked: Looked) -> None:
         """Draws what the answers to a question read."""
-        self.family(0, 0)
+        for level in range(1 if self.spread.layers is None else self.spread.depth):
+            self.family(level, 0)
         for p in looked.at:
             self._leaf(p)
             for confidence in CONFIDENCES:
@@ -124,10 +129,13 @@ class NoisyTree:
         assert top is not None
         total, row = max(sum(top), 0), self.spread.steps(is_row=self.is_row)
 
+        wanted = float(p) * total
+        from_low, from_high = self._error(Fraction(0), _SELDOM), self._error(Fraction(1), _SELDOM)
+
         def passes(e: Edge) -> bool:
-            low = min(max(self._error(e, Fraction(0), _SELDOM), row / 2), total / 2)
-            high = max(total - max(self._error(e, Fraction(1), _SELDOM), row / 2), total / 2)
-            return e.rank >= min(max(float(p) * total, low), high)
+            low = min(max(from_low(e), row / 2), total / 2)
+            high = max(total - max(from_high(e), row / 2), total / 2)
+            return e.rank >= min(max(wanted, low), high)
 
         return self._descend(lambda edges: _first(edges, passes))[0]
 
@@ -145,25 +153,35 @@ class NoisyTree:
             self.spread.steps(is_row=self.is_row),
         )
 
+        error = self._error(p, level)
+
         def lower(e: Edge) -> bool:
-            return e.rank - share > -self._error(e, p, level) - row
+            return e.rank - share > -error(e) - row
 
         def upper(e: Edge) -> bool:
-            return e.rank - share < self._error(e, p, level) + row
+            return e.rank - share < error(e) + row
 
         first = 0 if p == 0 else self._descend(lambda edges: _first(edges, lower))[0]
         last = self.spread.leaves - 1 if p == 1 else self._descend(lambda edges: _last(edges, upper))[1]
         return first, last
 
-    def _error(self, e: Edge, p: Fraction, confidence: Fraction) -> float:
-        """How far the noise moves an edge's rank less p times the total."""
+    def _error(self, p: Fraction, confidence: Fraction) -> Callable[[Edge], float]:
+        """How far the noise moves an edge's rank less p times the total; each is computed once."""
         if confidence <= 0:
-            return 0.0
+            return lambda e: 0.0
+        known = self._errors.setdefault((p, confidence), {})
         children = len(self.families[0, 0])
-        ends = {Fraction(1): e.deep}
-        for share, n in ((1 - p, e.left), (p, children - e.left)):
-            ends[share] = ends.get(share, 0) + n
-        return rank_error(self.noise, tuple(sorted(ends.items())), confidence)
+
+        def error(e: Edge) -> float:
+            at = children, e.left, e.deep
+            if at not in known:
+                ends = {Fraction(1): e.deep}
+                for share, n in ((1 - p, e.left), (p, children - e.left)):
+                    ends[share] = ends.get(share, 0) + n
+                known[at] = rank_error(self.noise, tuple(sorted(ends.items())), confidence)
+            return known[at]
+
+        return error
 
     def _descend(self, choose: Callable[[Sequence[Edge]], int]) -> tuple[int, int]:
         """The first and the last leaf below the node that is reached: a leaf, unless children were never drawn."""
@@ -200,7 +218,11 @@ class ExactLeaves:
         return cls(leaves, [0, *itertools.accumulate(weights[i] for i in leaves)])
 
     def sums(self, spread: Spread, level: int, place: int) -> list[int]:
-        """The weight of each child of a node."""
+        """The weight of each child of a node; of each node of a level, where these are listed."""
+        if spread.layers is not None:
+            held = dict(zip(self.leaves, pairwise(self.before), strict=True))
+            weights = {leaf: after - before for leaf, (before, after) in held.items()}
+            return [sum(weights.get(leaf, 0) for leaf in node) for node in spread.layers[level]]
         return [self._below(end) - self._below(start) for start, end in children(spread, level, place)]
 
     def _below(self, leaf: int) -> int:

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import cache
 
 import numpy as np
 
@@ -128,9 +129,14 @@ def _mills_difference(a: Curve, mu: float) -> Curve:
     """M(a) − M(a + μ) = ∫ (1 − t M(t)) dt, by Gauss and Legendre where subtracting would cancel (μ ≤ 1/4)."""
     if mu >= 0.25:
         return _mills(a) - _mills(a + mu)
-    nodes, weights = np.polynomial.legendre.leggauss(8)
+    nodes, weights = _legendre()
     t = a[..., None] + mu / 2 * (nodes + 1)
     return mu / 2 * ((1 - t * _mills(t)) @ weights)
+
+
+@cache
+def _legendre() -> tuple[Curve, Curve]:
+    return np.polynomial.legendre.leggauss(8)
 
 
 def _discrete_narrow(epsilon: Curve, s: float, sigma: float) -> Curve:

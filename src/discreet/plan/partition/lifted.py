@@ -1,0 +1,96 @@
+"""Questions of a batch that count rows of one table under different conditions: read from one partition of its rows.
+
+`SELECT COUNT(*) FROM t WHERE a` and `… WHERE b` are the counts of two conditions on the rows of t. They become such
+where each row is a unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from discreet.plan.bind import call
+from discreet.plan.cost import Kind
+from discreet.plan.expr import Expr, Literal, Measured, Within, walk
+from discreet.plan.keys import Keys
+from discreet.plan.measures.measure import RowCount
+from discreet.plan.needs import is_composed
+from discreet.plan.partition.closer import is_no_noisier, variance_of
+from discreet.plan.partition.joint import condition, in_ratios, joint_spread, swapped
+from discreet.plan.plan import bounding, spread_moves
+from discreet.plan.spreads.spread import Looked
+from discreet.plan.spreads.sql import spread_sql
+from discreet.plan.types import Type
+from discreet.privacy.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from discreet.plan.plan import Plan
+
+
+def lifted(alone: Mapping[str, Plan], kind: Kind) -> dict[str, Plan]:
+    """The questions of a batch by their names, those that can be read from one partition rewritten so.
+
+    What a rewritten plan costs is decided by the batch: its `allocation` is that of the question alone.
+    """
+    found = dict(alone)
+    if any(is_composed(p) for p in alone.values()):
+        return found  # where Laplace columns compose by a δ, each is given what it has alone
+    over: dict[tuple[str, Keys], dict[str, Expr]] = {}
+    for name, plan in alone.items():
+        wanted = _condition(plan)
+        if wanted is not None:
+            over.setdefault((plan.question.table.name, plan.question.keys), {})[name] = wanted
+    for conditions in over.values():
+        first = alone[next(iter(conditions))]
+        b = bounding(replace(first.question, where=None))
+        joint = joint_spread(list(conditions.values()), b, gaussian=kind is Kind.GAUSSIAN)
+        if joint is None:
+            continue
+        spread, leaves = joint
+        measured = (spread_moves(b, Looked(spread, ())), spread_sql(b, spread))
+        for name, own in zip(conditions, leaves, strict=True):
+            found[name] = _read_from(alone[name], Within(spread, own), measured)
+    return found
+
+
+def counted_now(plan: Plan, alone: Plan) -> tuple[float, float] | None:
+    """The variances of the count of a question that is read from a partition in a batch only, and of its column alone;
+    None for others.
+    """
+    if plan.question.measures == alone.question.measures:
+        return None
+    read = next(e for expr in plan.question.outer.expressions for e in walk(expr) if isinstance(e, Within))
+    return variance_of(plan, read), alone.allocation.noises[0].variance
+
+
+def keeps_to(plan: Plan, alone: Plan) -> bool:
+    """Whether a question of a batch that is read from a partition only there has no more noise than alone."""
+    return plan.question.measures == alone.question.measures or is_no_noisier(plan, alone)
+
+
+def _condition(plan: Plan) -> Expr | None:
+    """The condition whose rows a question counts, if that is all that it measures and may be lifted."""
+    q = plan.question
+    if len(q.measures) != 1 or q.spreads or q.outer.sets is not None or q.relation is not None:
+        return None
+    if q.keys.count is None or not q.table.unit.is_row:
+        return None
+    if any(in_ratios(e) for e in q.outer.expressions):
+        return None
+    (measure,) = q.measures
+    inner = condition(measure)
+    if inner is None and not isinstance(measure, RowCount):
+        return None
+    parts = [c for c in (q.where, inner) if c is not None]
+    if not parts:
+        return Literal(True, Type.BOOL)
+    return parts[0] if len(parts) == 1 else call("and", parts)
+
+
+def _read_from(plan: Plan, count: Within, measured: tuple[Sensitivity, str]) -> Plan:
+    def swap(_: Measured) -> Expr:
+        return count
+
+    question = replace(plan.question, where=None, measures=(), outer=swapped(plan.question.outer, swap))
+    return replace(plan, question=question, sql="", sensitivities=(), distinct=(), spreads=(measured,))

@@ -1,0 +1,216 @@
+"""The second derivation of a question to two populations: from its SQL, and from the caps of its flows.
+
+A grammar of one statement, written apart from its writer. For every text that fits, what the database gives is one
+row for each group and pair of units, with whole numbers from 0 to below 2^31 that follow from the rows of this group
+and pair alone, whatever the table holds. A flow through caps moves by at most a unit's cap then; the argument is in
+docs/proofs/flows.md.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+
+from sqlglot import exp
+
+from discreet.mechanisms.additive import Additive
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
+from discreet.rederive.claim import Cost
+from discreet.rederive.derive import Source, parsed, unit_rows, whole_kind, whose
+from discreet.rederive.lists import combinations, key_lists
+from discreet.rederive.moves import column_moves
+from discreet.rederive.plain import ambiguity
+from discreet.rederive.price import Part, check_divergence, check_events, check_total
+from discreet.rederive.reach import span_of
+from discreet.rederive.shapes import disagree, filters, grouped_by, outputs, reads_stage, whole_constant
+
+_MOST = 1 << 31
+
+_NARROW = {exp.DataType.Type.TINYINT: -(1 << 7), exp.DataType.Type.SMALLINT: -(1 << 15)}
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """A flow: the place of its number in the statement, its sign in the column, and what a unit of each population
+    passes.
+    """
+
+    place: int
+    sign: int
+    caps: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class FlowColumn:
+    """An integer column: its flows, and the noise on it."""
+
+    pipes: tuple[Pipe, ...]
+    noise: Additive
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What is promised to one population: its neighbours, how far a unit moves each column, and what is charged."""
+
+    unit: str
+    relation: Relation
+    sensitivities: tuple[Sensitivity, ...]
+    cost: Cost
+
+
+@dataclass(frozen=True, slots=True)
+class FlowClaim:
+    """What two charges pay for, each to its own population.
+
+    Attributes:
+        table: the one table that is read.
+        columns: its columns.
+        sql: gives what each pair of units carries in each group.
+        lists: how many values each key may have.
+        measured: the integer columns.
+        sides: the two populations.
+    """
+
+    table: str
+    columns: frozenset[str]
+    sql: str
+    lists: tuple[int, ...]
+    measured: tuple[FlowColumn, ...]
+    sides: tuple[Side, Side]
+
+
+def check_flows(claim: FlowClaim) -> None:
+    """Refuses a claim whose SQL says something else than it claims, or that charges either population too little.
+
+    Raises:
+        InternalError: the two derivations disagree.
+    """
+    first, second = claim.sides
+    numbers, listed = derive_edges(
+        claim.sql, claim.table, claim.columns, (first.unit, second.unit), len(claim.lists)
+    )
+    if listed != math.prod(claim.lists):
+        disagree("what the groups are")
+    for column in claim.measured:
+        signs = [pipe.sign for pipe in column.pipes]
+        if not signs or len(set(signs)) != len(signs) or not set(signs) <= {1, -1}:
+            disagree("the flows of a column")
+        for pipe in column.pipes:
+            if not 0 <= pipe.place < numbers or not all(0 <= cap < _MOST for cap in pipe.caps):
+                disagree("the flows of a column")
+    for place, side in enumerate(claim.sides):
+        _check_side(claim, side, place, listed)
+
+
+def derive_edges(
+    sql: str, table: str, columns: frozenset[str], units: tuple[str, str], keys: int
+) -> tuple[int, int]:
+    """How many numbers each row of the statement has, and how many groups there can be at all.
+
+    Raises:
+        InternalError: a shape of which it is not known that each number is of one group and one pair of units.
+    """
+    if (found := ambiguity(sql)) is not None:
+        disagree(found)
+    first, second = (Source(table, columns, unit) for unit in units)
+    tree, ctes, _ = parsed(sql, first)
+    _, row, lists = unit_rows(ctes, first)
+    named = [f"g{i}" for i in range(keys)]
+    if not {*named, "w"} <= row.keys() or units[0] == units[1]:
+        disagree("the columns of the rows")
+    whose(second, row["w"])
+    allowed = {"expressions", "from_", "where", "group", "with_"}
+    reads_stage(tree, "unit rows", allowed)
+    by = [*named, "u", "w"]
+    grouped_by(tree, by)
+    _without_nobody(tree)
+    numbers = outputs(tree, by)
+    if list(numbers) != [f"m{i}" for i in range(len(numbers))]:
+        disagree("the order of the columns")
+    for number in numbers.values():
+        _capped(number, {name: e for name, e in row.items() if name not in by})
+    if set(ctes) != {"unit rows"} | {n for n in ctes if n.startswith(("key ", "list "))}:
+        disagree("the stages of the query")
+    sizes, listed = key_lists(ctes), {}
+    for name in named:
+        place = row[name]
+        if type(place) is not exp.Column or place.name != "g" or place.table not in lists:
+            disagree("what the groups are")
+        listed[name] = sizes[lists[place.table]]
+    if len({place.table for place in (row[name] for name in named) if type(place) is exp.Column}) != keys:
+        disagree("what the groups are")
+    return len(numbers), combinations(listed, named) or 0
+
+
+def _without_nobody(tree: exp.Select) -> None:
+    """WHERE NOT w IS NULL, and nothing else."""
+    terms = filters(tree)
+    kept = terms[0] if len(terms) == 1 else None
+    if type(kept) is not exp.Not or type(kept.this) is not exp.Is:
+        disagree("rows without a unit are not dropped")
+    test = kept.this
+    column = type(test.this) is exp.Column and (test.this.table, test.this.name) == ("", "w")
+    if not column or type(test.expression) is not exp.Null:
+        disagree("rows without a unit are not dropped")
+
+
+def _capped(number: exp.Expr, row: dict[str, exp.Expr]) -> None:
+    """least(T, c) with a constant c below 2^31, where T counts rows or adds up whole numbers that are not negative."""
+    if type(number) is not exp.Least or len(number.expressions) != 1:
+        disagree("a number that is not capped")
+    if not 0 <= whole_constant(number.expressions[0]) < _MOST:
+        disagree("a number that is not capped")
+    total = number.this
+    if type(total) is exp.Count and not total.expressions:
+        if type(total.this) is exp.Star or _is_own(total.this, row):
+            return
+        disagree("a tally")
+    if type(total) is not exp.Coalesce or [str(x) for x in total.expressions] != ["0"]:
+        disagree("a tally")
+    added = total.this.this if type(total.this) is exp.Sum else None
+    if type(added) is not exp.Greatest or [str(x) for x in added.expressions] != ["0"]:
+        disagree("a number below 0")
+    negated = type(added.this) is exp.Neg
+    value = added.this.this if negated else added.this
+    if not _is_own(value, row):
+        disagree("a tally")
+    whole_kind(row[value.name], {})
+    ends = span_of(row[value.name], frozenset())
+    if any(math.isinf(end) or abs(end) >= _MOST for end in ends):
+        disagree("a contribution without bounds")
+    if negated and any(ends[0] <= least for least in _least_of_narrow(row[value.name])):
+        disagree("a number whose negative may not exist")
+
+
+def _least_of_narrow(e: exp.Expr) -> list[int]:
+    """The least numbers of the types below INTEGER that the expression may be of: they have no negative."""
+    casts = list(e.find_all(exp.Cast))
+    return [least for kind, least in _NARROW.items() if any(c.to.is_type(kind) for c in casts)]
+
+
+def _is_own(e: exp.Expr, row: dict[str, exp.Expr]) -> bool:
+    """Whether it is just one of the rows' columns."""
+    return type(e) is exp.Column and e.table == "" and e.name in row
+
+
+def _check_side(claim: FlowClaim, side: Side, place: int, groups: int) -> None:
+    """One population: how far its unit moves each column, and what the noise costs it."""
+    if len(side.sensitivities) != len(claim.measured):
+        disagree("the number of columns")
+    priced = []
+    for column, said in zip(claim.measured, side.sensitivities, strict=True):
+        up = sum(pipe.caps[place] for pipe in column.pipes if pipe.sign > 0)
+        down = sum(pipe.caps[place] for pipe in column.pipes if pipe.sign < 0)
+        moved = column_moves((-down, up), groups, groups, replace=side.relation.value == "replace")
+        if moved.many > said.l0 or moved.furthest > said.linf:
+            disagree("how far a unit moves a column")
+        if moved.l1 > said.l1 or moved.l2_squared > said.l2_squared:
+            disagree("how far a unit moves a column")
+        priced.append((moved, column.noise))
+    none = Fraction(0)
+    part = Part(tuple(priced), tuple(priced), (none, none), (), none, none, groups)
+    check_total([part], side.cost)
+    check_events([part], side.cost)
+    check_divergence([part], side.cost)

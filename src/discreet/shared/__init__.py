@@ -1,0 +1,1 @@
+"""Sessions over tables that protect two populations at once: each question is charged to both, or not asked."""

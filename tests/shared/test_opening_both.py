@@ -1,0 +1,123 @@
+"""Two accounts of one table: opened and pinned both or neither, and charged so that the ledger shows it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import discreet as dp
+from discreet.errors import InvalidParameter
+from discreet.ledger.account import Account
+from discreet.ledger.export import verify_export
+from discreet.ledger.ledger import Ledger
+from discreet.ledger.together import charge_together
+from tests.shared.test_shared_session import BUDGET, COUNT, UNITS, both, visits
+
+
+def test_a_refusal_to_leave_one_out_does_not_lead_to_where_nobody_knows_of_it(tmp_path: Path) -> None:
+    place = tmp_path / "l"
+    both(place=place).close()
+    unit = dp.PrivacyUnit("patient", max_groups=1, max_rows=2)
+    with pytest.raises(InvalidParameter, match="fixed when") as refused:
+        dp.connect({"visits": visits()}, unit=unit, population="patients", ledger=place)
+    assert "connect_both" in str(refused.value.hint)
+    assert "population=" not in str(refused.value.hint)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "match"),
+    [
+        ({"filter": {"doctors": "zcdp"}}, "zcdp"),
+        ({"filter": {"doctors": "nope"}}, "not known"),
+        ({"analyst": {"doctors": "ann"}}, "no analyst of 'doctors'"),
+        ({"budget": {"patients": dp.Budget(3), "doctors": dp.Budget(0)}}, "above 0"),
+        (
+            {
+                "units": {"patients": UNITS["patients"], "Patients": UNITS["doctors"]},
+                "budget": {"patients": dp.Budget(3), "Patients": dp.Budget(1)},
+            },
+            "looks like",
+        ),
+        (
+            {
+                "units": {"patients": UNITS["patients"], "doctors ": UNITS["doctors"]},
+                "budget": {"patients": dp.Budget(3), "doctors ": dp.Budget(1)},
+            },
+            "without spaces",
+        ),
+    ],
+)
+def test_what_is_refused_opens_neither_account(tmp_path: Path, wrong: dict[str, Any], match: str) -> None:
+    place = tmp_path / "l"
+    with pytest.raises(InvalidParameter, match=match):
+        both(place=place, relation={"patients": "replace"}, **wrong)
+    with Ledger.open(place) as book:
+        assert book.populations() == []
+    with both(place=place, budget=dict.fromkeys(UNITS, dp.Budget(5))) as session:
+        assert set(session.budget.values()) == {dp.Budget(5)}
+
+
+def test_terms_that_differ_from_those_of_an_open_account_open_no_other(tmp_path: Path) -> None:
+    place = tmp_path / "l"
+    with Ledger.open(place) as book:
+        book.open_account("doctors", dp.Budget(2))
+        for wrong in ({"budget": BUDGET | {"doctors": dp.Budget(1)}}, {"relation": {"doctors": "replace"}}):
+            with pytest.raises(InvalidParameter, match="'doctors' has"):
+                both(place=place, **wrong)
+            assert book.populations() == ["doctors"]
+    both(place=place).close()
+
+
+@pytest.mark.parametrize("at", [1, 2, 3, 4])
+def test_no_table_is_pinned_in_one_account_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    """Killed before any of the pins: two accounts, two tables."""
+    place, calls = tmp_path / "l", []
+    real = Account.pinning
+
+    def failing(self: Account, table: str, schema: dict[str, Any]) -> Any:
+        calls.append(table)
+        if len(calls) == at:
+            raise KeyboardInterrupt
+        return real(self, table, schema)
+
+    two = {"visits": visits(), "stays": visits()}
+    with monkeypatch.context() as broken, pytest.raises(KeyboardInterrupt):
+        broken.setattr(Account, "pinning", failing)
+        both(two, place=place)
+    with Ledger.open(place) as book:
+        accounts = [book.account(p) for p in book.populations()]
+        assert [a.pins() for a in accounts if a is not None] == [{}, {}]
+    both(two, place=place, budget=None).close()
+    with Ledger.open(place) as book:
+        assert all(len(a.pins()) == 2 for a in map(book.account, UNITS) if a is not None)
+
+
+def test_a_charge_or_a_release_of_one_alone_is_found_in_the_ledger(tmp_path: Path) -> None:
+    place = tmp_path / "l"
+    with both({"Visits": visits()}, place=place) as session, Ledger.open(place) as book:
+        session.sql(COUNT, epsilon=0.2)
+        session.sql(COUNT, epsilon=0.2, fresh=True)
+        plan = session.plan(COUNT, epsilon=0.3)
+        accounts = {p: a for p in UNITS if (a := book.account(p)) is not None}
+        paying = [(a, plan.charges[p]) for p, a in accounts.items()]
+        first, second = charge_together(paying, plan.identity, note={"table": "Visits"})
+        assert book.verify().ok
+        accounts["patients"].store(plan.identity, first.seq, {"n": "1"})
+        assert "does not have as well" in str(book.verify().problems)
+        accounts["doctors"].store(plan.identity, second.seq, {"n": "2"})
+        assert "does not have as well" in str(book.verify().problems)
+    for note in ({"table": "Visits"}, {"tables": ["Visits"]}):
+        place = tmp_path / str(len(str(note)))
+        with both({"Visits": visits()}, place=place) as session, Ledger.open(place) as book:
+            account = book.account("patients")
+            assert account is not None
+            account.charge("q", plan.charges["patients"], note={"table": "people"})
+            assert book.verify().ok
+            account.charge("q", plan.charges["patients"], note=note)
+            problems = book.verify().problems
+            assert "a charge for table 'Visits' that 'doctors' did not pay for as well" in str(problems)
+            assert verify_export(list(book.export())).problems == problems
