@@ -202,6 +202,27 @@ def test_few_samples_are_bounded_closely_and_as_the_grid_bounds_them(
     assert other.lower > grid.upper  # a rate that is 1 % off is told apart
 
 
+@pytest.mark.parametrize(
+    ("sigma", "rate", "steps", "delta"),
+    [("0.3712", "1.17e-05", 487, 5.377460322435212e-05), ("0.45806", "5.349e-05", 33, 0.0005613744169600588)],
+)
+def test_few_rare_samples_are_bounded_closely_in_both_directions_together(
+    sigma: str, rate: str, steps: int, delta: float
+) -> None:
+    event = PoissonEvent(GaussianEvent(1 / F(sigma) ** 2), F(rate))
+    found = (accounting.gaussian(F(sigma)).poisson(F(rate)) * steps).bounds(delta)
+    assert found[1] is not None
+    assert 0 < found[1] - found[0] <= max(1e-6 * found[1], 1e-9)
+    grids = [
+        lattice.epsilon_bounds([(pair, steps)], delta) for pair in (event.pair(), event.pair().reverse())
+    ]
+    low, high = max(g.lower for g in grids if g), max(g.upper for g in grids if g)
+    assert low <= found[0]
+    assert found[1] <= high
+    wrong = (accounting.gaussian(F(sigma)).poisson(F(rate) * 2) * steps).bounds(delta)
+    assert wrong[0] > high
+
+
 # (parts of σ, rate, steps), δ, whether the unit is removed; found by a search for wide answers
 WIDE_ONCE = [
     ([(0.494544597741245, 0.00013238159364569653, 31)], 2.7752281822357555e-11, False),

@@ -75,6 +75,28 @@ def test_the_parts_of_a_divided_law_are_their_integrals(sigma: float, rate: floa
             assert not _agrees(one, z, truth, 1 + 1e-7)
 
 
+def test_far_above_a_large_power_the_rule_still_meets_the_integral() -> None:
+    # Paths may be turned by little more than c/y there: by more the integrand would grow at once.
+    c, y = 1180.0, 6e4
+    sigma, rate, steps = 0.45806, 5.349e-05, 33
+    law = SampledGaussianLaw(sigma, rate, steps, False)
+    value, error = law.line(c, y / 3, 4)
+    with mp.workdps(30):
+        s, q = mp.mpf(sigma), mp.mpf(rate)
+        step = s * s * mp.mpf(c) / y / 14  # the plain sum: what it is off falls like e^(−2πσ²·turn/step)
+        first, last = int(-11 * s / step), int(11 * s / step)
+        power, total = mp.mpc(-c, -y), mp.mpc(0)
+        for x in (step * i for i in range(first, last + 1)):
+            total += mp.exp(power * mp.log1p(q * mp.expm1((2 * x - 1) / (2 * s * s))) - x * x / (2 * s * s))
+        truth = (total * step / (s * mp.sqrt(2 * mp.pi))) ** steps
+    gap = abs(complex(mp.exp(complex(value[3])) / truth) - 1)
+    assert float(error[3]) < 1e-3  # of what is e^-16 of the height 0
+    assert gap <= math.expm1(float(error[3]))
+    assert abs(complex(mp.exp(complex(value[3])) / (truth * (1 + 2 * float(error[3])))) - 1) > math.expm1(
+        float(error[3])
+    )
+
+
 @pytest.mark.parametrize(
     ("sigma", "rate", "level"), [(0.6, 1e-3, 0.05), (0.6, 1e-3, 2.0), (3.0, 0.02, 0.1), (1.2, 1e-5, 0.01)]
 )

@@ -21,6 +21,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import numpy as np
 
@@ -34,21 +35,21 @@ MOST_NODES = 1 << 15
 
 _MOST_NUMBERS = 1 << 23  # that are worked on for one line
 _FEW_NODES = 1 << 13  # a law that needs more is mirrored or divided first
-_SOME_NODES = 1 << 11  # the rest of a divided law is divided again if it needs more
+_SOME_NODES = 3 << 10  # the rest of a divided law is divided again if it needs more
 _RATIO = 4.0  # of the levels at which a law is divided
 _BANDS, _WIDER = 9, 3
 _HIGHER, _NEAR_DELTA = 8, 5.0
 _MIRRORED = math.log(1e-15)  # a smaller δ would be lost in the rounding of the masses
 _FINE = 4e-7  # of δ: an error that needs no better way
-_SHARP = 3.5e-7  # the same, of ε: where δ falls fast, more of δ
+_SHARP = 4.2e-7  # the same, of ε: where δ falls fast, more of δ
 _COSTS = (3e-7, 1e-4)  # of ε: what the added Gaussian use may cost
 _ROUGH = 1e-2  # of δ: an error that is small enough to see where ε is
 _TIME_VALUE = 1 + math.sqrt(2)
 _TRIES = 5  # of guesses of where ε is
 _REACH = 8.0  # a curve made for one ε still serves for one that many times as large
-_TIGHT = 7.5e-7  # of ε: no closer bounds are looked for
+_TIGHT = 9.2e-7  # of ε: no closer bounds are looked for
 _FROM_ABOVE = 1.15  # times the answer: where a law is divided that cannot be just below it
-_NEAR_ENOUGH, _A_FEW_NODES = 16.5, 2048
+_NEAR_ENOUGH, _A_FEW_NODES = 27.8, 2048
 _HARDLY_EVER = 1e-9  # of δ
 _NEARLY = 1.0  # of log δ: a guess that is this good serves
 _ROUGHLY = 1e-6  # of ε: more than a rough Chernoff bound is off where it serves
@@ -210,7 +211,16 @@ def _solved(law: Law, delta: float, c: float, first: float, near_other: float) -
         if curve is None or found is None:
             if near:
                 break
-            guess /= _REACH
+            below = 0.0 if curve is None else curve.lower(guess)
+            if (
+                curve is not None and below > delta
+            ):  # ε is above the guess, and the curve does not reach so far
+                lower = max(lower, guess)
+                guess = min(
+                    guess * _farther(below / delta, -curve.look(guess)[2] * guess / below), 0.99 * first
+                )
+            else:
+                guess /= _REACH
             continue
         upper = min(upper, found)
         lower = max(lower, curve.below(delta, upper))
@@ -230,6 +240,11 @@ def _solved(law: Law, delta: float, c: float, first: float, near_other: float) -
     if upper == math.inf or upper - lower > _TIGHT * upper:
         upper = min(upper, _chernoff(law, log_delta)[1])
     return Bounds(min(lower, upper), upper) if math.isfinite(upper) else None
+
+
+def _farther(ratio: float, fall: float) -> float:
+    """By what factor ε is about larger than where δ is `ratio` times as large, and falls as that power of ε."""
+    return math.exp(min(1.1 * math.log(ratio) / fall, 2.0)) if fall > 0 else math.exp(2.0)
 
 
 def _guess(law: Law, delta: float, most: float, near: float) -> float:
@@ -316,9 +331,9 @@ def _curves(
     most, best_c = min(most, max(_MOST_NUMBERS // law.width(), 64)), _saddle(law, epsilon)
     c = min(c, best_c) if whole else best_c
     if not whole:
-        yield _cut(law, epsilon, log_delta, mu, cost)
-        excess = law.rough(np.array([c]))[0] - c * epsilon - log_delta
-        if excess < _NEAR_ENOUGH and not _is_unknown(law, c):
+        cut = _cut(law, epsilon, log_delta, mu, cost)
+        yield cut
+        if cut is None and _is_near(law, c, epsilon, log_delta) and not _is_unknown(law, c):
             yield _alone(trace(law, c, epsilon, log_delta, _A_FEW_NODES, mu), mu, cost)
         yield _divided(law, epsilon, log_delta, most, mu, cost)
     yield _alone(trace(law, c, epsilon, log_delta, most, mu), mu, cost)
@@ -339,10 +354,16 @@ def _cut(law: Law, epsilon: float, log_delta: float, mu: float, cost: float) -> 
         return None
     rest = law.under(high)
     c = _saddle(rest, epsilon)
-    if not rest.rough(np.array([c]))[0] - c * epsilon - log_delta < _NEAR_ENOUGH:
+    if not _is_near(rest, c, epsilon, log_delta):
         return None
     line = trace(rest, c, epsilon, log_delta, _A_FEW_NODES, mu)
     return None if line is None else _Curve((*map(certain, law.over(high, math.inf)), line), mu, cost)
+
+
+def _is_near(law: Law, c: float, epsilon: float, log_delta: float) -> bool:
+    """Whether the integrand is so near to δ that what cancels leaves the digits that are needed."""
+    excess = float(law.rough(np.array([c]))[0]) - c * epsilon - log_delta
+    return excess < _NEAR_ENOUGH + math.log(max(_SHARP * c * epsilon, _FINE))
 
 
 def _divided(law: Law, epsilon: float, log_delta: float, most: int, mu: float, cost: float) -> _Curve | None:
@@ -427,6 +448,7 @@ def _left_out(law: Law, c: float, epsilon: float, log_delta: float) -> float | N
     return float(tried[small[0]]) if small.size else None
 
 
+@lru_cache(maxsize=8)
 def _saddle(law: Law, epsilon: float) -> float:
     """The c of the best Chernoff bound of log δ(ε), about."""
     return best(law, lambda c, log_m: log_m + kernels(c) - c * epsilon)

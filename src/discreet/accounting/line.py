@@ -324,7 +324,7 @@ def _steepness(fallen: Floats | None, height: float) -> float:
 
 def _wider(steepness: float) -> float:
     """The share of δ that a long line may miss, δ falling like ε to the power of minus that."""
-    return _WIDER * min(max(steepness, SHARE / _WIDER), 1.0)
+    return _WIDER * min(max(steepness, SHARE / _WIDER), 10.0)
 
 
 def _height(
