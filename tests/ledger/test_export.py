@@ -223,10 +223,11 @@ def test_a_transfer_that_was_cut_off_takes_no_charge_anywhere_and_is_finished_la
     full: Ledger, tmp_path: Path, pay: MakeCharge
 ) -> None:
     class Cut(MemoryStore):
-        fails = True
+        writes, fails = 0, True
 
         def write(self, work: Callable[[Transaction], Any]) -> Any:
-            if self.fails:
+            self.writes += 1
+            if self.fails and self.writes > 1:  # the mark arrives, and the copy does not
                 raise LedgerError("the disk failed.")
             return super().write(work)
 
@@ -256,7 +257,7 @@ def test_a_transfer_copies_what_is_private_too() -> None:
         old.write(lambda now: now.put_blob("people/p/1", b"\0private"))
         transfer(Log(old), new, **BOARD)
         assert new.read(lambda now: (now.blobs(), now.blob("people/p/1"))) == (["people/p/1"], b"\0private")
-        assert new.read(lambda now: now.names()) == ["head", "secret/p", "tally/p", "terms/p"]
+        assert new.read(lambda now: now.names()) == ["head", "mark", "secret/p", "tally/p", "terms/p"]
 
 
 def test_what_is_not_empty_or_not_whole_is_not_moved_into_or_from(full: Ledger, tmp_path: Path) -> None:
@@ -313,6 +314,77 @@ def test_a_second_copy_is_never_made_where_the_first_was_taken_away(
     assert full.verify().ok
     if place != ":memory:":
         assert Ledger.open(tmp_path / place).populations() == []
+
+
+class Crash(BaseException):
+    """The end of a process."""
+
+
+class Crashes(MemoryStore):
+    """A store whose process ends before, or just after, one of its writes."""
+
+    def __init__(self, at: int, *, after: bool) -> None:
+        super().__init__()
+        self.at, self.after, self.writes = at, after, 0
+
+    def write(self, work: Callable[[Transaction], Any]) -> Any:
+        self.writes += 1
+        if self.writes != self.at:
+            return super().write(work)
+        if self.after:
+            super().write(work)
+        raise Crash
+
+
+@pytest.mark.parametrize("after", [False, True])
+@pytest.mark.parametrize(
+    ("old_at", "new_at"), [(0, 1), (2, 0), (0, 2), (3, 0)]
+)  # the opening is the first of `old`
+def test_a_transfer_that_ends_anywhere_leaves_one_ledger_whatever_stands_in_its_place(
+    old_at: int, new_at: int, after: bool, pay: MakeCharge
+) -> None:
+    old, new = Crashes(old_at, after=after), Crashes(new_at, after=after)
+    with Ledger(old) as ledger:
+        ledger.open_account("p", Budget(1))
+        with pytest.raises(Crash):
+            transfer(Log(old), new, **BOARD)
+        account = ledger.account("p")
+        assert account is not None
+        ended = old.read(lambda now: now.get("moved")) is not None
+        assert ended == ((old_at, after) == (2, True) or new_at == 2 or old_at == 3)
+        assert ledger.verify().ok
+        copied = new.read(lambda now: now.last()) is not None
+        assert copied == ((new_at, after) == (2, True) or old_at == 3)
+        # Another store stands in its place.
+        if ended:
+            other = MemoryStore()
+            with pytest.raises(LedgerError, match="is not that ledger"):
+                transfer(Log(old), other, **BOARD)
+            assert other.read(lambda now: now.names()) == []
+        # The same one goes on.
+        transfer(Log(old), new, **BOARD)
+        assert ledger.verify().ok
+        assert Ledger(new).verify().ok
+        with pytest.raises(LedgerError, match="has moved"):
+            account.charge("q", pay("1/8"), note={})
+
+
+def test_a_mark_that_was_left_behind_is_no_ledger_and_does_not_hinder_one() -> None:
+    new = Crashes(1, after=True)
+    with Ledger(MemoryStore()) as ledger:
+        ledger.open_account("p", Budget(1))
+        with pytest.raises(Crash):
+            transfer(ledger._log, new, **BOARD)
+        assert ledger.verify().ok
+    assert Ledger(new).populations() == []
+    assert Ledger(new).verify().ok
+    Ledger(new).open_account("other", Budget(1))
+    assert Ledger(new).verify().ok
+
+
+def test_a_ledger_that_has_marked_a_store_without_having_moved_does_not_verify(full: Ledger) -> None:
+    full._log.store.write(lambda now: now.put("marked", "00"))
+    assert full.verify().problems == ("the state 'marked' is not what the entries say.",)
 
 
 def test_a_ledger_that_says_it_has_arrived_without_having_moved_does_not_verify(full: Ledger) -> None:

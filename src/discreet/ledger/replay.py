@@ -24,7 +24,7 @@ from discreet.ledger.entry import (
     from_row,
 )
 from discreet.ledger.log import HEAD, follows
-from discreet.ledger.states import ARRIVED, MOVED, moved_text, read_secret, secret_name
+from discreet.ledger.states import ARRIVED, MARK, MARKED, MOVED, moved_text, read_secret, secret_name
 from discreet.ledger.store import Row
 from discreet.ledger.together import Followed
 
@@ -86,6 +86,10 @@ class Replay:
             expected[MOVED] = moved_text(*self._moved)
             if ARRIVED in states:
                 expected[ARRIVED] = expected[MOVED]
+        # What a mark is was drawn at random; a ledger has marked no other store before it moved.
+        expected |= {
+            name: states[name] for name in (MARK, *[MARKED][: self._moved is not None]) if name in states
+        }
         found = {name: text for name, text in states.items() if not name.startswith(_PEOPLE)}
         for population, book in self.books.items():
             expected |= book.states()

@@ -19,6 +19,12 @@ MOVED = "moved"
 ARRIVED = "arrived"
 """The state of such a ledger once the other store has its copy: from then on there is never another one."""
 
+MARK = "mark"
+"""The state of a store that a ledger is to move into: a random text, by which it is known from another in its place."""
+
+MARKED = "marked"
+"""The state of a ledger that has moved: the mark of the one store that it moves into."""
+
 
 @dataclass(frozen=True, slots=True)
 class Terms:
