@@ -12,7 +12,7 @@ the copy is there, this is kept here too; ledgers that moved before there were m
 
 from __future__ import annotations
 
-import secrets
+import os
 
 from discreet.errors import LedgerCorrupt, LedgerError
 from discreet.ledger import names
@@ -97,7 +97,7 @@ def _marked(now: Transaction, place: str) -> str:
     _refuse_full(now, place)
     mark = now.get(MARK)
     if mark is None:
-        mark = secrets.token_hex(16)
+        mark = os.urandom(16).hex()
         now.put(MARK, mark)
     return mark
 
