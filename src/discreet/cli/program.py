@@ -17,6 +17,7 @@ COMMANDS = {  # in the order of the help; each module is imported when its comma
     "demo": "discreet.cli.demo",
     "sql": "discreet.cli.sql",
     "plan": "discreet.cli.plan",
+    "both": "discreet.cli.both",
     "account": "discreet.cli.account",
     "verify": "discreet.cli.verify",
     "audit": "discreet.cli.audit",

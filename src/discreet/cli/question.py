@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from discreet.cli import declared
 from discreet.cli.options import Bounds
 from discreet.errors import InvalidParameter, MissingBounds
 
@@ -108,10 +108,10 @@ class Question:
         import discreet as dp
 
         return dp.connect(
-            self._sources(),
+            declared.sources(self.source, self.tables),
             unit=self._unit(),
             public=self.public,
-            columns=self._columns(),
+            columns=declared.columns(self.ranges, self.values),
             budget=budget,
             per_person=per_person,
             population=self.population,
@@ -123,21 +123,6 @@ class Question:
             analyst=analyst,
             bounds=self.bounds,
         )
-
-    def _sources(self) -> str | dict[str, str]:
-        """The one source, or each table's by its name."""
-        from discreet.backends.sources import table_name
-
-        if not self.tables:
-            return self.source
-        sources = {table_name(self.source): self.source}
-        for name, source in self.tables:
-            if name in sources:
-                raise InvalidParameter(
-                    f"Table {name!r} is given twice.", hint="give each --table a name of its own"
-                )
-            sources[name] = source
-        return sources
 
     def _unit(self) -> Any:
         import discreet as dp
@@ -171,26 +156,6 @@ class Question:
             self.unit, max_groups=self.max_groups, max_rows=self.max_rows, tables=self.paths
         )
 
-    def _columns(self) -> dict[str, Any]:
-        import discreet as dp
-
-        columns: dict[str, Any] = {}
-        declared: list[tuple[str, Any]] = []
-        for column, low, high, integer in self.ranges:
-            with _naming(f"--range {column}"):
-                declared.append((column, dp.Range(low, high, integer=integer)))
-        for column, keys in self.values:
-            with _naming(f"--values {column}"):
-                declared.append((column, dp.Values(*keys)))
-        for column, facts in declared:
-            if column in columns:
-                raise InvalidParameter(
-                    f"Column {column!r} is declared twice.",
-                    hint="give one --range or one --values for each column",
-                )
-            columns[column] = facts
-        return columns
-
     def _per_person(self) -> Budget | None:
         import discreet as dp
 
@@ -215,13 +180,3 @@ class Question:
             )
         cap = {} if self.per_query is None else {"per_query": self.per_query}
         return dp.Budget(epsilon, delta if delta is not None else self.budget_delta or 0, **cap)
-
-
-@contextmanager
-def _naming(option: str) -> Iterator[None]:
-    """Where what was declared is looked at: an error names the option."""
-    try:
-        yield
-    except InvalidParameter as error:
-        hint = error.hint or f"look at what stands after {option}="
-        raise InvalidParameter(f"{option}: {error.message}", hint=hint) from None

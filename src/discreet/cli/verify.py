@@ -59,12 +59,12 @@ def _say(verdict: Verdict, *, compared: bool) -> None:
     if verdict.certificate is None or not verdict.ok:
         output.say("\nThis release is NOT verified.")
         return
-    given = verdict.certificate
-    cost, relation = given.claim.charged, given.claim.relation.value
-    output.say(
-        f"\nVerified: the release cost each unit of {given.population!r} {price(cost.epsilon, cost.delta)} "
-        f"({relation}), charged by entry {given.evidence.charge.seq}."
-    )
+    output.say("")
+    for paid in verdict.certificate.prices:
+        output.say(
+            f"Verified: the release cost each unit of {paid.population!r} "
+            f"{price(paid.cost.epsilon, paid.cost.delta)} ({paid.relation.value}), charged by entry {paid.entry}."
+        )
     if not compared:
         output.say(
             "No ledger was compared: whoever made the file could have made the entries up (--ledger FILE)."
