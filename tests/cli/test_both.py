@@ -77,7 +77,7 @@ def test_a_plan_is_free_and_opens_nothing(call: Call) -> None:
 
 
 def test_other_relations_filters_and_noise(call: Call) -> None:
-    args = (*PROTECT, *BUDGET, "--relation", "patients=replace", "--filter", "doctors=zcdp")
+    args: tuple[str, ...] = (*PROTECT, *BUDGET, "--relation", "patients=replace", "--filter", "doctors=zcdp")
     args = (
         *args,
         "--noise",
