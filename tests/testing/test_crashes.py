@@ -22,7 +22,7 @@ from discreet.testing.crashes.campaign import MEANS, Log, crash, swarm
 from discreet.testing.crashes.interleavings import Seen, asks, every_run
 from discreet.testing.crashes.powercut import Record, states
 from discreet.testing.crashes.tracer import Change, Fate, can_trace, run
-from discreet.testing.crashes.workload import Step, Told, charge_of, spent_of, workload
+from discreet.testing.crashes.workload import NAME, Step, Told, charge_of, spent_of, workload
 
 traced = pytest.mark.skipif(not can_trace(), reason="ptrace as Linux on x86-64 has it")
 
@@ -91,6 +91,28 @@ def test_a_charge_that_is_told_before_it_is_made_is_found(monkeypatch: pytest.Mo
     log = Log()
     crash(20, log, most=1000, means=("kill",))
     assert any("tell, then charge" in fault and "less is told now" in fault for fault in log.found)
+
+
+@traced
+@pytest.mark.parametrize("at_once", [True, False])
+def test_two_accounts_that_are_charged_one_after_the_other_are_found(
+    monkeypatch: pytest.MonkeyPatch, at_once: bool
+) -> None:
+    def split(charges: Any, question: str, *, note: dict[str, Any]) -> list[Any]:
+        told = {**note, "together": [account.population for account, _ in charges]}
+        return [account.log.write(account.charging(question, charge, told)) for account, charge in charges]
+
+    if not at_once:
+        monkeypatch.setattr("discreet.testing.crashes.workload.charge_together", split)
+    rng, nobody = random.Random(20), os.open(os.devnull, os.O_WRONLY)
+    step = next(s for s in workload(rng, steps=500) if s.name.startswith("charge two"))
+    with campaign._folders() as (good, copy):
+        for before in workload(rng, steps=0):
+            before.work(good / NAME, nobody)
+        found = [text for _, _, wrong in campaign._kills(step, good, copy, rng) for text in wrong]
+    os.close(nobody)
+    assert any("did not pay for as well" in text for text in found) is not at_once
+    assert at_once is not bool(found)
 
 
 @traced

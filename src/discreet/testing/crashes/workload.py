@@ -19,6 +19,7 @@ from discreet.ledger.account import Account
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.people.table import parts_of
 from discreet.ledger.standing import Status
+from discreet.ledger.together import charge_together, store_together
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, Budget
 
@@ -26,6 +27,8 @@ NAME = "campaign.ledger"
 BUDGET = Budget(40, "1e-3")
 PER_PERSON = Budget(2)
 ANALYST = "ana"
+BOTH = ("people", "places")
+"""The accounts that pay for a question together."""
 
 Tell: TypeAlias = int
 """The pipe on which a worker says what it has been told is done."""
@@ -269,6 +272,27 @@ def _caps(population: str, question: str, rng: random.Random) -> Step:
     return Step("cap an analyst, who asks", work)
 
 
+def _pays_with_another(population: str, question: str, rng: random.Random) -> Step:
+    amounts = [Fraction(rng.randrange(1, 10), 10) for _ in BOTH]
+    release = {"rows": ["…" * rng.randrange(1, 4000)]}
+
+    def work(path: Path, tell: Tell) -> None:
+        with Ledger.open(path) as ledger:
+            accounts = [_asked(ledger.open_account(name, None)) for name in BOTH]
+            charges = [(a, charge_of(amount)) for a, amount in zip(accounts, amounts, strict=True)]
+            try:
+                entries = charge_together(charges, question, note={"asked": question})
+            except BudgetExceeded:
+                return
+            for account in accounts:
+                Told(ledger.head, account.population, spent_of(account), None).say(tell)
+            store_together(accounts, entries, question, release)
+            for account in accounts:
+                Told(ledger.head, account.population, spent_of(account), question).say(tell)
+
+    return Step("charge two accounts together, store", work)
+
+
 def _charged(account: Account, question: str, amount: Fraction) -> bool:
     try:
         account.charge(question, charge_of(amount), note={"asked": question})
@@ -286,4 +310,5 @@ _KINDS: tuple[Callable[[str, str, random.Random], Step], ...] = (
     _settles,
     _decides,
     _caps,
+    _pays_with_another,
 )
