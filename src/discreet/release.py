@@ -206,13 +206,19 @@ class Release:
             InvalidParameter: the release was not made by a session, or the ledger does not keep it as it is.
             LedgerError: the ledger cannot be read.
         """
-        if self.paid is None:
+        prove = self._prove
+        if prove is None:
             raise InvalidParameter(
                 "only a release of a session has a certificate: a ledger vouches for it.",
                 hint="ask with session.sql(…) or session.batch(…)",
             )
         shown = self if self._original is None else self._original
-        return self.paid.certificate(shown.columns, shown.rows)
+        return prove(shown.columns, shown.rows)
+
+    @property
+    def _prove(self) -> Callable[[Sequence[str], Sequence[Sequence[Any]]], dict[str, Any]] | None:
+        """What makes the certificate of rows; None where no ledger vouches for them."""
+        return None if self.paid is None else self.paid.certificate
 
     def to_arrow(self) -> Any:
         """The rows as a pyarrow table, in which lists and maps have Arrow's types of these names."""

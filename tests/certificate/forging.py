@@ -48,7 +48,11 @@ def rewrite(document: Document, entry: str, change: Callable[[dict[str, Any]], N
 def relink(document: Document) -> None:
     """Hashes that follow from the bodies again, as far as the certificate has them."""
     ledger = document["ledger"]
-    links = [ledger["account"], *ledger["schemas"], ledger["charge"], ledger["release"]]
+    links = [
+        link
+        for own in ledger.get("accounts", [ledger])
+        for link in (own["account"], *own["schemas"], own["charge"], own["release"])
+    ]
     before: dict[int, str] = {}
     for own in sorted(links, key=lambda own: own["seq"]):
         own["previous"] = before.get(own["seq"] - 1, own["previous"])

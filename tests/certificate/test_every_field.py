@@ -58,15 +58,18 @@ NEUTRAL = {
 }
 
 
-def nodes(value: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[tuple[Any, ...], Any]]:
-    """Every value inside a document; of alike elements of a list only the first."""
+def nodes(
+    value: Any, path: tuple[Any, ...] = (), each: tuple[str, ...] = ()
+) -> Iterator[tuple[tuple[Any, ...], Any]]:
+    """Every value inside a document; of alike elements of a list only the first, but in the lists of these names."""
     if path:
         yield path, value
     if isinstance(value, dict):
         for name, part in value.items():
-            yield from nodes(part, (*path, name))
+            yield from nodes(part, (*path, name), each)
     elif isinstance(value, list) and value:
-        yield from nodes(value[0], (*path, 0))
+        for i, part in enumerate(value if path and path[-1] in each else value[:1]):
+            yield from nodes(part, (*path, i), each)
 
 
 def generic(path: tuple[Any, ...]) -> str:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.certificate.asked import SINGLE, ask, visits
+from tests.certificate.asked_both import asked, both
 from tests.certificate.forging import forged, measurement, sealed
 from tests.cli.conftest import Call
 
@@ -124,3 +125,24 @@ def test_a_head_without_a_ledger_and_a_ledger_that_is_none_are_said(call: Call) 
     assert missing.exit_code == 4
     none = call("verify", "release.json", "--ledger", "release.json")
     assert none.exit_code == 4
+
+
+def test_a_release_to_two_populations_says_what_each_paid(call: Call) -> None:
+    with both(ledger="both.ledger") as session:
+        document = asked(session, "groups")
+    Path("both.json").write_text(json.dumps(document))
+    found = call("verify", "both.json", "--ledger", "both.ledger")
+    assert (found.exit_code, found.stderr) == (0, "")
+    first, second = found.stdout.splitlines()[-2:]
+    assert first.startswith("Verified: the release cost each unit of 'patients' ε = ")
+    assert second == (
+        "Verified: the release cost each unit of 'doctors' ε = 1 (add-remove), charged by entry 6."
+    )
+    assert "holds   charge: the ledger charged both together for this claim" in found.stdout
+    entries = json.loads(call("verify", "both.json", "--registry").stdout)
+    assert [entry["unit"]["protected_beside"] for entry in entries] == [["doctors"], ["patients"]]
+    document["ledger"]["accounts"].reverse()
+    Path("both.json").write_text(json.dumps(document))
+    wrong = call("verify", "both.json", "--json")
+    assert wrong.exit_code == 2
+    assert json.loads(wrong.stdout)["broken"] == "account"

@@ -20,15 +20,23 @@ from discreet.certificate.forms import (
     text,
     whole,
 )
+from discreet.certificate.parts import (
+    additive,
+    cost,
+    cost_json,
+    kind_of,
+    length,
+    noise_json,
+    relation,
+    sensitivity,
+    sensitivity_json,
+)
 from discreet.errors import InternalError, InvalidParameter
-from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
-from discreet.privacy import codec
 from discreet.privacy.codec import fraction_text
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
-from discreet.rederive.claim import Claim, Column, Cost, Level, Look, Measurement, Tree
+from discreet.rederive.claim import Claim, Column, Level, Look, Measurement, Tree
 from discreet.rederive.derive import Source
 from discreet.rederive.owned import Table
 
@@ -39,8 +47,8 @@ def encode(claim: Claim) -> dict[str, Any]:
         "relation": claim.relation.value,
         "looks": [_look_json(look) for look in claim.looks],
         "measurements": [_measurement_json(m) for m in claim.measurements],
-        "measured": _cost_json(claim.measured),
-        "charged": _cost_json(claim.charged),
+        "measured": cost_json(claim.measured),
+        "charged": cost_json(claim.charged),
     }
 
 
@@ -70,8 +78,8 @@ def _measurement_json(m: Measurement) -> dict[str, Any]:
             {
                 "low": str(c.low),
                 "high": str(c.high),
-                "sensitivity": _sensitivity_json(c.sensitivity),
-                "noise": _noise_json(c.noise),
+                "sensitivity": sensitivity_json(c.sensitivity),
+                "noise": noise_json(c.noise),
             }
             for c in m.columns
         ],
@@ -80,15 +88,15 @@ def _measurement_json(m: Measurement) -> dict[str, Any]:
                 "sql": t.sql,
                 "depth": t.depth,
                 "at": [fraction_text(p) for p in t.at],
-                "sensitivity": _sensitivity_json(t.sensitivity),
-                "noise": _noise_json(t.noise),
+                "sensitivity": sensitivity_json(t.sensitivity),
+                "noise": noise_json(t.noise),
                 **({} if t.layers is None else {"layers": [[list(n) for n in x] for x in t.layers]}),
             }
             for t in m.trees
         ],
-        "levels": [{"kept": list(v.kept), "noises": [_noise_json(z) for z in v.noises]} for v in m.levels],
+        "levels": [{"kept": list(v.kept), "noises": [noise_json(z) for z in v.noises]} for v in m.levels],
         "threshold": None if m.threshold is None else _threshold_json(m.threshold),
-        "reports": [_noise_json(z) for z in m.reports],
+        "reports": [noise_json(z) for z in m.reports],
     }
 
 
@@ -98,16 +106,8 @@ def _look_json(look: Look) -> dict[str, Any]:
         "source": _source_json(look.source),
         "sql": look.sql,
         "counts": look.counts,
-        "noise": _noise_json(look.noise),
+        "noise": noise_json(look.noise),
         "epsilon": fraction_text(look.epsilon),
-    }
-
-
-def _cost_json(cost: Cost) -> dict[str, Any]:
-    return {
-        "events": codec.encode(cost.events),
-        "epsilon": fraction_text(cost.epsilon),
-        "delta": fraction_text(cost.delta),
     }
 
 
@@ -128,10 +128,6 @@ def _source_json(source: Source) -> dict[str, Any]:
     }
 
 
-def _sensitivity_json(s: Sensitivity) -> dict[str, str]:
-    return {"l0": str(s.l0), "linf": str(s.linf), "l1": str(s.l1), "l2_squared": str(s.l2_squared)}
-
-
 def _threshold_json(t: Threshold) -> dict[str, Any]:
     return {
         "epsilon": fraction_text(t.epsilon),
@@ -141,68 +137,21 @@ def _threshold_json(t: Threshold) -> dict[str, Any]:
     }
 
 
-def _noise_json(noise: Additive | ExponentialQuantile) -> dict[str, Any]:
-    match noise:
-        case DiscreteLaplaceNoise(scale):
-            return {"kind": "discrete-laplace", "scale": fraction_text(scale)}
-        case RoundedGaussianNoise(sigma):
-            return {"kind": "rounded-gaussian", "sigma": fraction_text(sigma)}
-        case ExponentialQuantile():
-            return {
-                "kind": "exponential-quantile",
-                "epsilon": fraction_text(noise.epsilon),
-                "p": fraction_text(noise.p),
-                "sensitivity": str(noise.sensitivity),
-                "relation": noise.relation.value,
-                "max_groups": noise.max_groups,
-                "groups": noise.groups,
-                "row": noise.row,
-            }
-        case _:
-            raise InternalError("A noise of this plan has no place in a certificate.")
-
-
-def _sensitivity(value: Any) -> Sensitivity:
-    found = record(value, dict.fromkeys(("l0", "linf", "l1", "l2_squared"), whole), "a sensitivity")
-    return Sensitivity(found.pop("l0"), found.pop("linf"), **found)
-
-
-def _relation(value: Any) -> Relation:
-    return Relation.parse(text(value))
-
-
 def _threshold(value: Any) -> Threshold:
-    names = {"epsilon": fraction, "delta": fraction, "max_groups": number, "relation": _relation}
+    names = {"epsilon": fraction, "delta": fraction, "max_groups": number, "relation": relation}
     return Threshold(**record(value, names, "a selection of groups"))
 
 
-def _kind(value: Any) -> str:
-    if type(value) is not dict or type(value.get("kind")) is not str:
-        refuse("a mechanism has no kind")
-    kind: str = value["kind"]
-    return kind
-
-
-def _additive(value: Any) -> Additive:
-    match _kind(value):
-        case "discrete-laplace":
-            return DiscreteLaplaceNoise(record(value, {"kind": text, "scale": fraction}, "a noise")["scale"])
-        case "rounded-gaussian":
-            return RoundedGaussianNoise(record(value, {"kind": text, "sigma": fraction}, "a noise")["sigma"])
-        case other:
-            refuse(f"the noise {other!r:.60} is not known")
-
-
 def _laplace(value: Any) -> DiscreteLaplaceNoise:
-    noise = _additive(value)
+    noise = additive(value)
     if not isinstance(noise, DiscreteLaplaceNoise):
         refuse("the noise of a first look is not discrete Laplace noise")
     return noise
 
 
 def _node_noise(value: Any) -> Additive | ExponentialQuantile:
-    if _kind(value) != "exponential-quantile":
-        return _additive(value)
+    if kind_of(value) != "exponential-quantile":
+        return additive(value)
     found = record(value, _QUANTILE, "a choice by rank")
     del found["kind"]
     return ExponentialQuantile(**found)
@@ -213,7 +162,7 @@ _QUANTILE = {
     "epsilon": fraction,
     "p": fraction,
     "sensitivity": whole,
-    "relation": _relation,
+    "relation": relation,
     "max_groups": number,
     "groups": optional(number),
     "row": number,
@@ -258,27 +207,10 @@ def _source(value: Any) -> Source:
     return Source(found["table"], frozenset(found["columns"]), found["unit"], tables)
 
 
-def _events(value: Any) -> Any:
-    if type(value) is not list or any(type(event) is not dict for event in value):
-        refuse("the events are no list of objects")
-    events = codec.decode(value)
-    if codec.encode(events) != value:
-        refuse("the events are not as they are written")
-    return events
-
-
-def _cost(value: Any) -> Cost:
-    names = {"events": _events, "epsilon": fraction, "delta": fraction}
-    cost = Cost(**record(value, names, "a cost"))
-    if cost.epsilon < 0 or not 0 <= cost.delta < 1:
-        refuse("a cost is no (ε, δ)")
-    return cost
-
-
 def _column(value: Any) -> Column:
     return Column(
         **record(
-            value, {"low": whole, "high": whole, "sensitivity": _sensitivity, "noise": _additive}, "a column"
+            value, {"low": whole, "high": whole, "sensitivity": sensitivity, "noise": additive}, "a column"
         )
     )
 
@@ -288,7 +220,7 @@ def _tree(value: Any) -> Tree:
         "sql": text,
         "depth": _few,
         "at": listed(fraction),
-        "sensitivity": _sensitivity,
+        "sensitivity": sensitivity,
         "noise": _node_noise,
     }
     if isinstance(value, dict) and "layers" in value:
@@ -297,7 +229,7 @@ def _tree(value: Any) -> Tree:
 
 
 def _level(value: Any) -> Level:
-    return Level(**record(value, {"kept": listed(number), "noises": listed(_additive)}, "a level of totals"))
+    return Level(**record(value, {"kept": listed(number), "noises": listed(additive)}, "a level of totals"))
 
 
 def _few(value: Any) -> int:
@@ -306,13 +238,7 @@ def _few(value: Any) -> int:
     return number(value)
 
 
-def _length(value: Any) -> int:
-    if number(value) > _LONGEST_LIST:
-        refuse("a list of keys is longer than any that is asked")
-    return number(value)
-
-
-_MOST_LEVELS, _LONGEST_LIST = 64, 1 << 24  # so that a hostile file is refused, and not computed for ever
+_MOST_LEVELS = 64  # so that a hostile file is refused, and not computed for ever
 
 
 def _apart(value: Any) -> tuple[int, str]:
@@ -328,14 +254,14 @@ def _measurement(value: Any) -> Measurement:
         "distinct": listed(_apart),
         "truncation": optional(text),
         "keys": number,
-        "lists": optional(listed(_length)),
+        "lists": optional(listed(length)),
         "groups": number,
         "rows": optional(number),
         "columns": listed(_column),
         "trees": listed(_tree),
         "levels": listed(_level),
         "threshold": optional(_threshold),
-        "reports": listed(_additive),
+        "reports": listed(additive),
     }
     return Measurement(**record(value, names, "a measurement"))
 
@@ -353,9 +279,9 @@ def _look(value: Any) -> Look:
 
 
 _CLAIM = {
-    "relation": _relation,
+    "relation": relation,
     "looks": listed(_look),
     "measurements": listed(_measurement),
-    "measured": _cost,
-    "charged": _cost,
+    "measured": cost,
+    "charged": cost,
 }

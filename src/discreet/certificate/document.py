@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from discreet.certificate.codec import decode, encode
 from discreet.certificate.evidence import Evidence, Link
 from discreet.certificate.forms import (
+    Reader,
     anything,
     digest,
     listed,
@@ -21,7 +23,8 @@ from discreet.certificate.reasons import reasons
 from discreet.certificate.registry import registry
 from discreet.errors import InternalError
 from discreet.ledger.entry import Charged, Opened
-from discreet.rederive.claim import Claim
+from discreet.privacy.unit import Relation
+from discreet.rederive.claim import Claim, Cost
 
 FORMAT = "discreet certificate, format 1"
 """What a certificate calls itself. A field never changes its meaning under this name."""
@@ -34,6 +37,20 @@ class Question:
     sql: str
     identity: str
     name: str | None
+
+    def to_json(self) -> dict[str, Any]:
+        """The question as JSON."""
+        return {"sql": self.sql, "identity": self.identity, "name": self.name}
+
+
+@dataclass(frozen=True, slots=True)
+class Price:
+    """What a release cost each unit of a population, and the entry that charged it."""
+
+    population: str
+    relation: Relation
+    cost: Cost
+    entry: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +66,12 @@ class Certificate:
     answer: Any
     evidence: Evidence
     registry: Any
+
+    @property
+    def prices(self) -> tuple[Price, ...]:
+        """What the release cost: the one population that paid."""
+        claim = self.claim
+        return (Price(self.population, claim.relation, claim.charged, self.evidence.charge.seq),)
 
 
 def write(
@@ -69,19 +92,13 @@ def write(
     return {
         "format": FORMAT,
         "library": charge.note.get("library"),
-        "question": {"sql": question.sql, "identity": question.identity, "name": question.name},
+        "question": question.to_json(),
         "population": charge.population,
         "version": version,
         "claim": encode(claim),
         "reasons": reasons(claim),
         "answer": answer,
-        "ledger": {
-            "account": evidence.account.to_json(),
-            "schemas": [own.to_json() for own in evidence.schemas],
-            "charge": evidence.charge.to_json(),
-            "release": evidence.release.to_json(),
-            "head": {"seq": evidence.head[0], "hash": evidence.head[1]},
-        },
+        "ledger": {**evidence.to_json(), "head": head_json(evidence.head)},
         "registry": registry(claim, opened, population=charge.population, version=version),
     }
 
@@ -99,27 +116,38 @@ def read(document: Any) -> Certificate:
     return Certificate(**{("evidence" if name == "ledger" else name): part for name, part in found.items()})
 
 
-def _question(value: Any) -> Question:
+def question(value: Any) -> Question:
+    """What was asked."""
     return Question(
         **record(value, {"sql": text, "identity": digest, "name": optional(text)}, "the question")
     )
 
 
-def _head(value: Any) -> tuple[int, str]:
+def head_json(head: tuple[int, str]) -> dict[str, Any]:
+    """A head as JSON."""
+    return {"seq": head[0], "hash": head[1]}
+
+
+def head(value: Any) -> tuple[int, str]:
+    """The number and hash of a chain's last entry."""
     found = record(value, {"seq": number, "hash": digest}, "the head")
     return found["seq"], found["hash"]
 
 
 def _evidence(value: Any) -> Evidence:
-    links = dict.fromkeys(("account", "charge", "release"), Link.from_json)
-    names = {**links, "schemas": listed(Link.from_json), "head": _head}
-    return Evidence(**record(value, names, "the ledger's part"))
+    return Evidence(**record(value, {**LINKS, "head": head}, "the ledger's part"))
 
+
+LINKS: Mapping[str, Reader[Any]] = {
+    **dict.fromkeys(("account", "charge", "release"), Link.from_json),
+    "schemas": listed(Link.from_json),
+}
+"""The entries of one account."""
 
 _FIELDS = {
     "format": text,
     "library": text,
-    "question": _question,
+    "question": question,
     "population": text,
     "version": optional(text),
     "claim": decode,

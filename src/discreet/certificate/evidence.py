@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -80,12 +80,28 @@ class Evidence:
     release: Link
     head: tuple[int, str]
 
+    @property
+    def links(self) -> tuple[Link, ...]:
+        """All its entries."""
+        return self.account, *self.schemas, self.charge, self.release
 
-def evidence_of(account: Account, question: str, kept: Mapping[str, Any], tables: Iterable[str]) -> Evidence:
-    """The entries behind a stored release.
+    def to_json(self) -> dict[str, Any]:
+        """The entries as JSON, without the head."""
+        return {
+            "account": self.account.to_json(),
+            "schemas": [own.to_json() for own in self.schemas],
+            "charge": self.charge.to_json(),
+            "release": self.release.to_json(),
+        }
+
+
+def evidence_of(
+    accounts: Sequence[Account], question: str, kept: Mapping[str, Any], tables: Iterable[str]
+) -> tuple[Evidence, ...]:
+    """The entries behind a stored release, of each of the accounts of one ledger that paid for it.
 
     Args:
-        account: whose ledger has it.
+        accounts: who paid.
         question: the identity of what was measured.
         kept: the release as it is stored, without its digests.
         tables: whose rows were measured.
@@ -94,14 +110,14 @@ def evidence_of(account: Account, question: str, kept: Mapping[str, Any], tables
         InvalidParameter: the ledger has no such release, or it is not to be shown to this analyst.
         LedgerError: the ledger cannot be read.
     """
-    if account.alone:
+    if any(account.alone for account in accounts):
         raise InvalidParameter(
             "an analyst who is kept apart has no certificates: an entry tells what all analysts spent.",
             hint="certificates are for accounts whose analysts are together",
         )
     wanted, names = canonical(dict(kept)), sorted({name.casefold() for name in tables})
 
-    def find(view: View) -> Evidence | None:
+    def find(account: Account, view: View) -> Evidence | None:
         found = view.latest(account.population, Released.kind, question)
         while found is not None and isinstance(found.content, Released):
             stored = {name: part for name, part in found.content.release.items() if name != CERTIFIED}
@@ -117,8 +133,9 @@ def evidence_of(account: Account, question: str, kept: Mapping[str, Any], tables
             found = view.latest(account.population, Released.kind, question, before=found.seq)
         return None
 
-    evidence = account._log.read(find)
-    if evidence is None:
+    found = accounts[0].log.read(lambda view: [find(account, view) for account in accounts])
+    evidence = tuple(own for own in found if own is not None)
+    if len(evidence) < len(accounts):
         raise InvalidParameter(
             "the ledger does not keep this answer any more, so that nothing can be shown of it.",
             hint="ask again with the same ledger; fresh=True draws and charges anew",

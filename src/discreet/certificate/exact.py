@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from discreet.privacy.sensitivity import Sensitivity
 from discreet.rederive.check import Found
 from discreet.rederive.claim import Claim
-from discreet.rederive.moves import column_moves, tree_moves
+from discreet.rederive.moves import column_moves, norms, tree_moves
 from discreet.rederive.shapes import disagree
 
 
@@ -27,8 +26,7 @@ def check_exact(claim: Claim, found: Sequence[Found]) -> None:
             if (column.low, column.high) != (min(low, 0), max(high, 0)):
                 disagree("what a unit adds to a group")
             moved = column_moves((low, high), facts.groups, m.declared, replace=other)
-            norms = (moved.many, moved.furthest, moved.l1, moved.l2_squared)
-            if norms != _norms(column.sensitivity):
+            if moved.norms != norms(column.sensitivity):
                 disagree("how far a unit moves a column")
         for tree, reach in zip(m.trees, facts.trees, strict=True):
             moved = tree_moves(reach, facts.groups, replace=other)
@@ -37,9 +35,5 @@ def check_exact(claim: Claim, found: Sequence[Found]) -> None:
             )  # each by a step, in as many as there are
             if m.declared is not None:
                 nodes = min(nodes, m.declared * reach.leaves)
-            if (nodes, reach.total, moved.l1, moved.l2_squared) != _norms(tree.sensitivity):
+            if (nodes, reach.total, moved.l1, moved.l2_squared) != norms(tree.sensitivity):
                 disagree("how far a unit moves a spread")
-
-
-def _norms(s: Sensitivity) -> tuple[int, int, int, int]:
-    return s.l0, s.linf, s.l1, s.l2_squared

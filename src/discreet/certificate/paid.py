@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.certificate import seal
 from discreet.certificate.document import Question, write
-from discreet.certificate.evidence import CERTIFIED, evidence_of
+from discreet.certificate.evidence import CERTIFIED, Evidence, evidence_of
 from discreet.certificate.tables import names_of
 from discreet.errors import InvalidParameter
 from discreet.ledger.entry import Released
@@ -16,6 +16,23 @@ from discreet.rederive.claim import Claim
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
+
+
+def seals_of(evidence: Evidence, own: str) -> dict[str, Any]:
+    """The digests in a stored release, of which that of its claim is this.
+
+    Raises:
+        InvalidParameter: there are none, or of another claim.
+    """
+    content = evidence.release.read().content
+    assert isinstance(content, Released)
+    seals: dict[str, Any] = content.release.get(CERTIFIED, {})
+    if seals.get("claim") != own:
+        raise InvalidParameter(
+            "this answer was measured by another version of discreet, which would write its certificate.",
+            hint="use that version; or ask again with fresh=True, which is charged anew",
+        )
+    return seals
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,15 +65,8 @@ class Paid:
         """
         claim = self.claim()
         tables = {name for source in claim.sources for name in names_of(source)}
-        evidence = evidence_of(self.account, self.identity, self.kept(), tables)
-        content = evidence.release.read().content
-        assert isinstance(content, Released)
-        seals = content.release.get(CERTIFIED, {})
-        if seals.get("claim") != seal.of_claim(claim):
-            raise InvalidParameter(
-                "this answer was measured by another version of discreet, which would write its certificate.",
-                hint="use that version; or ask again with fresh=True, which is charged anew",
-            )
+        (evidence,) = evidence_of([self.account], self.identity, self.kept(), tables)
+        seals = seals_of(evidence, seal.of_claim(claim))
         answer = seal.answer(columns, rows)
         name = self._stored_as(seals["answers"], seal.digest(answer))
         charged = evidence.charge.read().note

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
 from discreet.rederive.claim import Claim, Measurement
 
 
@@ -16,16 +17,16 @@ def reasons(claim: Claim) -> list[str]:
             f"moves each of them by {times} in all."
         )
     for m in claim.measurements:
-        where, change = _where(m), _change(claim)
+        where, change = _where(m), change_of(claim.relation)
         for i, c in enumerate(m.columns):
             found.append(
                 f"Column m{i}: {where} and adds a whole number from {c.low:,} to {c.high:,} to each of them; when it "
-                f"{change}, {_moves(c.sensitivity)}."
+                f"{change}, {moves(c.sensitivity)}."
             )
         for i, t in enumerate(m.trees):
             found.append(
                 f"Spread {i}: {where} and adds weights to its leaves; when it {change}, in each of {t.depth} levels "
-                f"{_moves(t.sensitivity)}."
+                f"{moves(t.sensitivity)}."
             )
         for v in m.levels:
             kept = ", ".join(f"g{i}" for i in v.kept) or "no key"
@@ -45,11 +46,13 @@ def _where(m: Measurement) -> str:
     return f"a unit enters at most {m.groups:,}{of} groups"
 
 
-def _change(claim: Claim) -> str:
-    return "becomes another unit" if claim.relation.value == "replace" else "comes or goes"
+def change_of(relation: Relation) -> str:
+    """What happens to a unit between neighbours."""
+    return "becomes another unit" if relation.value == "replace" else "comes or goes"
 
 
-def _moves(s: Sensitivity) -> str:
+def moves(s: Sensitivity) -> str:
+    """How far a unit moves a column, in words."""
     return (
         f"at most {s.l0:,} numbers move, each by {s.linf:,} at most, all by {s.l1:,} in sum and {s.l2_squared:,} in "
         "sum of squares"

@@ -8,6 +8,7 @@ the format. What only the owner knows (the purpose, the people, who has access) 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from discreet.ledger.entry import Opened
@@ -15,20 +16,20 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNo
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.privacy.codec import fraction_text
 from discreet.privacy.guarantee import Budget
-from discreet.rederive.claim import Claim
+from discreet.privacy.unit import Relation
+from discreet.rederive.claim import Claim, Cost
 from discreet.rederive.derive import Source
 
 
 def registry(claim: Claim, opened: Opened, *, population: str, version: str | None) -> dict[str, Any]:
     """The release as an entry of a registry."""
-    cost = claim.charged
-    return {
-        "flavor": {
-            "definition": "approximate differential privacy" if cost.delta else "pure differential privacy",
-            "neighbours": _NEIGHBOURS[claim.relation.value],
-            "unprotected": _unprotected(claim),
-        },
-        "unit": {
+    return entry_of(
+        claim.relation,
+        claim.charged,
+        opened,
+        population=population,
+        version=version,
+        unit={
             "is": sorted({_unit(m.source) for m in claim.measurements}),
             "population": population,
             "contribution": [
@@ -36,6 +37,43 @@ def registry(claim: Claim, opened: Opened, *, population: str, version: str | No
             ],
             "bounded_by": "the SQL that runs; nothing is assumed of the data",
         },
+        declared=any(m.lists for m in claim.measurements),
+        mechanisms=_mechanisms(claim),
+    )
+
+
+def entry_of(
+    relation: Relation,
+    cost: Cost,
+    opened: Opened,
+    *,
+    population: str,
+    version: str | None,
+    unit: dict[str, Any],
+    declared: bool,
+    mechanisms: list[str],
+    also: Sequence[str] = (),
+) -> dict[str, Any]:
+    """One population's entry in a registry.
+
+    Args:
+        relation: its neighbours.
+        cost: what it was charged.
+        opened: what its account was opened as.
+        population: whose it is.
+        version: the public label of the data.
+        unit: who is protected, and by what a unit is bounded.
+        declared: whether groups were declared.
+        mechanisms: in words.
+        also: what else is out of scope.
+    """
+    return {
+        "flavor": {
+            "definition": "approximate differential privacy" if cost.delta else "pure differential privacy",
+            "neighbours": _NEIGHBOURS[relation.value],
+            "unprotected": _unprotected(relation, declared),
+        },
+        "unit": unit,
         "parameters": {"epsilon": fraction_text(cost.epsilon), "delta": fraction_text(cost.delta)},
         "model": "central: the noise is added where the data is, by the owner of the data, who is trusted with it",
         "life_cycle": {
@@ -44,7 +82,7 @@ def registry(claim: Claim, opened: Opened, *, population: str, version: str | No
             "data_version": version,
         },
         "accounting": {
-            "mechanisms": _mechanisms(claim),
+            "mechanisms": mechanisms,
             "composition": opened.filter,
             "promise_at_opening": _promise(opened.budget),
             "promise_to_each_person": None if opened.people is None else _promise(opened.people.budget),
@@ -55,7 +93,7 @@ def registry(claim: Claim, opened: Opened, *, population: str, version: str | No
             "charged": "durably, before the data was read",
             "randomness": "the operating system's generator, stretched by AES",
         },
-        "out_of_scope": list(_OUT_OF_SCOPE),
+        "out_of_scope": [*_OUT_OF_SCOPE, *also],
     }
 
 
@@ -73,20 +111,18 @@ _OUT_OF_SCOPE = (
 )
 
 
-def _unprotected(claim: Claim) -> list[str]:
+def _unprotected(relation: Relation, declared: bool) -> list[str]:
     found = ["the names and types of tables and columns", "declared bounds, lists and caps", "public tables"]
-    if claim.relation.value == "replace":
+    if relation.value == "replace":
         found.append("the number of units")
-    if any(m.lists for m in claim.measurements):
+    if declared:
         found.append("which groups are shown: those that are declared")
     return found
 
 
 def _unit(source: Source) -> str:
     if source.table is not None:
-        if source.unit is None:
-            return f"each row of {source.table}"
-        return f"all rows of {source.table} with one value of {source.unit}"
+        return f"each row of {source.table}" if source.unit is None else rows_of(source.table, source.unit)
     ways = []
     for name, t in sorted(source.tables.items()):
         if t.unit is not None:
@@ -96,18 +132,24 @@ def _unit(source: Source) -> str:
     return f"all rows that lead to one value of the unit: {', '.join(ways)}"
 
 
+def rows_of(table: str, column: str) -> str:
+    """A unit of rows of one table."""
+    return f"all rows of {table} with one value of {column}"
+
+
 def _mechanisms(claim: Claim) -> list[str]:
     noises = [look.noise for look in claim.looks]
     found = set()
     for m in claim.measurements:
-        found |= {_name(c.noise) for c in m.columns} | {_name(t.noise) for t in m.trees}
-        found |= {_name(z) for z in m.reports} | {_name(z) for v in m.levels for z in v.noises}
+        found |= {named(c.noise) for c in m.columns} | {named(t.noise) for t in m.trees}
+        found |= {named(z) for z in m.reports} | {named(z) for v in m.levels for z in v.noises}
         if m.threshold is not None:
             found.add("optimal private selection of groups")
-    return sorted(found | {_name(z) for z in noises})
+    return sorted(found | {named(z) for z in noises})
 
 
-def _name(noise: object) -> str:
+def named(noise: object) -> str:
+    """A mechanism in words."""
     match noise:
         case DiscreteLaplaceNoise():
             return "discrete Laplace noise"

@@ -38,14 +38,24 @@ def before(claim: Claim) -> str:
 
 def noted(claim: Claim) -> dict[str, str]:
     """What the charge's note says of a claim, and of the library that makes it."""
-    return {"claim": before(claim), "library": _library()}
+    return noted_as(before(claim))
+
+
+def noted_as(own: str) -> dict[str, str]:
+    """The same, given the digest of the claim."""
+    return {"claim": own, "library": _library()}
 
 
 def certified(claim: Claim, answers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """What a stored release says of the claim that it was measured under, and of the answer to each of its questions,
     by its name in a batch; "" without one.
     """
-    return {"claim": of_claim(claim), "answers": {name: digest(own) for name, own in answers.items()}}
+    return certified_as(of_claim(claim), answers)
+
+
+def certified_as(own: str, answers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+    """The same, given the digest of the claim."""
+    return {"claim": own, "answers": {name: digest(answer) for name, answer in answers.items()}}
 
 
 def answer(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence, Sized
 from typing import Any
 
 from discreet.certificate.evidence import CERTIFIED
@@ -49,22 +49,14 @@ def _chosen(kept: dict[str, Any], claim: Claim) -> Any:
 
 
 def _check_table(table: Any, m: Measurement) -> None:
-    names: dict[str, Any] = {
-        "format": number,
-        "keys": listed(listed(anything)),
-        "cells": listed(listed(whole)),
-        "reports": listed(whole),
-    }
+    names = dict(_PLAIN)
     if m.trees:
         names["spreads"] = listed(listed(listed(_family)))
     if m.levels:
         names["levels"] = listed(listed(listed(whole)))
     found = record(table, names, "the stored table")
-    keys, cells = found["keys"], found["cells"]
-    if any(len(key) != m.keys for key in keys) or (m.declared is not None and len(keys) != m.declared):
-        refuse("the stored groups are others")
-    if len(cells) != len(keys) or any(len(row) != len(m.columns) for row in cells):
-        refuse("the stored table has another number of columns")
+    keys = found["keys"]
+    _check_cells(keys, found["cells"], m.keys, m.declared, len(m.columns))
     if len(found["reports"]) != len(m.reports):
         refuse("the stored report is another")
     trees = found.get("spreads", ())
@@ -80,6 +72,36 @@ def _check_table(table: Any, m: Measurement) -> None:
         cells_of = math.prod((m.lists or ())[i] for i in level.kept)
         if len(rows) != cells_of or any(len(row) != len(m.columns) for row in rows):
             refuse("the stored totals are others")
+
+
+_PLAIN: dict[str, Any] = {
+    "format": number,
+    "keys": listed(listed(anything)),
+    "cells": listed(listed(whole)),
+    "reports": listed(whole),
+}
+
+
+def check_plain(release: Mapping[str, Any], keys: int, groups: int, columns: int) -> None:
+    """Refuses a stored release that is not so many groups of so many keys, each with so many noisy numbers.
+
+    Raises:
+        InvalidParameter: naming what it is.
+    """
+    kept = {name: part for name, part in release.items() if name != CERTIFIED}
+    found = record(kept, _PLAIN, "the stored table")
+    _check_cells(found["keys"], found["cells"], keys, groups, columns)
+    if found["reports"]:
+        refuse("the stored report is another")
+
+
+def _check_cells(
+    keys: Sequence[Sized], cells: Sequence[Sized], each: int, groups: int | None, columns: int
+) -> None:
+    if any(len(key) != each for key in keys) or (groups is not None and len(keys) != groups):
+        refuse("the stored groups are others")
+    if len(cells) != len(keys) or any(len(row) != columns for row in cells):
+        refuse("the stored table has another number of columns")
 
 
 def _check_families(families: tuple[tuple[int, int, int], ...], tree: Tree) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import unicodedata
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from discreet.rederive.derive import Source
@@ -18,8 +19,16 @@ def types_of(source: Source, pinned: Mapping[str, Mapping[str, Any]]) -> dict[st
     return {name: _columns(pinned[name.casefold()]) for name in names_of(source)}
 
 
-def is_pinned(source: Source, pinned: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Whether the rows are as the ledger has them: `pinned` has each table's schema, by its name in lower case."""
+def is_pinned(
+    source: Source, pinned: Mapping[str, Mapping[str, Any]], others: Collection[tuple[str, str]] = ()
+) -> bool:
+    """Whether the rows are as the ledger has them: `pinned` has each table's schema, by its name in lower case.
+
+    `others` are the other populations that each row belongs to as well, with the columns of their ids: no more and no
+    less than the ledger has, so that a claim for one of two populations is never taken for all that was promised.
+    """
+    if any(_others(pinned[name.casefold()]) != set(others) for name in names_of(source)):
+        return False
     if source.table is not None:
         schema = pinned[source.table.casefold()]
         owner = (schema.get("unit"), schema.get("reached"), bool(schema.get("public")))
@@ -32,6 +41,11 @@ def is_pinned(source: Source, pinned: Mapping[str, Mapping[str, Any]]) -> bool:
         if _columns(schema) != dict(table.columns) or owner != (table.unit, key, table.public):
             return False
     return True
+
+
+def _others(schema: Mapping[str, Any]) -> set[tuple[str, str]]:
+    """The other populations of a table's rows, as accounts are named, with the columns of their ids."""
+    return {(unicodedata.normalize("NFC", name), column) for name, column in schema.get("others", ())}
 
 
 def _columns(schema: Mapping[str, Any]) -> dict[str, str | None]:

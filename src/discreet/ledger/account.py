@@ -189,30 +189,26 @@ class Account:
         Raises:
             InvalidParameter: a charge that this account can never take.
         """
+        return self.considered(charge, lambda refusal, limits, cost: refusal)
+
+    def considered(self, charge: Charge, work: Callable[[DiscreetError | None, list[Limit], Tally], T]) -> T:
+        """As `refusal`: what the work makes of it, of the limits that may be told, and of the cost, at one moment."""
         cost = self._cost(charge)
 
-        def look(view: View) -> DiscreetError | None:
+        def look(view: View) -> T:
             now = self._now(view)
-            return self._refusal(now, self._limits(now), charge, cost)
+            limits = self._limits(now)
+            return work(self._refusal(now, limits, charge, cost), limits[: 1 if self.alone else None], cost)
 
         return self._log.read(look)
 
     def after(self, charge: Charge) -> Budget | None:
-        """What would be left when this had been charged; None when it would be refused. Nothing is charged.
-
-        Raises:
-            InvalidParameter: a charge that this account can never take.
-        """
-        if self.refusal(charge) is not None:
-            return None
-        cost = self._cost(charge)
-        return analysts.least([limit.after(cost) for limit in self._read(self._seen)])
+        """What would be left when this had been charged; None when it would be refused. Otherwise as `refusal`."""
+        return self.considered(charge, analysts.left_after)
 
     def times(self, charge: Charge) -> int | None:
         """How many more charges like this one fit; None when any number does."""
-        cost = self._cost(charge)
-        counts = [n for limit in self._read(self._seen) if (n := limit.times(cost)) is not None]
-        return min(counts, default=None)
+        return analysts.times(self._read(self._seen), self._cost(charge))
 
     def charge(self, question: str, charge: Charge, *, note: dict[str, Any]) -> Entry:
         """Charge a question before its data is read, and return the entry, which is durable.

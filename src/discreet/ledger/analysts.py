@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from discreet.accounting.filter import Filter, Tally
-from discreet.errors import InvalidParameter
+from discreet.errors import DiscreetError, InvalidParameter
 from discreet.ledger import names
 from discreet.ledger.entry import (
     AnalystCapped,
@@ -174,6 +174,17 @@ def least(limits: Sequence[Limit]) -> Budget:
     return Budget(
         min(b.epsilon for b in left), min(b.delta for b in left), per_query=min(b.per_query for b in left)
     )
+
+
+def left_after(refusal: DiscreetError | None, limits: Sequence[Limit], cost: Tally) -> Budget | None:
+    """What a charge would leave under all these limits; None where it is refused."""
+    return None if refusal is not None else least([limit.after(cost) for limit in limits])
+
+
+def times(limits: Sequence[Limit], cost: Tally) -> int | None:
+    """How many charges like this one fit under all these limits; None when any number does."""
+    counts = [n for limit in limits if (n := limit.times(cost)) is not None]
+    return min(counts, default=None)
 
 
 def own_history(entries: Sequence[Entry], analyst: str, units: Filter) -> list[Entry]:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from discreet.accounting.filter import Charge
+from discreet.accounting.filter import Charge, Tally
 from discreet.errors import DiscreetError
 from discreet.ledger.account import Account
+from discreet.ledger.analysts import left_after, times
+from discreet.ledger.standing import Limit
 from discreet.privacy.guarantee import Budget, words
 
 
@@ -28,15 +31,14 @@ class Outlook:
 def outlook(account: Account, charge: Charge) -> Outlook:
     """The outlook of a charge; nothing is charged."""
     try:
-        refusal: DiscreetError | None = account.refusal(charge)
+        refusal, left, more = account.considered(charge, _foreseen)
     except DiscreetError as error:  # a cost that this account can never take
-        refusal = error
-    left = account.after(charge) if refusal is None else None
+        refusal, left, more = error, None, None
     if left is None:
         return Outlook(None, 0, "" if refusal is None else f"It would be refused now: {refusal.message}")
     if not account.limited:
         return Outlook(left, None, "No budget of the population as a whole limits it.")
-    more, whole = account.times(charge), account.budget
+    whole = account.budget
     has = words(left.epsilon, left.delta)
     enough = "" if more is None else f", enough for {forecast(more - 1)} like it"
     return Outlook(
@@ -44,6 +46,15 @@ def outlook(account: Account, charge: Charge) -> Outlook:
         None if more is None else more - 1,
         f"Asked now, it leaves {has} of {words(whole.epsilon, whole.delta)}{enough}.",
     )
+
+
+def _foreseen(
+    refusal: DiscreetError | None, limits: Sequence[Limit], cost: Tally
+) -> tuple[DiscreetError | None, Budget | None, int | None]:
+    """How a charge would be refused; else what it would leave, and how often it fits."""
+    if refusal is not None:
+        return refusal, None, None
+    return None, left_after(None, limits, cost), times(limits, cost)
 
 
 def forecast(more: int) -> str:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import pairwise
 
-from sqlglot import TokenType, exp, tokenize
+from sqlglot import Token, TokenType, exp
 from sqlglot.errors import ErrorLevel
 
 NAMES = frozenset({"mean", "every", "histogram", "sum_within", "count_within"})
@@ -15,14 +16,28 @@ def is_aggregate(node: exp.Expr) -> bool:
     """Whether the node itself is an aggregate, with its FILTER or WITHIN GROUP."""
     if isinstance(node, exp.Anonymous):
         return node.name.lower() in NAMES
-    if isinstance(node, exp.IgnoreNulls | exp.RespectNulls):
+    if isinstance(node, _AROUND):
         return is_aggregate(node.this)
-    return isinstance(node, exp.AggFunc | exp.Filter | exp.WithinGroup)
+    return isinstance(node, _AGGREGATES)
+
+
+_AROUND = (exp.IgnoreNulls, exp.RespectNulls)
+_AGGREGATES = (exp.AggFunc, exp.Filter, exp.WithinGroup)
 
 
 def has_aggregate(node: exp.Expr) -> bool:
     """Whether an aggregate stands anywhere in it."""
-    return any(is_aggregate(n) for n in node.walk())
+    rest = [node]
+    while rest:
+        found = rest.pop()
+        if is_aggregate(found):
+            return True
+        if type(found) not in _LEAVES:
+            rest += found.iter_expressions()
+    return False
+
+
+_LEAVES = frozenset({exp.Boolean, exp.Identifier, exp.Literal, exp.Null})
 
 
 def word(node: exp.Expr) -> str:
@@ -52,18 +67,15 @@ _SPELLINGS: dict[type[exp.Expr], frozenset[str]] = {
     exp.Variance: frozenset({"VARIANCE", "VAR_SAMP"}),
 }
 """Aggregates that the parser keeps under another name than they may be written with."""
+_SPELLED = frozenset[str]().union(*_SPELLINGS.values())
 
 
-def keep_words(tree: exp.Expr, sql: str) -> None:
-    """Notes on such aggregates of a text how they are written in it, for messages."""
-    every = list(tree.find_all(*_SPELLINGS, bfs=False))
-    if not every:
+def keep_words(tree: exp.Expr, tokens: Sequence[Token]) -> None:
+    """Notes on such aggregates of a text, of which the tokens are given, how they are written in it, for messages."""
+    calls = [t.text.upper() for t, after in pairwise(tokens) if after.token_type is TokenType.L_PAREN]
+    if _SPELLED.isdisjoint(calls):
         return
-    calls = [
-        t.text.upper()
-        for t, after in pairwise(tokenize(sql, dialect="duckdb"))
-        if after.token_type is TokenType.L_PAREN
-    ]
+    every = list(tree.find_all(*_SPELLINGS, bfs=False))
     for kind in _SPELLINGS:
         nodes = [node for node in every if isinstance(node, kind)]
         words = [w for w in calls if w in _SPELLINGS[kind]]

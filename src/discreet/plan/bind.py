@@ -100,7 +100,7 @@ def bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: in
     found = leaf(node, depth) or _constant(node) or _negative(node)
     if found is not None:
         return found
-    if isinstance(node, exp.And | exp.Or):  # a list of conditions is as flat as it looks
+    if isinstance(node, _CONNECTORS):  # a list of conditions is as flat as it looks
         name, parts = ("and" if isinstance(node, exp.And) else "or"), list(node.flatten())
     else:
         name, parts = function_of(node)
@@ -111,6 +111,9 @@ def bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: in
     if name == "neg" and isinstance(args[0], Literal) and isinstance(args[0].value, int | float):
         return _number(-args[0].value)
     return call(name, args)
+
+
+_CONNECTORS = (exp.And, exp.Or)
 
 
 def declared(column: Column, fact: Fact | None) -> Expr:

@@ -13,12 +13,15 @@ from dataclasses import dataclass
 from itertools import pairwise
 from typing import Never
 
-from sqlglot import TokenType, exp, parse, tokenize
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.plan.aggregate_nodes import has_aggregate, keep_words
 from discreet.plan.totals import Nodes, grouping_sets
+
+_DUCKDB = Dialect.get_or_raise("duckdb")
 
 LONGEST = 100_000
 """Characters in a question; longer ones are refused before they are parsed."""
@@ -223,9 +226,10 @@ def _statement(sql: object) -> exp.Select:
             f"The question is longer than {LONGEST} characters, or holds a character that no text has.",
             hint="shorten it; NUL and lone surrogates cannot be stored",
         )
-    _one_select(sql)
+    tokens = _one_select(sql)
     try:
-        statements = [s for s in parse(sql, dialect="duckdb", error_level=ErrorLevel.RAISE) if s is not None]
+        parser = _DUCKDB.parser(error_level=ErrorLevel.RAISE)
+        statements = [s for s in parser.parse(tokens, sql) if s is not None]
     except RecursionError:
         raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
     except Exception as error:  # on some broken texts the parser itself breaks; nothing has been read yet
@@ -233,7 +237,7 @@ def _statement(sql: object) -> exp.Select:
             f"The SQL cannot be read{_place(error)}.", hint="check quotes, commas and brackets"
         ) from None
     tree = statements[0]
-    keep_words(tree, sql)
+    keep_words(tree, tokens)
     if isinstance(tree, exp.SetOperation):
         raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not answered here.", hint="ask two questions")
     if not isinstance(tree, exp.Select):
@@ -241,10 +245,10 @@ def _statement(sql: object) -> exp.Select:
     return tree
 
 
-def _one_select(sql: str) -> None:
-    """Refuses by its first words what is no SELECT, and more than one statement, before anything is parsed."""
+def _one_select(sql: str) -> list[Token]:
+    """The tokens, of one SELECT by its first words; anything else, and more than one statement, is refused."""
     try:
-        tokens = tokenize(sql, dialect="duckdb")
+        tokens = _DUCKDB.tokenize(sql)
     except (SqlglotError, RecursionError, IndexError):
         raise UnsupportedQuery(
             "The SQL cannot be read.", hint="check quotes, brackets and comments: one is not closed"
@@ -264,7 +268,7 @@ def _one_select(sql: str) -> None:
             f"One question at a time: this text holds {len(first)} statements.", hint="call sql() for each"
         )
     if first[0].text.upper() in ("SELECT", "FROM", "WITH", "TABLE", "VALUES", "("):
-        return
+        return tokens
     if first[0].token_type is TokenType.VAR:  # no word of SQL
         raise UnsupportedQuery(
             f"The SQL cannot be read: it begins with {first[0].text!r:.40}.", hint="begin with SELECT"

@@ -16,7 +16,7 @@ from fractions import Fraction
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.rederive.census import check_price, derive_census, derive_reports, derive_values
-from discreet.rederive.claim import Claim, Column, Look, Measurement
+from discreet.rederive.claim import Claim, Look, Measurement
 from discreet.rederive.derive import Derived, derive
 from discreet.rederive.distinct import derive_distinct
 from discreet.rederive.levels import gaussian_cost, laplace_cost, tier_of
@@ -94,7 +94,8 @@ def check_moves(claim: Claim, found: Sequence[Found]) -> None:
         for column, (low, high) in zip(m.columns, facts.spans, strict=True):
             if column.low > min(low, 0) or column.high < max(high, 0):
                 disagree("what a unit adds to a group")
-            if not _covers(column_moves((low, high), facts.groups, m.declared, replace=other), column):
+            moved = column_moves((low, high), facts.groups, m.declared, replace=other)
+            if not moved.within(column.sensitivity):
                 disagree("how far a unit moves a column")
         for tree, reach in zip(m.trees, facts.trees, strict=True):
             moved = tree_moves(reach, facts.groups, replace=other)
@@ -102,16 +103,6 @@ def check_moves(claim: Claim, found: Sequence[Found]) -> None:
                 disagree("how far a unit moves a spread")
     for look in claim.looks:
         check_price(look.moved, look.noise.scale, look.epsilon, replace=other)
-
-
-def _covers(moved: Moves, column: Column) -> bool:
-    said = column.sensitivity
-    return (
-        moved.many <= said.l0
-        and moved.furthest <= said.linf
-        and moved.l1 <= said.l1
-        and moved.l2_squared <= said.l2_squared
-    )
 
 
 def priced(claim: Claim, found: Sequence[Found]) -> tuple[Part, ...]:

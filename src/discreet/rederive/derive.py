@@ -12,14 +12,13 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
-import sqlglot
 from sqlglot import exp
-from sqlglot.errors import SqlglotError
 
 from discreet.rederive.kinds import Kind, kind_of
 from discreet.rederive.lists import combinations, joined, key_lists
 from discreet.rederive.owned import Table, owned
 from discreet.rederive.reach import Spans, never_fails, span_of
+from discreet.rederive.reading import read
 from discreet.rederive.shapes import (
     alias_of,
     apart,
@@ -27,7 +26,9 @@ from discreet.rederive.shapes import (
     filters,
     grouped_by,
     holds_only,
+    is_written,
     known_columns,
+    nodes_of,
     of_one_row,
     only,
     outputs,
@@ -204,12 +205,7 @@ def parsed(sql: str, source: Source) -> tuple[exp.Select, dict[str, exp.Expr], S
     Raises:
         InternalError: a shape that is not known to be one.
     """
-    try:
-        tree = sqlglot.parse_one(sql, dialect="duckdb")
-    except RecursionError:
-        too_deep()
-    except SqlglotError:
-        disagree("the shape of the query")
+    tree = read(sql)
     listed = tree.args.get("with_")
     if not isinstance(tree, exp.Select) or listed is None or not holds_only(listed, {"expressions"}):
         disagree("the shape of the query")
@@ -218,10 +214,10 @@ def parsed(sql: str, source: Source) -> tuple[exp.Select, dict[str, exp.Expr], S
     ctes = {alias_of(c): c.this for c in listed.expressions}
     if not apart([alias_of(c) for c in listed.expressions]):
         disagree("the stages of the query")
-    nodes = list(tree.walk())
+    nodes = nodes_of(tree)
     never_fails(nodes)
     own = _without_nested(ctes, source)
-    nodes = nodes if own is source else list(tree.walk())
+    nodes = nodes if own is source else nodes_of(tree)
     nested = sum(isinstance(e, exp.Select) for e in nodes) != len(ctes) + 1
     if nested or any(isinstance(e, _QUERIES) for e in nodes):
         disagree("a query inside a query")
@@ -423,9 +419,9 @@ def _summed(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
 
 def _bare(e: exp.Expr) -> exp.Expr:
     """An aggregate without its cast to a wide integer and without the 0 for an empty group."""
-    if type(e) is exp.Cast and e.to.is_type(_KIND.INT128):
+    if type(e) is exp.Cast and e.to.this is _KIND.INT128:
         e = e.this
-    if type(e) is exp.Coalesce and [str(x) for x in e.expressions] == ["0"]:
+    if type(e) is exp.Coalesce and len(e.expressions) == 1 and is_written(e.expressions[0], 0):
         e = e.this
     return e
 
@@ -441,8 +437,12 @@ def _split(tree: exp.Select) -> tuple[list[str], list[exp.Expr]]:
                 disagree("the order of the keys")
             keys.append(e.alias_or_name)
             continue
-        inner = text.this if type(text) is exp.Cast and text.to.is_type(_KIND.TEXT) else None
-        if type(inner) is not exp.Coalesce or [str(x) for x in inner.expressions] != ["0"]:
+        inner = text.this if type(text) is exp.Cast and text.to.this is _KIND.TEXT else None
+        if (
+            type(inner) is not exp.Coalesce
+            or len(inner.expressions) != 1
+            or not is_written(inner.expressions[0], 0)
+        ):
             disagree("a column that is not a sum")
         if e.alias != f"m{len(sums)}":
             disagree("the order of the columns")

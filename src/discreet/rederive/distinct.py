@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import sqlglot
 from sqlglot import exp
 
 from discreet.rederive.derive import Derived, Source, derive
+from discreet.rederive.reading import read
 from discreet.rederive.shapes import (
     conjuncts,
     disagree,
@@ -21,7 +21,6 @@ from discreet.rederive.shapes import (
     is_column,
     outputs,
     reads_stage,
-    too_deep,
     whole_constant,
 )
 
@@ -168,12 +167,7 @@ def _counts_once(shown: dict[str, exp.Expr]) -> None:
 
 
 def _parsed(sql: str) -> exp.Select:
-    try:
-        tree = sqlglot.parse_one(sql, dialect="duckdb")
-    except RecursionError:
-        too_deep()
-    except sqlglot.errors.SqlglotError:
-        disagree("the shape of the query")
+    tree = read(sql)
     if not isinstance(tree, exp.Select):
         disagree("the shape of the query")
     return tree

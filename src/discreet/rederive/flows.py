@@ -19,8 +19,8 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 from discreet.rederive.claim import Cost
 from discreet.rederive.derive import Source, parsed, unit_rows, whole_kind, whose
-from discreet.rederive.lists import combinations, key_lists
-from discreet.rederive.moves import column_moves
+from discreet.rederive.lists import key_lists
+from discreet.rederive.moves import Moves, column_moves
 from discreet.rederive.plain import ambiguity
 from discreet.rederive.price import Part, check_divergence, check_events, check_total
 from discreet.rederive.reach import span_of
@@ -81,33 +81,86 @@ class FlowClaim:
     sides: tuple[Side, Side]
 
 
+@dataclass(frozen=True, slots=True)
+class Edges:
+    """What a statement gives: the most that each number of a row can be, and how many values each key has."""
+
+    most: tuple[int, ...]
+    lists: tuple[int, ...]
+
+
 def check_flows(claim: FlowClaim) -> None:
     """Refuses a claim whose SQL says something else than it claims, or that charges either population too little.
 
     Raises:
         InternalError: the two derivations disagree.
     """
+    derived_flows(claim)
+    for place, side in enumerate(claim.sides):
+        part = priced_side(claim, place)
+        check_total([part], side.cost)
+        check_events([part], side.cost)
+        check_divergence([part], side.cost)
+
+
+def derived_flows(claim: FlowClaim) -> Edges:
+    """What the statement gives; the flows of a claim are of its numbers.
+
+    Raises:
+        InternalError: a text that is not known to give such numbers, or does not fit what is claimed of it.
+    """
     first, second = claim.sides
-    numbers, listed = derive_edges(
-        claim.sql, claim.table, claim.columns, (first.unit, second.unit), len(claim.lists)
-    )
-    if listed != math.prod(claim.lists):
+    found = derive_edges(claim.sql, claim.table, claim.columns, (first.unit, second.unit), len(claim.lists))
+    if found.lists != claim.lists:
         disagree("what the groups are")
     for column in claim.measured:
         signs = [pipe.sign for pipe in column.pipes]
         if not signs or len(set(signs)) != len(signs) or not set(signs) <= {1, -1}:
             disagree("the flows of a column")
         for pipe in column.pipes:
-            if not 0 <= pipe.place < numbers or not all(0 <= cap < _MOST for cap in pipe.caps):
+            if not 0 <= pipe.place < len(found.most) or not all(0 <= cap < _MOST for cap in pipe.caps):
                 disagree("the flows of a column")
-    for place, side in enumerate(claim.sides):
-        _check_side(claim, side, place, listed)
+    return found
 
 
-def derive_edges(
-    sql: str, table: str, columns: frozenset[str], units: tuple[str, str], keys: int
-) -> tuple[int, int]:
-    """How many numbers each row of the statement has, and how many groups there can be at all.
+def side_moves(claim: FlowClaim, place: int) -> tuple[Moves, ...]:
+    """How far one unit of a population moves each column: by at most its caps, in every group.
+
+    Raises:
+        InternalError: further than is claimed.
+    """
+    side, groups, found = claim.sides[place], math.prod(claim.lists), []
+    if len(side.sensitivities) != len(claim.measured):
+        disagree("the number of columns")
+    for column, said in zip(claim.measured, side.sensitivities, strict=True):
+        span = span_of_side(column, place)
+        moved = column_moves(span, groups, groups, replace=side.relation.value == "replace")
+        if not moved.within(said):
+            disagree("how far a unit moves a column")
+        found.append(moved)
+    return tuple(found)
+
+
+def span_of_side(column: FlowColumn, place: int) -> tuple[int, int]:
+    """What a unit of a population adds to a group of the column, at least and at most."""
+    down = sum(pipe.caps[place] for pipe in column.pipes if pipe.sign < 0)
+    return -down, sum(pipe.caps[place] for pipe in column.pipes if pipe.sign > 0)
+
+
+def priced_side(claim: FlowClaim, place: int) -> Part:
+    """What the noise is for, for one of the two populations.
+
+    Raises:
+        InternalError: a unit moves a column further than is claimed.
+    """
+    moves = side_moves(claim, place)
+    priced = tuple((m, column.noise) for m, column in zip(moves, claim.measured, strict=True))
+    none = Fraction(0)
+    return Part(priced, priced, (none, none), (), none, none, math.prod(claim.lists))
+
+
+def derive_edges(sql: str, table: str, columns: frozenset[str], units: tuple[str, str], keys: int) -> Edges:
+    """What each row of the statement has.
 
     Raises:
         InternalError: a shape of which it is not known that each number is of one group and one pair of units.
@@ -129,8 +182,8 @@ def derive_edges(
     numbers = outputs(tree, by)
     if list(numbers) != [f"m{i}" for i in range(len(numbers))]:
         disagree("the order of the columns")
-    for number in numbers.values():
-        _capped(number, {name: e for name, e in row.items() if name not in by})
+    own = {name: e for name, e in row.items() if name not in by}
+    most = tuple(_capped(number, own) for number in numbers.values())
     if set(ctes) != {"unit rows"} | {n for n in ctes if n.startswith(("key ", "list "))}:
         disagree("the stages of the query")
     sizes, listed = key_lists(ctes), {}
@@ -138,10 +191,10 @@ def derive_edges(
         place = row[name]
         if type(place) is not exp.Column or place.name != "g" or place.table not in lists:
             disagree("what the groups are")
-        listed[name] = sizes[lists[place.table]]
-    if len({place.table for place in (row[name] for name in named) if type(place) is exp.Column}) != keys:
+        listed[place.table] = sizes[lists[place.table]]
+    if len(listed) != keys:
         disagree("what the groups are")
-    return len(numbers), combinations(listed, named) or 0
+    return Edges(most, tuple(listed.values()))
 
 
 def _without_nobody(tree: exp.Select) -> None:
@@ -156,16 +209,17 @@ def _without_nobody(tree: exp.Select) -> None:
         disagree("rows without a unit are not dropped")
 
 
-def _capped(number: exp.Expr, row: dict[str, exp.Expr]) -> None:
-    """least(T, c) with a constant c below 2^31, where T counts rows or adds up whole numbers that are not negative."""
+def _capped(number: exp.Expr, row: dict[str, exp.Expr]) -> int:
+    """The c of least(T, c), a constant below 2^31, where T counts rows or adds up whole numbers from 0 on."""
     if type(number) is not exp.Least or len(number.expressions) != 1:
         disagree("a number that is not capped")
-    if not 0 <= whole_constant(number.expressions[0]) < _MOST:
+    most = whole_constant(number.expressions[0])
+    if not 0 <= most < _MOST:
         disagree("a number that is not capped")
     total = number.this
     if type(total) is exp.Count and not total.expressions:
         if type(total.this) is exp.Star or _is_own(total.this, row):
-            return
+            return most
         disagree("a tally")
     if type(total) is not exp.Coalesce or [str(x) for x in total.expressions] != ["0"]:
         disagree("a tally")
@@ -182,6 +236,7 @@ def _capped(number: exp.Expr, row: dict[str, exp.Expr]) -> None:
         disagree("a contribution without bounds")
     if negated and any(ends[0] <= least for least in _least_of_narrow(row[value.name])):
         disagree("a number whose negative may not exist")
+    return most
 
 
 def _least_of_narrow(e: exp.Expr) -> list[int]:
@@ -193,24 +248,3 @@ def _least_of_narrow(e: exp.Expr) -> list[int]:
 def _is_own(e: exp.Expr, row: dict[str, exp.Expr]) -> bool:
     """Whether it is just one of the rows' columns."""
     return type(e) is exp.Column and e.table == "" and e.name in row
-
-
-def _check_side(claim: FlowClaim, side: Side, place: int, groups: int) -> None:
-    """One population: how far its unit moves each column, and what the noise costs it."""
-    if len(side.sensitivities) != len(claim.measured):
-        disagree("the number of columns")
-    priced = []
-    for column, said in zip(claim.measured, side.sensitivities, strict=True):
-        up = sum(pipe.caps[place] for pipe in column.pipes if pipe.sign > 0)
-        down = sum(pipe.caps[place] for pipe in column.pipes if pipe.sign < 0)
-        moved = column_moves((-down, up), groups, groups, replace=side.relation.value == "replace")
-        if moved.many > said.l0 or moved.furthest > said.linf:
-            disagree("how far a unit moves a column")
-        if moved.l1 > said.l1 or moved.l2_squared > said.l2_squared:
-            disagree("how far a unit moves a column")
-        priced.append((moved, column.noise))
-    none = Fraction(0)
-    part = Part(tuple(priced), tuple(priced), (none, none), (), none, none, groups)
-    check_total([part], side.cost)
-    check_events([part], side.cost)
-    check_divergence([part], side.cost)

@@ -100,14 +100,12 @@ def _literal(e: exp.Literal) -> Kind:
 
 
 def _cast(e: exp.Cast, columns: Columns) -> Kind:
-    for name, written in _TYPES.items():
-        if e.to.is_type(*written):
-            if name != "DOUBLE":
-                return name
-            inner = e.this
-            number = type(inner) is exp.Literal and not inner.is_string
-            return PLAIN if number or kind_of(inner, columns) in (NULL, *_WHOLES) else "DOUBLE"
-    return None
+    name = _NAMES.get(e.to.this)
+    if name != "DOUBLE":
+        return name
+    inner = e.this
+    number = type(inner) is exp.Literal and not inner.is_string
+    return PLAIN if number or kind_of(inner, columns) in (NULL, *_WHOLES) else "DOUBLE"
 
 
 def _case(e: exp.Case, columns: Columns) -> Kind:
@@ -171,6 +169,7 @@ _TYPES = {
     "TIMESTAMP": (_KIND.TIMESTAMP, _KIND.TIMESTAMPNTZ),
     "BOOLEAN": (_KIND.BOOLEAN,),
 }
+_NAMES = {kind: name for name, written in _TYPES.items() for kind in written}
 _RESULTS: dict[type[exp.Expr], Kind] = {
     **dict.fromkeys(
         (exp.Boolean, exp.And, exp.Or, exp.Not, exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE), "BOOLEAN"

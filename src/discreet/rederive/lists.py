@@ -9,9 +9,12 @@ from sqlglot import exp
 
 from discreet.rederive.shapes import (
     alias_of,
+    columns_in,
     disagree,
     grouped_by,
     holds_only,
+    is_column,
+    is_written,
     known_columns,
     of_one_row,
     only,
@@ -31,11 +34,24 @@ def key_lists(ctes: Mapping[str, exp.Expr]) -> dict[str, int]:
             disagree("the list of keys")
         only(select, {"expressions", "from_", "group"})
         grouped_by(select, ["v"])
-        if [e.sql(dialect="duckdb").lower() for e in select.expressions] != ["v", "min(g) as g"]:
+        if not _are_first_places(select.expressions):
             disagree("the list of keys")
         values = read_from(select)
         sizes[name] = _one_by_one(values) if type(values) is exp.Values else _spelled(values, ctes)
     return sizes
+
+
+def _are_first_places(shown: Sequence[exp.Expr]) -> bool:
+    """v, min(g) AS g: each value once, with the first of its places."""
+    if len(shown) != 2 or type(shown[1]) is not exp.Alias or shown[1].alias != "g":
+        return False
+    first = shown[1].this
+    return (
+        is_column(shown[0], "", "v")
+        and type(first) is exp.Min
+        and holds_only(first, {"this"})
+        and is_column(first.this, "", "g")
+    )
 
 
 def _one_by_one(values: exp.Values) -> int:
@@ -43,7 +59,7 @@ def _one_by_one(values: exp.Values) -> int:
     if [c.name for c in values.args["alias"].columns] != ["v", "g"]:
         disagree("the list of keys")
     for place, row in enumerate(values.expressions):
-        if len(row.expressions) != 2 or str(row.expressions[1]) != str(place):
+        if len(row.expressions) != 2 or not is_written(row.expressions[1], place):
             disagree("the list of keys")
         of_one_row(row.expressions[0])
         known_columns(row, (), None)
@@ -141,6 +157,6 @@ def _alias(join: exp.Expr, ctes: Mapping[str, exp.Expr], reads: str) -> str:
         disagree("a key that a group could match twice")
     if (on.expression.table, on.expression.name) != (alias_of(table), "v"):
         disagree("a key that a group could match twice")
-    if any(c.table != reads for c in on.this.find_all(exp.Column)):
+    if any(c.table != reads for c in columns_in(on.this)):
         disagree("a key that a group could match twice")
     return alias_of(table)

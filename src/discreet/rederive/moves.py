@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from discreet.privacy.sensitivity import Sensitivity
 from discreet.rederive.spread import DerivedSpread
 
 
@@ -18,6 +19,20 @@ class Moves:
     many: int
     far: int
     furthest: int
+
+    @property
+    def norms(self) -> tuple[int, int, int, int]:
+        """The four norms of the worst change: l0, linf, l1 and squared l2."""
+        return self.many, self.furthest, self.l1, self.l2_squared
+
+    def within(self, said: Sensitivity) -> bool:
+        """Whether no norm is larger than is said."""
+        return all(own <= most for own, most in zip(self.norms, norms(said), strict=True))
+
+
+def norms(said: Sensitivity) -> tuple[int, int, int, int]:
+    """The four norms of a sensitivity, in the order of `Moves.norms`."""
+    return said.l0, said.linf, said.l1, said.l2_squared
 
 
 def column_moves(span: tuple[int, int], k: int, groups: int | None, *, replace: bool) -> Moves:

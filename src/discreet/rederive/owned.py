@@ -22,6 +22,7 @@ from discreet.rederive.aggregated import aggregate, window
 from discreet.rederive.kinds import Kind, are_the_same, kind_of, together
 from discreet.rederive.shapes import (
     alias_of,
+    columns_in,
     conjuncts,
     disagree,
     filters,
@@ -237,7 +238,7 @@ def _grouped(query: exp.Select, inner: Relation) -> Relation:
             disagree("what is grouped by")
     named = _after_unit(query, _passed_on(inner))
     measured = {n: e for n, e in named.items() if e not in keys}
-    _of_rows([c for e in measured.values() for c in e.find_all(exp.Column)], {"r": inner})
+    _of_rows([c for e in measured.values() for c in columns_in(e)], {"r": inner})
     columns = {
         n: Output(aggregate(e, kinds)) if n in measured else _output(e, {"r": inner})
         for n, e in named.items()
@@ -260,7 +261,7 @@ def _windowed(query: exp.Select, inner: Relation) -> Relation:
         units = [p for p in by if is_column(p, "r", "u")]
         if inner.unit is not None and not units:
             disagree("that a window stays within a unit")
-        _of_rows([c for c in e.find_all(exp.Column) if not any(c is p for p in units)], {"r": inner})
+        _of_rows([c for c in columns_in(e) if not any(c is p for p in units)], {"r": inner})
         kind, order = window(e, kinds)
         columns[name] = Output(kind)
         orders |= {order} if order is not None else set()
@@ -378,7 +379,7 @@ def _of_rows(es: Collection[exp.Expr], sources: _Sources) -> None:
     """Functions of one row of these relations, whose columns are named with their alias; `u` is none of them."""
     for e in es:
         of_one_row(e)
-        for c in e.find_all(exp.Column):
+        for c in columns_in(e):
             inner = sources.get(c.table)
             if inner is None or c.name not in inner.columns or not is_column(c, c.table, c.name):
                 disagree("a column that is not there")

@@ -18,8 +18,10 @@ Spans: TypeAlias = tuple[tuple[int, int], ...]
 _INF = math.inf
 _KIND = exp.DataType.Type  # not as text, which would be parsed anew for each cast
 _WHOLE = {_KIND.TINYINT: 8, _KIND.SMALLINT: 16, _KIND.INT: 32, _KIND.BIGINT: 64, _KIND.INT128: 128}
-_NARROW = (_KIND.TINYINT, _KIND.SMALLINT, _KIND.INT, _KIND.BIGINT)
-_UNSIGNED = (_KIND.UTINYINT, _KIND.USMALLINT, _KIND.UINT, _KIND.UBIGINT, _KIND.UINT128)
+_NARROW = frozenset({_KIND.TINYINT, _KIND.SMALLINT, _KIND.INT, _KIND.BIGINT})
+_UNSIGNED = frozenset({_KIND.UTINYINT, _KIND.USMALLINT, _KIND.UINT, _KIND.UBIGINT, _KIND.UINT128})
+_FAILING = _NARROW | _UNSIGNED
+"""Whole numbers to which a cast may fail."""
 
 
 def span_of(e: exp.Expr, counts: frozenset[str]) -> Span:
@@ -63,7 +65,7 @@ def never_fails(nodes: Iterable[exp.Expr]) -> None:
         InternalError: a cast whose argument is not known to be bounded.
     """
     for cast in nodes:
-        if type(cast) is not exp.Cast or not cast.to.is_type(*_NARROW, *_UNSIGNED):
+        if type(cast) is not exp.Cast or cast.to.this not in _FAILING:
             continue
         if cast.find_ancestor(exp.Try) or isinstance(cast.this, exp.Null | exp.Boolean):
             continue
@@ -115,15 +117,15 @@ def _cast(e: exp.Expr, inner: Span) -> Span:
     known; one to DOUBLE keeps what a double holds; others are not known.
     """
     to = e.args["to"]
-    for kind, bits in _WHOLE.items():
-        if to.is_type(kind):
-            low, high = inner
-            low, high = low if low == -_INF else math.floor(low), high if high == _INF else math.ceil(high)
-            least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
-            if any(not math.isinf(end) and not least <= end <= most for end in (low, high)):
-                return -_INF, _INF
-            return low, high
-    if to.is_type(_KIND.DOUBLE) and all(math.isinf(x) or float(x) == x for x in inner):
+    bits = _WHOLE.get(to.this)
+    if bits is not None:
+        low, high = inner
+        low, high = low if low == -_INF else math.floor(low), high if high == _INF else math.ceil(high)
+        least, most = -(1 << (bits - 1)), (1 << (bits - 1)) - 1
+        if any(not math.isinf(end) and not least <= end <= most for end in (low, high)):
+            return -_INF, _INF
+        return low, high
+    if to.this is _KIND.DOUBLE and all(math.isinf(x) or float(x) == x for x in inner):
         return inner
     return -_INF, _INF
 

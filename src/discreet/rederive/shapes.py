@@ -23,6 +23,28 @@ def too_deep() -> Never:
     raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
 
 
+def nodes_of(tree: exp.Expr) -> list[exp.Expr]:
+    """The tree and all that is in it, each before what is in it."""
+    found = [tree]
+    for node in found:  # which grows
+        if type(node) not in _LEAVES:
+            for part in node.args.values():
+                if isinstance(part, exp.Expr):
+                    found.append(part)
+                elif type(part) is list:
+                    found += [e for e in part if isinstance(e, exp.Expr)]
+    return found
+
+
+_LEAVES = frozenset({exp.Boolean, exp.Identifier, exp.Literal, exp.Null})
+"""Nodes that have no others in them."""
+
+
+def columns_in(e: exp.Expr) -> list[exp.Column]:
+    """Every column that is named in the expression."""
+    return [node for node in nodes_of(e) if isinstance(node, exp.Column)]
+
+
 def holds_only(node: exp.Expr, allowed: Collection[str]) -> bool:
     """Whether the node has nothing but these parts."""
     return all(name in allowed for name, part in node.args.items() if part)
@@ -123,7 +145,7 @@ def filters(select: exp.Select) -> list[exp.Expr]:
 def known_columns(e: exp.Expr, names: Iterable[str], table: str | None, joined: Iterable[str] = ()) -> None:
     """Every column in the expression is one of these, of that stage, or of a list of keys."""
     known, lists = set(names), set(joined)
-    for column in e.find_all(exp.Column):
+    for column in columns_in(e):
         if not holds_only(column, {"this", "table"}):
             disagree("a column that is not there")
         own = column.table == (table or "") and column.name in known
@@ -143,9 +165,14 @@ _OF_ONE_ROW = frozenset(getattr(exp, name) for name in _PLAIN.split())
 _NAMED = frozenset({"isfinite", "date_part", "date_sub", "to_months", "to_microseconds"})
 
 
+def is_written(e: exp.Expr, number: int) -> bool:
+    """Whether it is just this number, at least 0, as it is written in decimals."""
+    return type(e) is exp.Literal and not e.is_string and e.name == str(number)
+
+
 def of_one_row(e: exp.Expr) -> None:
     """Every node is one of the functions whose value depends on one row alone, the same whenever it is asked."""
-    for node in e.walk():
+    for node in nodes_of(e):
         if type(node) not in _OF_ONE_ROW and not (
             type(node) is exp.Anonymous and node.name.lower() in _NAMED
         ):

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Never
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Never
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.plan.flows.plan import SharedPlan
 from discreet.privacy.guarantee import Approximate
 from discreet.release import NoisyTable, Release
+
+if TYPE_CHECKING:
+    from discreet.certificate.both.paid import PaidByBoth
 
 
 class SharedRelease(Release):
@@ -32,10 +35,12 @@ class SharedRelease(Release):
         table: NoisyTable,
         *,
         stored: bool,
+        proof: PaidByBoth | None = None,
         original: SharedRelease | None = None,
     ) -> None:
         nothing = Approximate(plan.epsilon * 0)  # two populations have no one price: see `charges`
         super().__init__(plan, table, charged=nothing, stored=stored, original=original)
+        self._proof = proof
 
     @property
     def charges(self) -> Mapping[str, Approximate]:
@@ -68,7 +73,7 @@ class SharedRelease(Release):
         """As `Release.nonnegative`."""
         if self._original is not None:
             return self
-        return SharedRelease(self.plan, self.table, stored=self.stored, original=self)
+        return SharedRelease(self.plan, self.table, stored=self.stored, proof=self._proof, original=self)
 
     def citations(self) -> list[str]:
         """The works on which this release's guarantees rest."""
@@ -76,13 +81,6 @@ class SharedRelease(Release):
 
         return cited(self.plan)
 
-    def certificate(self) -> dict[str, Any]:
-        """There is none: a certificate is of one account's charge.
-
-        Raises:
-            InvalidParameter: always.
-        """
-        raise InvalidParameter(
-            "a release that two populations paid for has no certificate: a certificate proves one account's charge.",
-            hint="the ledger proves both charges: `discreet ledger verify`; plan.explain() has the derivation",
-        )
+    @property
+    def _prove(self) -> Callable[[Sequence[str], Sequence[Sequence[Any]]], dict[str, Any]] | None:
+        return None if self._proof is None else self._proof.certificate

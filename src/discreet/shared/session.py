@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeAlias
+from unicodedata import normalize
 
 from discreet.errors import BudgetExceeded, DiscreetError, InvalidParameter, LedgerError, UnsupportedQuery
 from discreet.plan.least import LEAST_EPSILON
@@ -19,11 +20,13 @@ from discreet.privacy.unit import PrivacyUnit
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
     from discreet.backends.backend import Backend
+    from discreet.certificate.both.paid import PaidByBoth
     from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.ledger.ledger import Ledger
     from discreet.plan.flows.plan import SharedPlan
     from discreet.plan.schema import TableSchema
+    from discreet.release import NoisyTable
     from discreet.shared.release import SharedRelease
 
 ForEach: TypeAlias = Real | Mapping[str, Real]
@@ -51,7 +54,7 @@ class SharedSession:
         version: str | None,
     ) -> None:
         self._ledger = ledger
-        self._accounts = dict(accounts)
+        self._accounts = {account.population: account for account in accounts.values()}
         self._backend = backend
         self._tables = tuple(tables)
         self._units = dict(units)
@@ -235,28 +238,39 @@ class SharedSession:
         """The answer that both accounts have; None when one of them has none."""
         from discreet.ledger.together import find_together
         from discreet.release import NoisyTable
-        from discreet.shared.release import SharedRelease
 
         kept = find_together(list(self._accounts.values()), plan.identity)
-        return None if kept is None else SharedRelease(plan, NoisyTable.from_json(kept), stored=True)
+        return None if kept is None else self._released(plan, NoisyTable.from_json(kept), stored=True)[0]
 
     def _ask(self, plan: SharedPlan) -> SharedRelease:
         """Rehearses, charges both, measures and stores, in this order."""
-        from discreet.ledger.together import store_together
         from discreet.noise.entropy import SystemEntropy
-        from discreet.shared.release import SharedRelease
         from discreet.shared.run import measure_shared
 
         self._backend.rehearse(plan.sql, {})
         entries = self._charge(plan)
         table = measure_shared(plan, lambda text: self._backend.rows(text, {}), SystemEntropy())
-        store_together(list(self._accounts.values()), entries, plan.identity, table.to_json())
-        return SharedRelease(plan, table, stored=False)
+        release, proof = self._released(plan, table, stored=False)
+        proof.keep(entries, release.columns, release.rows)
+        return release
+
+    def _released(
+        self, plan: SharedPlan, table: NoisyTable, *, stored: bool
+    ) -> tuple[SharedRelease, PaidByBoth]:
+        """The release of a table, and what both accounts keep and prove of it."""
+        from discreet.certificate.both.paid import PaidByBoth
+        from discreet.shared.release import SharedRelease
+
+        first, second = self._accounts.values()
+        proof = PaidByBoth((first, second), plan.identity, table.to_json, lambda: plan.claim)
+        return SharedRelease(plan, table, stored=stored, proof=proof), proof
 
     def _charge(self, plan: SharedPlan) -> list[Entry]:
+        from discreet.certificate.both.paid import noted
         from discreet.ledger.together import charge_together
 
-        note = {"sql": plan.question.text, "table": plan.question.table.name, "version": self._version}
+        asked = {"sql": plan.question.text, "table": plan.question.table.name, "version": self._version}
+        note = {**asked, **noted(plan.claim)}
         charges = plan.charges
         return charge_together(
             [(account, charges[name]) for name, account in self._accounts.items()], plan.identity, note=note
@@ -285,6 +299,7 @@ class SharedSession:
         first, second = self._accounts
         if not isinstance(given, Mapping):
             return given, given
+        given = {normalize("NFC", str(n)): each for n, each in given.items()}  # as accounts are named
         if set(given) != {first, second}:
             raise InvalidParameter(
                 f"{name} must be one number, or one for each of {first!r} and {second!r}.",

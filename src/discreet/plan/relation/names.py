@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TypeAlias
@@ -70,6 +70,16 @@ class Entry:
 
     alias: str
     items: tuple[Item, ...]
+    _alike: dict[str, list[Item]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def alike(self, name: str) -> Sequence[Item]:
+        """The columns of a name that is given in lower case, in whatever case theirs are."""
+        if not self._alike:
+            found: dict[str, list[Item]] = {}
+            for item in self.items:
+                found.setdefault(item.name.lower(), []).append(item)
+            self._alike.update(found)
+        return self._alike.get(name, ())
 
     @property
     def hidden(self) -> bool:
@@ -153,16 +163,17 @@ class Names:
     def _found(self, node: exp.Column) -> list[Item]:
         if node.args.get("db"):
             return []
-        if node.table:
-            places = [e for e in self.entries if e.alias == node.table] or [
-                e for e in self.entries if e.alias.lower() == node.table.lower()
+        table, name = node.table, node.name
+        if table:
+            places = [e for e in self.entries if e.alias == table] or [
+                e for e in self.entries if e.alias.lower() == table.lower()
             ]
-            return _named(node.name, (i for e in places for i in e.items))
-        written = (i for e in self.entries if not e.hidden for i in e.items)
-        return _named(node.name, self.merged) or _named(node.name, written)
+            return _named(name, places)
+        merged = _named(name, (Entry("", self.merged),)) if self.merged else []
+        return merged or _named(name, [e for e in self.entries if not e.hidden])
 
     def _with(self, name: str) -> list[Entry]:
-        return [e for e in self.entries if not e.hidden and _named(name, e.items)]
+        return [e for e in self.entries if not e.hidden and e.alike(name.lower())]
 
     def _refuse(self, node: exp.Column) -> None:
         entries = [e for e in self.entries if not e.hidden]
@@ -211,7 +222,8 @@ def _columns(expr: Expr) -> Iterable[Column]:
                 yield from _columns(a)
 
 
-def _named(name: str, items: Iterable[Item]) -> list[Item]:
+def _named(name: str, entries: Iterable[Entry]) -> list[Item]:
     """The columns of that name; upper and lower case make no difference when that is unambiguous."""
-    alike = [i for i in items if i.name.lower() == name.lower()]
+    lower = name.lower()
+    alike = [i for e in entries for i in e.alike(lower)]
     return [i for i in alike if i.name == name] or alike

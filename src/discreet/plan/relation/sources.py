@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Never
+from typing import Never, TypeAlias
 
 from sqlglot import exp
 
@@ -16,6 +16,9 @@ from discreet.plan.relation.joining import holds_units_equal, join
 from discreet.plan.relation.names import Item
 from discreet.plan.relation.node import Kind
 from discreet.plan.relation.table import open_table
+
+_Nodes: TypeAlias = frozenset[int]
+"""Columns as they stand in a question, by their identity; the question holds them."""
 
 
 def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
@@ -62,40 +65,45 @@ class _Pool:
         optional: conjuncts of WHERE; those over several parts become conditions of joins.
         context: where this is read.
         needed: conjuncts of ON, all of which become conditions of joins.
+        named: identity → the condition, and the columns that it names; None where a query stands inside it.
     """
 
     parts: list[Rows]
     optional: list[exp.Expr]
     context: Context
     needed: list[exp.Expr]
+    named: dict[int, tuple[exp.Expr, list[exp.Column] | None]]
 
     def __init__(self, parts: list[Rows], optional: list[exp.Expr], context: Context) -> None:
-        self.parts, self.optional, self.context, self.needed = parts, optional, context, []
+        self.parts, self.optional, self.context, self.needed, self.named = parts, optional, context, [], {}
 
     def folded(self) -> Rows:
         """All of them joined: from a private one on, each next one along a condition where there is one."""
         start = next((r for r in self.parts if r.owned), self.parts[0])
         rows, rest = start, [r for r in self.parts if r is not start]
+        known = {id(r): self._known(r) for r in self.parts} if rest else {}
+        here = known.get(id(start), frozenset())  # as what is joined keeps the columns of both
         while rest:
-            best = next((r for r in rest if self._leads(rows, r)), None)
+            best = next((r for r in rest if self._leads(rows, r, here, known[id(r)])), None)
             best = best or next((r for r in rest if not (r.owned and rows.owned)), rest[0])
             rest = [r for r in rest if r is not best]
-            rows = self._joined(rows, best, last=not rest)
+            rows = self._joined(rows, best, here, known[id(best)], last=not rest)
+            here |= known[id(best)]
         self.parts = [rows]
         return rows
 
-    def _leads(self, rows: Rows, other: Rows) -> bool:
+    def _leads(self, rows: Rows, other: Rows, here: _Nodes, there: _Nodes) -> bool:
         """Whether a condition connects the two, and holds their units equal where both have one."""
-        between = [c for c in (*self.needed, *self.optional) if self._touches(c, rows, other)]
+        between = self._over_both((*self.needed, *self.optional), here, there)
         if not (rows.owned and other.owned):
             return bool(between)
         names = self.context.names(rows, other)
         equations = (c for c in between if isinstance(c, exp.EQ))
         return any(holds_units_equal(bind_row(c, names), rows, other) for c in equations)
 
-    def _joined(self, rows: Rows, other: Rows, *, last: bool) -> Rows:
-        taken = [c for c in self.needed if last or self._within(c, rows, other)]
-        taken += [c for c in self.optional if self._touches(c, rows, other)]
+    def _joined(self, rows: Rows, other: Rows, here: _Nodes, there: _Nodes, *, last: bool) -> Rows:
+        taken = self.needed if last else self._within(self.needed, here | there)
+        taken = [*taken, *self._over_both(self.optional, here, there)]
         self.needed = [c for c in self.needed if c not in taken]
         self.optional = [c for c in self.optional if c not in taken]
         names = self.context.names(rows, other)
@@ -103,17 +111,29 @@ class _Pool:
             Kind.INNER, rows, other, [as_condition(bind_row(c, names), "ON") for c in taken], self.context
         )
 
-    def _touches(self, condition: exp.Expr, rows: Rows, other: Rows) -> bool:
-        """Whether a condition is over both, and nothing else."""
-        if not self._within(condition, rows, other):
-            return False
-        a, b = self.context.names(rows), self.context.names(other)
-        columns = list(condition.find_all(exp.Column))
-        return any(a.knows(c) for c in columns) and any(b.knows(c) for c in columns)
+    def _known(self, rows: Rows) -> _Nodes:
+        """The columns that conditions name and that these rows have."""
+        names = self.context.names(rows)
+        named = [n for c in (*self.needed, *self.optional) for n in self._columns(c) or ()]
+        return frozenset(id(n) for n in named if names.knows(n))
 
-    def _within(self, condition: exp.Expr, rows: Rows, other: Rows) -> bool:
-        names = self.context.names(rows, other)
-        return not is_nested(condition) and all(names.knows(c) for c in condition.find_all(exp.Column))
+    def _over_both(self, conditions: Sequence[exp.Expr], here: _Nodes, there: _Nodes) -> list[exp.Expr]:
+        """Those of the conditions that are over columns of both, and over nothing else."""
+        found = self._within(conditions, here | there)
+        nodes = [(c, [id(n) for n in self._columns(c) or ()]) for c in found]
+        return [c for c, ns in nodes if not here.isdisjoint(ns) and not there.isdisjoint(ns)]
+
+    def _within(self, conditions: Sequence[exp.Expr], known: _Nodes) -> list[exp.Expr]:
+        """Those of the conditions that are over nothing else than these columns."""
+        named = [(c, self._columns(c)) for c in conditions]
+        return [c for c, ns in named if ns is not None and all(id(n) in known for n in ns)]
+
+    def _columns(self, condition: exp.Expr) -> list[exp.Column] | None:
+        """The columns that a condition of this pool names; None where a query stands inside it."""
+        if id(condition) not in self.named:
+            columns = None if is_nested(condition) else list(condition.find_all(exp.Column))
+            self.named[id(condition)] = condition, columns
+        return self.named[id(condition)][1]
 
 
 def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:

@@ -1,0 +1,172 @@
+"""Whether the entries of one account say what a claim needs: its opening, its tables, its charge and its release."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Any
+
+from discreet.certificate import seal
+from discreet.certificate.document import Question
+from discreet.certificate.evidence import CERTIFIED, Evidence, Link, links_of
+from discreet.certificate.forms import digest, record
+from discreet.certificate.tables import is_pinned, names_of, types_of
+from discreet.certificate.verdict import must
+from discreet.ledger.entry import Charged, Entry, Opened, Pinned, Released
+from discreet.ledger.export import verify_export
+from discreet.ledger.together import TOGETHER
+from discreet.privacy.unit import Relation
+from discreet.rederive.claim import Cost
+from discreet.rederive.derive import Source
+from discreet.rederive.failing import failure
+
+Schemas = dict[str, dict[str, Any]]
+"""What the ledger fixed of each table, by its name in lower case."""
+
+
+def opened_under(evidence: Evidence, population: str, relation: Relation) -> Opened:
+    """What the account was opened as; its neighbours are those of the claim."""
+    content = _entry(evidence.account, Opened, population).content
+    assert isinstance(content, Opened)
+    must(content.relation is relation, "the account is for other neighbours")
+    return content
+
+
+def tables_of(
+    evidence: Evidence, population: str, sources: Sequence[Source], others: Collection[tuple[str, str]] = ()
+) -> Schemas:
+    """What the ledger fixed, before the charge, of the tables that may be read: no more and no less.
+
+    Args:
+        evidence: the account's.
+        population: whose it is.
+        sources: the rows that may be read.
+        others: the other populations that the rows belong to as well, with the columns of their ids.
+    """
+    pinned: Schemas = {}
+    for own in evidence.schemas:
+        content = _entry(own, Pinned, population).content
+        assert isinstance(content, Pinned)
+        must(evidence.account.seq < own.seq < evidence.charge.seq, "a table was fixed after the charge")
+        must(content.table not in pinned, "a table was fixed twice")
+        pinned[content.table] = content.schema
+    used = {name.casefold() for source in sources for name in names_of(source)}
+    must(used == pinned.keys(), "the tables are not those that were measured")
+    for source in sources:
+        must(is_pinned(source, pinned, others), "whose the rows of a table are was fixed in another way")
+    return pinned
+
+
+def check_sure(source: Source, pinned: Schemas, texts: Iterable[str]) -> None:
+    """No statement over these rows can fail on some of them."""
+    for text in texts:
+        fails = failure(text, types_of(source, pinned))
+        must(fails is None, f"a statement could fail on some row: {fails}")
+
+
+def charged_for(
+    evidence: Evidence,
+    population: str,
+    question: Question,
+    cost: Cost,
+    says: Mapping[str, Any],
+    together: Sequence[str] | None = None,
+) -> None:
+    """The charge is for this question and of these events and price, and its note says this; so it commits to the claim
+    before the data is read.
+
+    Args:
+        evidence: the account's.
+        population: whose it is.
+        question: what was asked.
+        cost: what the claim has of this account.
+        says: fields of the note.
+        together: the populations that pay for it, where it is not this one alone.
+    """
+    entry = _entry(evidence.charge, Charged, population)
+    content = entry.content
+    assert isinstance(content, Charged)
+    must(entry.seq > evidence.account.seq, "the charge is older than its account")
+    must(content.question == question.identity, "the charge is for another question")
+    must(content.charge.events == cost.events, "other events were charged")
+    guarantee = content.charge.guarantee
+    must((guarantee.epsilon, guarantee.delta) == (cost.epsilon, cost.delta), "another price was charged")
+    note = content.note
+    asked = note.get("sql") if question.name is None else _of_batch(note, question.name)
+    must(asked == question.sql, "the charge is for another text of the question")
+    for name, wanted in says.items():
+        must(note.get(name) == wanted, f"the charge {_SAYS[name]}")
+    paid = None if together is None else list(together)
+    must(note.get(TOGETHER) == paid, "other populations paid for it together")
+
+
+_SAYS = {
+    "version": "is for another version of the data",
+    "library": "was made by another version of the library",
+    "claim": "commits to another claim",
+    "table": "is for another table",
+}
+
+
+def released_under(
+    evidence: Evidence, population: str, question: Question, sealed: str, answer: Any
+) -> dict[str, Any]:
+    """What the release holds; it is of this question and charge, and commits to this claim and answer."""
+    entry = _entry(evidence.release, Released, population)
+    content = entry.content
+    assert isinstance(content, Released)
+    must(content.question == question.identity, "the release is of another question")
+    must(content.charge == evidence.charge.seq, "another charge paid for the release")
+    must(entry.seq > evidence.charge.seq, "the release is older than its charge")
+    check_chain([evidence.charge, evidence.release])
+    found = record(
+        content.release.get(CERTIFIED), {"claim": digest, "answers": _digests}, "the digests of the release"
+    )
+    must(found["claim"] == sealed, "the release commits to another claim")
+    if answer is not None:
+        wanted = found["answers"].get(question.name or "")
+        must(wanted == seal.digest(answer), "the answer is not the one that was stored")
+    seq, own = evidence.head
+    must(seq >= entry.seq, "the head is older than the release")
+    must(seq != entry.seq or own == evidence.release.hash, "the head is another entry's")
+    return content.release
+
+
+def check_chain(links: Iterable[Link]) -> None:
+    """No entry stands for two, and one that is next to another follows from it."""
+    ordered = sorted(links, key=lambda own: own.seq)
+    for before, after in pairwise(ordered):
+        must(before.seq < after.seq, "one entry stands for two")
+        if before.seq + 1 == after.seq:
+            must(after.previous == before.hash, "the chain is broken")
+
+
+def check_ledger(
+    lines: Sequence[str], published: str | None, links: Iterable[Link], head: tuple[int, str]
+) -> None:
+    """The ledger that was given is valid, contains the published head, these entries and this head."""
+    report = verify_export(lines, published)
+    must(report.ok, report.problems[0].removesuffix(".") if report.problems else "")
+    known = {own.seq: own for own in links_of(lines[1:])}
+    for own in links:
+        must(known.get(own.seq) == own, f"entry {own.seq} is another one in the ledger, or not there")
+    seq, last = head
+    must(seq in known and known[seq].hash == last, "the head of the certificate is not in the ledger")
+
+
+def _entry(link: Link, kind: type[Opened | Pinned | Charged | Released], population: str) -> Entry:
+    """An entry of the certificate: its hash follows, and it is of that kind and population."""
+    must(link.follows, f"the hash of entry {link.seq} is another")
+    entry = link.read()
+    must(isinstance(entry.content, kind), f"entry {link.seq} is of another kind")
+    must(entry.population == population, f"entry {link.seq} is of another population")
+    return entry
+
+
+def _of_batch(note: dict[str, Any], name: str) -> Any:
+    batch = note.get("batch")
+    return batch.get(name) if isinstance(batch, dict) else None
+
+
+def _digests(value: Any) -> dict[str, str]:
+    return {name: digest(own) for name, own in value.items()}
