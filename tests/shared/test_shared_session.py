@@ -555,3 +555,14 @@ def test_a_closed_session_says_so(session: SharedSession) -> None:
     with pytest.raises(DiscreetError):
         session.sql(COUNT, epsilon=1)
     assert "SharedSession" in repr(session)
+
+
+def test_ids_that_are_no_number_are_one_unit_as_they_are_to_the_database() -> None:
+    with both() as session:
+        plan = session.plan(COUNT, epsilon=1)
+    rows = [(float("nan"), f"d{i}", 1) for i in range(50)] + [(1.0, "x", 1), (1, "y", 1)]
+    assert exact_flows(plan, lambda _: rows) == [
+        [2 + 2]
+    ]  # of each patient as many rows as the cap lets count
+    named = [(row[1], row[0], 1) for row in rows[:50]]
+    assert exact_flows(plan, lambda _: named) == [[3]]

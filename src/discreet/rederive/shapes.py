@@ -99,7 +99,7 @@ def outputs(select: exp.Select, plain: Sequence[str] = ()) -> dict[str, exp.Expr
     The database takes names that differ in upper and lower case for one name, so no two may differ in that alone.
     """
     passed = select.expressions[: len(plain)]
-    if [(type(e), e.name) for e in passed] != [(exp.Column, p) for p in plain]:
+    if not _are_columns(passed, plain):
         disagree("the columns that a stage passes on")
     rest = select.expressions[len(plain) :]
     named = {e.alias: e.this for e in rest if type(e) is exp.Alias}
@@ -113,13 +113,17 @@ def apart(names: Collection[str]) -> bool:
     return len({name.casefold() for name in names}) == len(names)
 
 
+def _are_columns(found: Sequence[exp.Expr], names: Sequence[str]) -> bool:
+    """Whether these are just the stage's own columns: `x.u` might be a field of the column x."""
+    return len(found) == len(names) and all(map(is_column, found, [""] * len(names), names))
+
+
 def grouped_by(select: exp.Select, keys: Sequence[str]) -> None:
     """GROUP BY is exactly these columns."""
     group = select.args.get("group")
     if group is not None:
         only_expressions(group)
-    found = [(type(e), e.name) for e in group.expressions] if group is not None else []
-    if found != [(exp.Column, k) for k in keys]:
+    if not _are_columns(group.expressions if group is not None else [], keys):
         disagree("what is grouped by")
 
 

@@ -6,6 +6,7 @@ entropy; its output is the noisy table, and nothing else leaves it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Hashable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -78,7 +79,11 @@ def _flows(plan: SharedPlan, rows: Sequence[tuple[Any, ...]]) -> list[list[int]]
     return found
 
 
+_NAN = math.nan
+"""One of the many objects that the database's only NaN comes as."""
+
+
 def _numbered(ids: Sequence[Hashable]) -> Whole:
-    """Each id by a number of its own, from 0."""
+    """Each id by a number of its own, from 0: ids that are one to the database have one, and so has NaN."""
     known: dict[Hashable, int] = {}
-    return np.array([known.setdefault(i, len(known)) for i in ids], np.int64)
+    return np.array([known.setdefault(i if i == i else _NAN, len(known)) for i in ids], np.int64)

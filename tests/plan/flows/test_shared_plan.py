@@ -352,6 +352,11 @@ SLIPS: list[Callable[[FlowClaim], FlowClaim]] = [
     _sql("GROUP BY g0, u, w", "GROUP BY g0, u"),
     _sql("GROUP BY g0, u, w", "GROUP BY u, w"),
     _sql("SELECT g0, u, w,", "SELECT g0, w, u,"),
+    _sql(
+        "GROUP BY g0, u, w", "GROUP BY g0, v0.u, w"
+    ),  # a field of a column, which is not the column of that name
+    _sql("GROUP BY g0, u, w", "GROUP BY g0, u, v1.w"),
+    _sql("SELECT g0, u, w,", "SELECT g0, v0.u, w,"),
     _sql("WHERE NOT w IS NULL", "WHERE w IS NULL"),
     _sql(" WHERE NOT w IS NULL", ""),
     _sql("WHERE NOT w IS NULL", "WHERE NOT w IS NULL AND u > 3"),
