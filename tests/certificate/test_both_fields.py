@@ -75,10 +75,11 @@ def forgeries() -> dict[str, list[tuple[Kind, Document]]]:
     return found
 
 
+@pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 @pytest.mark.parametrize("name", NAMES)
-def test_no_field_can_be_changed(name: str) -> None:
+def test_no_field_can_be_changed(name: str, every: int) -> None:
     ledger, wrong = honest(name, NAMES[name])[3], []
-    for (field, what), document in forgeries()[name]:
+    for (field, what), document in forgeries()[name][::every]:
         allowed = next((steps for pattern, steps in READERS if re.fullmatch(pattern, field)), set())
         alone = check(document)
         broken = alone.broken if alone.broken is not None else check(document, ledger).broken
