@@ -44,7 +44,10 @@ ERROR = 1e-4  # of each verdict
 UNSURE = 0.05  # of each lower bound that is set beside the published ones
 SECONDS = 300  # for one repetition of the whole suite
 SEARCHED = 1_000_000  # samples of each neighbour to find the inputs and the event of such a bound
-LONGER = {"ReportNoisyMax3": 4_000_000}  # where several inputs are nearly as good
+LONGER = {
+    "ReportNoisyMax3": 4_000_000,
+    "SparseVectorTechnique4": 4_000_000,
+}  # where several inputs are nearly as good
 SAMPLES = 10_000_000  # of each neighbour, on which that event is counted
 MORE = {  # where the best event is rare, or the published bound near the truth; that took 200 million
     "LaplaceMechanism": 40_000_000,
@@ -56,7 +59,7 @@ MORE = {  # where the best event is rare, or the published bound near the truth;
     "SparseVectorTechnique1": 200_000_000,
     "SparseVectorTechnique2": 200_000_000,
     "SparseVectorTechnique3": 40_000_000,
-    "SparseVectorTechnique4": 60_000_000,
+    "SparseVectorTechnique4": 200_000_000,
     "LaplaceParallel": 40_000_000,
     "NumericalSVT": 30_000_000,
 }
