@@ -9,7 +9,9 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
+from discreet.ledger.account import Account
 from discreet.ledger.ledger import Ledger
+from discreet.privacy.guarantee import Budget
 from tests.cli.conftest import Call
 
 PROTECT = ("--protect", "patients=patient_id:2", "--protect", "doctors=doctor_id:40")
@@ -31,6 +33,12 @@ def ask(call: Call, *args: str, query: str = COUNT, code: int = 0) -> str:
     return done.stdout if code == 0 else done.output
 
 
+def of(book: Ledger, population: str) -> Account:
+    account = book.account(population)
+    assert account is not None
+    return account
+
+
 def test_both_are_charged_each_by_its_own_cap_and_a_second_time_is_free(call: Call) -> None:
     for paid in (True, False):
         answer = json.loads(ask(call, *PROTECT, *BUDGET, "--epsilon", "20", "--json"))
@@ -44,10 +52,7 @@ def test_both_are_charged_each_by_its_own_cap_and_a_second_time_is_free(call: Ca
         assert [c["epsilon"] for c in answer["charged"].values()] == ([1, 20] if paid else [0, 0])
         assert [c["epsilon"] for c in answer["remaining"].values()] == [2, 40]
     with Ledger.existing("discreet.ledger") as book:
-        assert book.populations() == ["patients", "doctors"] or set(book.populations()) == {
-            "patients",
-            "doctors",
-        }
+        assert set(book.populations()) == {"patients", "doctors"}
 
 
 def test_groups_sums_and_what_differs_between_the_two(call: Call) -> None:
@@ -95,8 +100,7 @@ def test_other_relations_filters_and_noise(call: Call) -> None:
     args = tuple("patients=3,1e-6" if a == "patients=3" else a for a in args)
     ask(call, *args, "--ledger", "other.ledger")
     with Ledger.existing("other.ledger") as book:
-        one, two = book.account("patients"), book.account("doctors")
-        assert one is not None and two is not None
+        one, two = of(book, "patients"), of(book, "doctors")
         assert (one.relation.value, two.relation.value) == ("replace", "add-remove")
         assert (one.filter, two.filter) == ("basic", "zcdp")
 
@@ -122,6 +126,11 @@ def test_other_relations_filters_and_noise(call: Call) -> None:
         ((*PROTECT, "--epsilon", "1"), "needs a budget"),
         ((*PROTECT, *BUDGET, "--epsilon", "1", "--analyst", "ana"), "ana"),
         ((*PROTECT, *BUDGET, "--epsilon", "1", "--json", "--csv"), "cannot both be had"),
+        ((*PROTECT, "--epsilon", "1", "--plan", "--csv"), "--csv does not go with --plan"),
+        (
+            (*PROTECT, "--epsilon", "1", "--plan", "--certificate", "a"),
+            "--certificate does not go with --plan",
+        ),
         ((*PROTECT, *BUDGET, "--epsilon", "1", "--filter", "best"), "best"),
         ((*PROTECT, *BUDGET, "--epsilon", "1", "--plot", "visits.parquet"), "a picture is written"),
         ((*PROTECT, *BUDGET, "--epsilon", "1", "--certificate", "discreet.ledger"), "--certificate"),
@@ -134,7 +143,7 @@ def test_what_is_typed_wrong_is_refused_by_name_and_nothing_is_charged(
     assert words in " ".join(ask(call, *args, code=2).split())
     if Path("discreet.ledger").exists():
         with Ledger.existing("discreet.ledger") as book:
-            assert all(book.account(p).spent.epsilon() == 0 for p in book.populations())  # type: ignore[union-attr]
+            assert all(of(book, p).spent.epsilon() == 0 for p in book.populations())
 
 
 def test_what_cannot_be_paid_is_charged_to_neither(call: Call) -> None:
@@ -142,6 +151,35 @@ def test_what_cannot_be_paid_is_charged_to_neither(call: Call) -> None:
     assert "nothing was charged to either" in " ".join(ask(call, *PROTECT, "--epsilon", "61", code=3).split())
     left = json.loads(ask(call, *PROTECT, "--epsilon", "1", "--json"))["remaining"]
     assert [float(b["epsilon"]) for b in left.values()] == [2.95, 59]
+
+
+def test_an_analyst_plans_and_asks_under_a_cap(call: Call) -> None:
+    ask(call, *PROTECT, *BUDGET, "--epsilon", "0.01")
+    with Ledger.existing("discreet.ledger") as book:
+        of(book, "patients").cap_analyst("ana", Budget("0.1"), by="owner", reason="a study")
+    question = (*PROTECT, "--analyst", "patients=ana")
+    assert "needs the one who asks" in " ".join(ask(call, *PROTECT, "--epsilon", "1", code=2).split())
+    assert "0.1" in ask(call, *question, "--epsilon", "1", "--plan")
+    ask(call, *question, "--epsilon", "1")  # 0.05 of each patient
+    assert "ana" in ask(call, *question, "--epsilon", "2", code=3)
+
+
+def test_the_proof_is_written_and_holds(call: Call) -> None:
+    ask(call, *PROTECT, *BUDGET, "--epsilon", "1", "--certificate", "proof.json")
+    done = call("verify", "proof.json", "--ledger", "discreet.ledger")
+    assert done.exit_code == 0, done.output
+
+
+def test_a_picture_without_room_is_refused_before_the_charge(call: Call) -> None:
+    many = (
+        "SELECT "
+        + ", ".join(f"COUNT(*) FILTER (WHERE cost > {i}) AS n{i}" for i in range(40))
+        + " FROM visits"
+    )
+    said = ask(call, *PROTECT, *BUDGET, "--epsilon", "1", "--plot", "a.svg", query=many, code=2)
+    assert "paid" not in said
+    with Ledger.existing("discreet.ledger") as book:
+        assert "charge" not in {e.kind for p in book.populations() for e in of(book, p).history()}
 
 
 def test_the_answer_is_drawn(call: Call) -> None:

@@ -49,7 +49,7 @@ _TRIES = 5  # of guesses of where ε is
 _REACH = 8.0  # a curve made for one ε still serves for one that many times as large
 _TIGHT = 9.2e-7  # of ε: no closer bounds are looked for
 _FROM_ABOVE = 1.15  # times the answer: where a law is divided that cannot be just below it
-_NEAR_ENOUGH, _A_FEW_NODES = 27.8, 2048
+_NEAR_ENOUGH, _A_FEW_NODES = 27.8, 2048  # log of an integrand in units of the error that is allowed
 _HARDLY_EVER = 1e-9  # of δ
 _NEARLY = 1.0  # of log δ: a guess that is this good serves
 _ROUGHLY = 1e-6  # of ε: more than a rough Chernoff bound is off where it serves
@@ -212,15 +212,12 @@ def _solved(law: Law, delta: float, c: float, first: float, near_other: float) -
             if near:
                 break
             below = 0.0 if curve is None else curve.lower(guess)
-            if (
-                curve is not None and below > delta
-            ):  # ε is above the guess, and the curve does not reach so far
-                lower = max(lower, guess)
-                guess = min(
-                    guess * _farther(below / delta, -curve.look(guess)[2] * guess / below), 0.99 * first
-                )
-            else:
+            if curve is None or below <= delta:
                 guess /= _REACH
+            else:  # ε is above the guess, and the curve does not reach so far
+                lower = max(lower, guess)
+                fall = -curve.look(guess)[2] * guess / below
+                guess = min(guess * _farther(below / delta, fall), 0.99 * first)
             continue
         upper = min(upper, found)
         lower = max(lower, curve.below(delta, upper))

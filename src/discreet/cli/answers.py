@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
+from discreet.cli import output
 from discreet.cli.budgets import amounts
 from discreet.cli.output import json_text
 from discreet.table import measured, render
@@ -12,6 +13,18 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
     from discreet.release import Release
     from discreet.session import Session
+
+
+def say(release: Release, confidence: float, *, as_csv: bool, explain: bool) -> None:
+    """Print the rows as CSV or as a table, and remark what there is to note."""
+    if as_csv:
+        output.say_csv(*csv_of(release, confidence))
+    else:
+        output.say(as_table(release, confidence=confidence, max_width=output.terminal_width()))
+        if explain:
+            output.say(f"\n{release.explain()}\n")
+    for note in release.notes:
+        output.remark(note)
 
 
 def as_table(release: Release, *, confidence: float = 0.95, max_width: int | None = None) -> str:
@@ -23,7 +36,7 @@ def as_table(release: Release, *, confidence: float = 0.95, max_width: int | Non
     return render(release.columns, rows, max_width=max_width)
 
 
-def as_csv(release: Release, confidence: float) -> tuple[list[str], list[list[object]]]:
+def csv_of(release: Release, confidence: float) -> tuple[list[str], list[list[object]]]:
     """The rows, and after each noisy column the two ends of its intervals."""
     columns: list[str] = []
     cells: list[list[object]] = []
@@ -58,13 +71,20 @@ def is_noisy(plan: Plan, column: str) -> bool:
     return has_interval(plan.column(column))
 
 
-def as_json(release: Release, session: Session, confidence: float, *, explain: bool) -> dict[str, Any]:
-    """The rows, their intervals, and what was paid."""
-    answer = {
+def measured_json(release: Release, confidence: float) -> dict[str, Any]:
+    """What was measured: the rows and their intervals."""
+    return {
         "columns": release.columns,
         "rows": release.rows,
         "intervals": {name: release.interval(name, confidence=confidence) for name in release.columns},
         "confidence": confidence,
+    }
+
+
+def as_json(release: Release, session: Session, confidence: float, *, explain: bool) -> dict[str, Any]:
+    """The rows, their intervals, and what was paid."""
+    answer = {
+        **measured_json(release, confidence),
         "cost": amounts(release.plan.charge.guarantee),
         "stored": release.stored,
         "charged": amounts(release.charged),

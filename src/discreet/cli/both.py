@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -16,6 +14,7 @@ from discreet.cli.budgets import amounts, spelled
 from discreet.cli.interrupt import charging
 from discreet.cli.options import Named, Names, RangeOf, ValuesOf, between
 from discreet.cli.parties import Protected, Said
+from discreet.cli.question import have_accounts
 from discreet.cli.waiting import waiting
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import positive, probability
@@ -123,15 +122,18 @@ def command(
     """
     if as_json and as_csv:
         raise InvalidParameter("--json and --csv cannot both be had.", hint="choose one")
+    answered = {"--fresh": fresh, "--csv": as_csv, "--certificate": certificate, "--plot": plot}
+    if only_plan and (idle := [option for option, given in answered.items() if given]):
+        raise InvalidParameter(
+            f"{idle[0]} does not go with --plan, which asks nothing.", hint="leave one out"
+        )
     units, place = parties.units(protect), ledger or "discreet.ledger"
 
     def each(option: str, said: Sequence[tuple[str | None, str]], read: Any = str) -> dict[str, Any]:
         return parties.for_each(option, said, units, read)
 
-    epsilons, deltas = (
-        each("--epsilon", epsilon, _exact("--epsilon")),
-        each("--delta", delta, _exact("--delta")),
-    )
+    epsilons = each("--epsilon", epsilon, _exact("--epsilon"))
+    deltas = each("--delta", delta, _exact("--delta"))
     if missing := [name for name in units if name not in epsilons]:
         raise InvalidParameter(
             f"--epsilon is missing for {missing[0]!r}.",
@@ -152,9 +154,9 @@ def command(
         "relation": each("--relation", relation, _relation),
         "filter": each("--filter", filters),
     }
-    data = declared.sources(source, tables)
+    data, who = declared.sources(source, tables), each("--analyst", analyst)
     if only_plan:
-        _plan(query, data, said, place, budgets, price, as_json=as_json, explain=explain)
+        _plan(query, data, said, place, budgets, who, price, as_json=as_json, explain=explain)
         return
     files = [place, source, *(other for _, other in tables)]
     if certificate is not None:  # before the charge
@@ -164,13 +166,13 @@ def command(
     import discreet as dp
     from discreet.ledger.places import shown
 
-    with dp.connect_both(
-        data, budget=budgets, ledger=place, analyst=each("--analyst", analyst), **said
-    ) as session:
+    with dp.connect_both(data, budget=budgets, ledger=place, analyst=who, **said) as session:
+        if plot is not None:
+            picture.foresee(session.plan(query, **price))
         with charging(shown(place), as_json=as_json), waiting("asking the data", quiet=as_json):
             release = session.sql(query, fresh=fresh, **price)
         if certificate is not None:
-            _write(certificate, release)
+            writing.certificate(certificate, release)
         _say(release, session, confidence, as_json=as_json, as_csv=as_csv, explain=explain)
         if plot is not None:
             picture.draw(release, plot, confidence)
@@ -203,6 +205,7 @@ def _plan(
     said: dict[str, Any],
     place: str,
     budgets: dict[str, Any],
+    analyst: dict[str, Any],
     price: dict[str, Any],
     *,
     as_json: bool,
@@ -211,13 +214,13 @@ def _plan(
     """What the question would cost: on the accounts where both are there, else on some that end with this command."""
     import discreet as dp
 
-    known = _have_accounts(place, list(said["units"]))
+    known = have_accounts(place, list(said["units"]))
     if not known:
-        place = ":memory:"
+        place, analyst = ":memory:", {}
         budgets = {
             n: budgets.get(n) or dp.Budget(price["epsilon"][n], price["delta"][n]) for n in said["units"]
         }
-    with dp.connect_both(data, budget=budgets, ledger=place, **said) as session:
+    with dp.connect_both(data, budget=budgets, ledger=place, analyst=analyst, **said) as session:
         plan = session.plan(query, **price)
         if not known:
             plan = replace(plan, outlook="")
@@ -235,16 +238,6 @@ def _plan(
         output.say(f"\n{plan.explain()}")
 
 
-def _have_accounts(place: str, populations: Sequence[str]) -> bool:
-    from discreet.ledger.ledger import Ledger
-    from discreet.ledger.places import is_there
-
-    if not is_there(place):
-        return False
-    with Ledger.existing(place) as book:
-        return all(book.account(name) is not None for name in populations)
-
-
 def _say(
     release: SharedRelease,
     session: SharedSession,
@@ -257,10 +250,7 @@ def _say(
     left = session.remaining
     if as_json:
         answer = {
-            "columns": release.columns,
-            "rows": release.rows,
-            "intervals": {name: release.interval(name, confidence=confidence) for name in release.columns},
-            "confidence": confidence,
+            **answers.measured_json(release, confidence),
             "cost": {name: amounts(charge.guarantee) for name, charge in release.plan.charges.items()},
             "stored": release.stored,
             "charged": {name: amounts(charge) for name, charge in release.charges.items()},
@@ -269,24 +259,7 @@ def _say(
         }
         output.say_json({**answer, "explanation": release.explain()} if explain else answer)
         return
-    if as_csv:
-        output.say_csv(*answers.as_csv(release, confidence))
-    else:
-        output.say(answers.as_table(release, confidence=confidence, max_width=output.terminal_width()))
-        if explain:
-            output.say(f"\n{release.explain()}\n")
-    for note in release.notes:
-        output.remark(note)
+    answers.say(release, confidence, as_csv=as_csv, explain=explain)
     for name, charge in release.charges.items():
         paid = "Answered from the ledger, free" if release.stored else f"Charged {spelled(charge)}"
         output.remark(f"{paid}; left for {name!r}: {spelled(left[name])}.")
-
-
-def _write(certificate: str, release: SharedRelease) -> None:
-    try:
-        Path(certificate).write_text(json.dumps(release.certificate(), indent=1) + "\n", encoding="ascii")
-    except OSError as error:
-        raise InvalidParameter(
-            f"--certificate {certificate} cannot be written: {error.strerror}. The question is answered and paid for.",
-            hint="ask it again with another file, which is free",
-        ) from None

@@ -9,9 +9,9 @@ from discreet.cli import output, writing
 from discreet.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from discreet.cli.question import Question
+    from discreet.plan.auto.staged import StagedPlan
+    from discreet.plan.plan import Plan
     from discreet.release import Release
-    from discreet.session import Session
 
 _PAID = "The question is answered and paid for"
 
@@ -24,12 +24,11 @@ def check(file: str, used: Iterable[str]) -> None:
     writing.check("--plot", file, used)
 
 
-def foresee(session: Session, asked: Question) -> None:
+def foresee(plan: Plan | StagedPlan) -> None:
     """Refuse a question whose answer no picture has room for; planning it is free."""
     from discreet.plan.auto.staged import StagedPlan
     from discreet.plots.answers import columns, room
 
-    plan = session.plan(asked.query, **asked.price())
     if isinstance(plan, StagedPlan):  # its caps, and so its intervals, follow from its first stage
         return
     keys, measures = columns(plan)

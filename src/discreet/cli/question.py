@@ -84,13 +84,7 @@ class Question:
 
     def has_account(self, population: str) -> bool:
         """Whether the ledger has an account of this population."""
-        from discreet.ledger.ledger import Ledger
-        from discreet.ledger.places import is_there
-
-        if not is_there(self.place):
-            return False
-        with Ledger.existing(self.place) as book:
-            return book.account(population) is not None
+        return have_accounts(self.place, [population])
 
     def price(self) -> dict[str, Any]:
         """What `Session.sql` and `Session.plan` are told beside the query."""
@@ -180,3 +174,14 @@ class Question:
             )
         cap = {} if self.per_query is None else {"per_query": self.per_query}
         return dp.Budget(epsilon, delta if delta is not None else self.budget_delta or 0, **cap)
+
+
+def have_accounts(place: str, populations: Sequence[str]) -> bool:
+    """Whether the ledger there, if there is one, has an account of each of these populations."""
+    from discreet.ledger.ledger import Ledger
+    from discreet.ledger.places import is_there
+
+    if not is_there(place):
+        return False
+    with Ledger.existing(place) as book:
+        return all(book.account(name) is not None for name in populations)

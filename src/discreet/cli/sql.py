@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -79,11 +77,11 @@ def command(
         picture.check(plot, asked_for.files if certificate is None else [*asked_for.files, certificate])
     with asked_for.open() as session:
         if plot is not None:
-            picture.foresee(session, asked_for)
+            picture.foresee(session.plan(asked_for.query, **asked_for.price()))
         with charging(asked_for.shown, as_json=as_json), waiting("asking the data", quiet=as_json):
             release = session.sql(asked_for.query, fresh=fresh, **asked_for.price())
         if certificate is not None:
-            _write(certificate, release)
+            writing.certificate(certificate, release)
         _say(release, session, asked_for.shown, confidence, as_json=as_json, as_csv=as_csv, explain=explain)
         if plot is not None:
             picture.draw(release, plot, confidence)
@@ -102,26 +100,8 @@ def _say(
     if as_json:
         output.say_json(answers.as_json(release, session, confidence, explain=explain))
         return
-    if as_csv:
-        output.say_csv(*answers.as_csv(release, confidence))
-    else:
-        width = output.terminal_width()
-        output.say(answers.as_table(release, confidence=confidence, max_width=width))
-        if explain:
-            output.say(f"\n{release.explain()}\n")
-    for note in release.notes:
-        output.remark(note)
+    answers.say(release, confidence, as_csv=as_csv, explain=explain)
     output.remark(_bill(release, session, ledger))
-
-
-def _write(certificate: str, release: Release) -> None:
-    try:
-        Path(certificate).write_text(json.dumps(release.certificate(), indent=1) + "\n", encoding="ascii")
-    except OSError as error:
-        raise InvalidParameter(
-            f"--certificate {certificate} cannot be written: {error.strerror}. The question is answered and paid for.",
-            hint="ask it again with another file, which is free",
-        ) from None
 
 
 def _bill(release: Release, session: Session, ledger: str) -> str:

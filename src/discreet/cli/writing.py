@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from discreet.errors import InvalidParameter
+
+if TYPE_CHECKING:
+    from discreet.release import Release
 
 
 def check(option: str, file: str, used: Iterable[str] = ()) -> None:
@@ -28,6 +33,21 @@ def check(option: str, file: str, used: Iterable[str] = ()) -> None:
                 f"{option} {file} would be written over {place}, which this command uses.",
                 hint="name another file",
             )
+
+
+def certificate(file: str, release: Release) -> None:
+    """Write the proof of a release that has been paid for.
+
+    Raises:
+        InvalidParameter: the file cannot be written.
+    """
+    try:
+        Path(file).write_text(json.dumps(release.certificate(), indent=1) + "\n", encoding="ascii")
+    except OSError as error:
+        raise InvalidParameter(
+            f"--certificate {file} cannot be written: {error.strerror}. The question is answered and paid for.",
+            hint="ask it again with another file, which is free",
+        ) from None
 
 
 def _same(one: Path, other: Path) -> bool:

@@ -86,10 +86,8 @@ class Replay:
             expected[MOVED] = moved_text(*self._moved)
             if ARRIVED in states:
                 expected[ARRIVED] = expected[MOVED]
-        # What a mark is was drawn at random; a ledger has marked no other store before it moved.
-        expected |= {
-            name: states[name] for name in (MARK, *[MARKED][: self._moved is not None]) if name in states
-        }
+        drawn = {MARK} if self._moved is None else {MARK, MARKED}  # at random: whatever they are
+        expected |= {name: text for name, text in states.items() if name in drawn}
         found = {name: text for name, text in states.items() if not name.startswith(_PEOPLE)}
         for population, book in self.books.items():
             expected |= book.states()

@@ -43,7 +43,7 @@ _LARGEST = 700.0  # e to this is a float
 _LEAST, _MOST_SIGMA = 1e-3, 1e5  # a σ beyond is not answered
 _WINDOW = 1.5  # deviations beyond the last node: where the window of a turned path ends
 _TURNS = np.array([0.05, 0.2, 0.5, 0.9, 1.2, 1.5])  # below π/2, up to which |w| rises with x on a turned path
-_SMALLER = 3  # ranges of turns that are tried, each an eighth of the one before
+_SMALLER = (1.0, 8.0, 64.0)  # by how much they are, while the smallest of them is still too large
 _MOST_ROUGH = 1500  # points, for what is rough
 _FALLS_TO = 60.0  # of σ: for a larger power it is not said how |M| falls
 _ROUGH = np.arange(-76, 84) / 8.0  # deviations
@@ -243,8 +243,9 @@ def _rule(
         if spacing > 0 and count * (high - low) / spacing < _CHEAP:
             rule = 4 * math.exp(more - 2 * math.pi * law.sigma**2 * turn / spacing)
             return (spacing, 0.0, rule) if law.removes else (spacing, rule, 0.0)
-    turns = min(1.0, 5 / law.sigma) * np.append(0.0, _TURNS if y else _TURNS[3:])
-    for _ in range(_SMALLER):
+    most = min(1.0, 5 / law.sigma) * np.append(0.0, _TURNS if y else _TURNS[3:])
+    for smaller in _SMALLER:  # far above c the integrand grows at once
+        turns = most / smaller
         moved = _Moved(law, c, turns, y, low, high)
         grown = moved.sums
         lost = np.maximum(grown[1:] - grown[0], 0.0)
@@ -252,7 +253,6 @@ def _rule(
         best = int(np.argmax(spacings))
         if best or lost[0] < good:
             break
-        turns = turns / 8  # far above c the integrand grows at once
     spacing = few_digits(min(float(spacings[best]), law.sigma / 4, (high - low) / 8))
     rule = grown[best + 1] - 2 * math.pi * law.sigma**2 * turns[best + 1] / spacing
     outside = (moved.outside + math.log1p(spacing / moved.width)) if y else -math.inf
