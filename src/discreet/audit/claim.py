@@ -82,7 +82,7 @@ class Claim:
         References: Dong, Roth, Su 2019, Proposition 2.4 (points), https://arxiv.org/abs/1905.02383
         """
         if self.loss is not None:
-            return np.asarray([self.loss.tradeoff(float(a)) for a in alpha], dtype=np.float64)
+            return np.asarray(self.loss.tradeoff(alpha), dtype=np.float64)
         beta = np.zeros_like(alpha)
         for epsilon, delta in self.points:
             grown = math.exp(min(epsilon, 700.0))
