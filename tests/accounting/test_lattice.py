@@ -212,6 +212,6 @@ def test_the_curve_of_nothing_is_nothing() -> None:
 
 def test_there_is_no_gap_where_the_largest_loss_of_all_is_near() -> None:
     pair = SampledGroupEvent(F(1), F(1, 100), 3).pair().reverse()  # no loss is above 3·log(1/0.99)
-    found = [delta_bounds([(pair, 100)], epsilon).upper for epsilon in (2.0, 2.3, 2.6, 2.8, 2.9)]
+    found = [delta_bounds([(pair, 100)], epsilon).upper for epsilon in (2.0, 2.6, 2.9)]
     assert all(b <= max(a, 1e-30) for a, b in pairwise(found))
     assert found[-1] < 1e-30

@@ -32,7 +32,7 @@ def audited(mechanism: Callable[..., object], samples: int = 4000, claimed: floa
 
 
 def test_a_bound_is_above_the_truth_as_rarely_as_stated_and_near_it() -> None:
-    runs, error, truth = 40, 0.1, 0.5
+    runs, error, truth = 20, 0.1, 0.5
     mechanism = response(truth, 0)
     audit = audited(mechanism)
     found = [lower_bound(mechanism, audit, samples=20_000, error=error) for _ in range(runs)]

@@ -43,7 +43,7 @@ def pair(epsilon: float, seed: int, *, samples: int = 8000, error: float = 1e-6,
 
 
 def test_the_most_promising_test_goes_on_wherever_it_stands() -> None:
-    for seed in range(6):
+    for seed in range(3):
         # Worth three standard deviations in 8,000 samples; the others have nothing to spare, or much.
         duels = [pair(e, 10 * seed + k) for k, e in enumerate((CLAIM, 0.0, 0.05, 0.17))]
         race(duels)

@@ -210,7 +210,7 @@ def staged(sql: str, slip: Staging, **options: Any) -> AuditRow:
     """What two stages choose and answer; the twin's first stage has a slip."""
     kept, twin = (asked(sql, s, error=ERROR, **options) for s in (sound, slip))
     power = slip.__name__.replace("_", " ")
-    return AuditRow(ENGINE, f"bounds={options['bounds']!r}: {sql}", kept, twin, power, 1_000, 20_000)
+    return AuditRow(ENGINE, f"bounds={options['bounds']!r}: {sql}", kept, twin, power, 500, 20_000)
 
 
 def engine(
@@ -424,16 +424,16 @@ AUDITS: tuple[AuditRow, ...] = (
     aggregate("CappedTotal", "SELECT SUM_WITHIN(v, 0, 12) FROM t"),
     aggregate("CappedCount", "SELECT COUNT_WITHIN(*, 0, 2) FROM t"),
     totals("SELECT region, level, COUNT(*) FROM t GROUP BY ROLLUP (region, level)"),
-    spread("SELECT MODE(region) FROM t", ci=6_000, long=100_000),
-    spread("SELECT MAX(x) FROM t", ci=3_000, long=100_000),
+    spread("SELECT MODE(region) FROM t", ci=3_000, long=100_000),
+    spread("SELECT MAX(x) FROM t", ci=2_000, long=100_000),
     spread(
         "SELECT COUNT_IF(x < 20), COUNT_IF(x < 40), COUNT_IF(x >= 5) FROM t",
-        ci=6_000,
+        ci=3_000,
         long=100_000,
         worlds=ONE_ROW_MORE,
         unit=PrivacyUnit.row(),
     ),
-    by_rank("SELECT MEDIAN(v) FROM t", ci=2_000, long=100_000),
+    by_rank("SELECT MEDIAN(v) FROM t", ci=1_400, long=100_000),
     staged("SELECT COUNT(*) AS n FROM t", counted_for_each_row, unit="uid", bounds="auto"),
     staged("SELECT SUM(v) AS s FROM t", placed_by_each_row, unit=CAPPED, bounds="values"),
     engine("add-remove"),

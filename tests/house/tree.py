@@ -46,11 +46,16 @@ def tree_of(path: Path) -> ast.Module:
     return ast.parse(path.read_text(encoding="utf-8"), filename=name_of(path))
 
 
-def imports(path: Path) -> Iterator[tuple[str, int]]:
+@cache
+def imports(path: Path) -> tuple[tuple[str, int], ...]:
     """Dotted names that a source file imports, with their lines: at any depth, inside functions too.
 
-    `from a import b` yields `a.b`: whether b is a module or a name is for the caller to see.
+    `from a import b` gives `a.b`: whether b is a module or a name is for the caller to see.
     """
+    return tuple(_imports(path))
+
+
+def _imports(path: Path) -> Iterator[tuple[str, int]]:
     package = module_of(path).split(".")[: None if path.name == "__init__.py" else -1]
     for node in ast.walk(tree_of(path)):
         if isinstance(node, ast.Import):
@@ -61,11 +66,13 @@ def imports(path: Path) -> Iterator[tuple[str, int]]:
             yield from ((f"{base}.{alias.name}", node.lineno) for alias in node.names)
 
 
-def _files() -> Iterator[Path]:
-    yield from (path for path in ROOT.iterdir() if path.is_file())
+@cache
+def _files() -> tuple[Path, ...]:
+    found = [path for path in ROOT.iterdir() if path.is_file()]
     for folder in _FOLDERS:
         for path in (ROOT / folder).rglob("*"):
             inside = path.relative_to(ROOT).parts
             hidden = any(part.startswith(".") for part in inside[1:])
             if path.is_file() and not hidden and not _LEFT_OUT.intersection(inside):
-                yield path
+                found.append(path)
+    return tuple(found)

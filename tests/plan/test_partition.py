@@ -311,7 +311,7 @@ def test_intervals_of_counts_hold_as_often_as_they_say(asked: dict[str, Any]) ->
     plan = planned(sql, **asked)
     ENGINE.fill([], SCHEMA)
     held = np.zeros((16, 2))
-    n = 300
+    n = 150
     for _ in range(n):
         release = Release(
             plan, measure(plan, ENGINE.run, SystemEntropy()), charged=plan.allocation.guarantee, stored=False
@@ -448,7 +448,7 @@ def test_a_sum_of_counts_has_no_more_noise_than_apart(name: str, rest: str, aske
 def test_rounding_is_part_of_the_error(asked: dict[str, Any]) -> None:
     joint = 0
     for epsilon in ("0.1", "1", "8", "30"):
-        for n in (2, 10, 60):
+        for n in (2, 10, 40):
             sql = counting([f"x < {i}" for i in range(1, n + 1)])
             plan, other = (
                 make_plan(sql, [table()], population="p", version=None, epsilon=epsilon, jointly=j, **asked)

@@ -67,7 +67,7 @@ def test_the_pair_has_the_curve_of_the_largest_shift(epsilon: F, gamma: F) -> No
 @pytest.mark.parametrize(("epsilon", "gamma"), CASES)
 def test_no_smaller_shift_has_a_larger_curve_at_any_epsilon(epsilon: F, gamma: F) -> None:
     pair = StaircasePair(float(epsilon), gamma)
-    for shift in (F(1, 50), F(1, 5), F(1, 3), F(1, 2), F(5, 8), F(9, 10), F(99, 100)):
+    for shift in (F(1, 50), F(1, 3), F(5, 8), F(99, 100)):
         for x in (-0.7, 0.0, 0.2, 0.9):
             assert F(float(pair.upper(np.array(x)))) >= curve(epsilon, gamma, -shift, x)
 

@@ -81,7 +81,7 @@ def tree_audit() -> AuditRow:
     told = np.zeros(8)
     told[[0, 1, 3, 7]] = 1  # the answers of one block of each height
     sound, twin = (sampled(streams(t, told, 1), 0, 1, tree.loss) for t in (tree, broken))
-    return AuditRow("BinaryTree", "a tree", sound, twin, f"{levels} levels paid as one", 3_000, 200_000)
+    return AuditRow("BinaryTree", "a tree", sound, twin, f"{levels} levels paid as one", 2_400, 200_000)
 
 
 def root_audit() -> AuditRow:
@@ -99,7 +99,7 @@ def root_audit() -> AuditRow:
         square_root.T, square_root[:, :4].sum(axis=1)
     )  # what was measured, along the change
     sound, twin = (sampled(streams(t, told, 4), 0, 1, root.loss) for t in (root, broken))
-    return AuditRow("BinaryTree", "a square root", sound, twin, "four elements paid as one", 2_000, 200_000)
+    return AuditRow("BinaryTree", "a square root", sound, twin, "four elements paid as one", 1_400, 200_000)
 
 
 def strategy_audit(relation: str, delta: str | None) -> AuditRow:
@@ -129,7 +129,7 @@ def strategy_audit(relation: str, delta: str | None) -> AuditRow:
     sound, twin = (sampled(release(f), x, y, matrix.loss) for f in (1, 4))
     case = f"{'Gaussian' if delta else 'Laplace'}, {relation}"
     power = "a strategy made four times larger after its sensitivity was taken"
-    return AuditRow("MatrixMechanism", case, sound, twin, power, 4_000, 300_000)
+    return AuditRow("MatrixMechanism", case, sound, twin, power, 2_400, 300_000)
 
 
 AUDITS = (

@@ -74,7 +74,7 @@ AUDITS: tuple[AuditRow, ...] = (
         sampled(releases(CAPACITY // 4, 1, one=summarised), 3, 4, Budget(epsilon=1)),
         sampled(releases(CAPACITY // 4, 1, one=of_all_below), 3, 4, Budget(epsilon=1)),
         "a person in eight counts of ten",
-        2_000,
+        1_400,
         100_000,
     ),
     AuditRow(
@@ -83,7 +83,7 @@ AUDITS: tuple[AuditRow, ...] = (
         sampled(releases(CAPACITY, 1, one=summarised), 3, 4, Budget(epsilon="0.01")),
         sampled(releases(CAPACITY, 1, one=of_everybody), 3, 4, Budget(epsilon="0.01")),
         "who cannot pay is counted",
-        2_000,
+        1_400,
         100_000,
     ),
 )

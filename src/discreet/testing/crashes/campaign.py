@@ -40,7 +40,7 @@ class Log:
         return sum(n for (tried, _, _), n in self.tried.items() if tried == means)
 
 
-def crash(seed: int, log: Log, *, most: int, means: tuple[str, ...]) -> None:
+def crash(seed: int, log: Log, *, most: int, means: tuple[str, ...], first: bool = False) -> None:
     """One workload: each of its steps in all the ways that `means` names (`MEANS`).
 
     Args:
@@ -48,6 +48,7 @@ def crash(seed: int, log: Log, *, most: int, means: tuple[str, ...]) -> None:
         log: where it is told.
         most: the points of each means at which it ends, in the middle of the workload if need be.
         means: what is done.
+        first: whether the first fault ends it.
     """
     with _folders() as (good, copy):
         rng = random.Random(seed)  # noqa: S311  # of the campaign, not of any release
@@ -57,6 +58,8 @@ def crash(seed: int, log: Log, *, most: int, means: tuple[str, ...]) -> None:
                 for point, change, wrong in _WAYS[way](step, good, copy, rng):
                     log.tried[way, step.name, change] += 1
                     log.found += [f"{where} {point}: {text}" for text in wrong]
+                    if first and log.found:
+                        return
                     if log.points(way) >= most:
                         break
             end = _run(step, good, lambda change: Fate.MADE)
