@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -48,7 +50,12 @@ class Case:
 
 
 def fresh() -> np.random.Generator:
-    """A generator that nobody else has: the processes of one benchmark must not share their noise."""
+    """A generator that no other process has: those of one benchmark must not share their noise."""
+    return _of_process(os.getpid())
+
+
+@cache
+def _of_process(pid: int) -> np.random.Generator:
     return np.random.default_rng()
 
 

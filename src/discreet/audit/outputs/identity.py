@@ -48,6 +48,8 @@ def codes_of(batch: list[Any] | NDArray[Any]) -> Codes:
 
 def canonical(value: Any) -> Any:
     """A value made of built-in types only, equal for equal values."""
+    if type(value) is dict and all(map(_is_plain, value)) and all(map(_is_plain, value.values())):
+        return ("mapping", *value.items())  # as below, in one step
     if isinstance(value, np.ndarray):
         return ("array", value.shape, canonical(value.tolist()))
     if isinstance(value, np.generic):
@@ -72,7 +74,7 @@ def canonical(value: Any) -> Any:
     return (type(value).__name__, label(value) if inner is None else canonical(inner))
 
 
-_PLAIN = (bool, int, str, bytes, type(None))
+_PLAIN = frozenset((bool, int, str, bytes, type(None)))
 
 
 def _group(output: Any) -> tuple[Any, ...]:
@@ -114,8 +116,13 @@ def _text_code(value: Any) -> int:
 def _marshals(value: Any) -> bool:
     """Whether marshal alone tells such values apart: flat sequences of plain values, as most outputs are."""
     if type(value) in (list, tuple):
-        return all(type(v) in _PLAIN or (type(v) is float and v == v) for v in value)
+        return all(map(_is_plain, value))
     return type(value) in _PLAIN
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether a value is its own canonical form."""
+    return type(value) in _PLAIN or (type(value) is float and value == value)
 
 
 def _array_codes(batch: NDArray[Any], salt: int) -> Codes:

@@ -32,6 +32,10 @@ def unfolded(value: Any) -> tuple[str, Any]:
 
 
 def _unfolded(value: Any) -> tuple[str, Any]:
+    if type(value) is dict:  # the first of all: most outputs that are not numbers
+        return MAPPING, value if all(type(k) is str for k in value) else {
+            label(k): v for k, v in value.items()
+        }
     if isinstance(value, _NUMBERS):
         return NUMBER, number(value)
     if isinstance(value, (str, bytes, type(None))):
