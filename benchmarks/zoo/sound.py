@@ -95,11 +95,11 @@ def exponential_mechanism(x: Vector, n: int) -> Integers:
 
 
 def exact_noisy_max(x: Integers) -> int:
-    return _NOISY_MAX.release(range(len(x)), x)
+    return _NOISY_MAX.release(range(len(x)), x, rng=_ENTROPY)
 
 
 def permute_and_flip(x: Vector) -> int:
-    return _FLIP.release(range(len(x)), x)
+    return _FLIP.release(range(len(x)), x, rng=_ENTROPY)
 
 
 def histogram(rows: Sequence[str], n: int) -> Integers:
@@ -114,7 +114,7 @@ def histogram_of_public_keys(rows: Sequence[str]) -> dict[str, int]:
 def keys_with_delta(rows: Sequence[str]) -> list[str]:
     """One group for each person, shown by the optimal threshold at δ = 1/50."""
     keys = sorted(set(rows))
-    shown = _THRESHOLD.release([rows.count(key) for key in keys]) if keys else []
+    shown = _THRESHOLD.release([rows.count(key) for key in keys], rng=_ENTROPY) if keys else []
     return [key for key, is_shown in zip(keys, shown, strict=True) if is_shown]
 
 
