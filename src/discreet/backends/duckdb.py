@@ -58,10 +58,13 @@ _SETTINGS = (
     # an expression that two TRYs share would be computed once outside both, where its error is not NULL
     "SET GLOBAL disabled_optimizers = 'common_subexpressions'",
     "SET GLOBAL preserve_insertion_order = false",  # nothing depends on the order of rows; less memory
-    # bits of a key up to which each has a place of its own in a table: the leaves of a spread, 2^16 and NULL
-    "SET GLOBAL perfect_ht_threshold = 17",
 )
 """For all connections: each question runs on one of its own, which starts from the global settings."""
+
+_LEAVES, _PEOPLE, _PLACES = 17, 20, 21
+"""Bits of a key up to which each value has a place of its own in a table, which is quicker than to look it up: always
+those of a spread's leaves, 2^16 and NULL; at most those of a million people; and so many for the tables of all threads
+together, since each has one."""
 
 _CATALOG = "memory"
 """What DuckDB calls a database that has no file."""
@@ -270,7 +273,13 @@ def _connection() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:")
     for setting in _SETTINGS:
         connection.execute(setting)
+    (threads,) = connection.execute("SELECT current_setting('threads')").fetchall()[0]
+    connection.execute(f"SET GLOBAL perfect_ht_threshold = {_bits_of_a_key(threads)}")
     return connection
+
+
+def _bits_of_a_key(threads: int) -> int:
+    return min(max(_PLACES - (threads - 1).bit_length(), _LEAVES), _PEOPLE)
 
 
 def _read_as(kind: str) -> str | None:
