@@ -138,27 +138,6 @@ def test_every_connection_has_the_same_settings(backend: DuckDB, monkeypatch: py
     assert backend.rows("SELECT current_setting('autoload_known_extensions')", {}) == [(False,)]
 
 
-@pytest.mark.parametrize(("threads", "bits"), [(1, 20), (2, 20), (3, 19), (4, 19), (16, 17), (500, 17)])
-def test_tables_with_a_place_for_each_key_stay_small_together(threads: int, bits: int) -> None:
-    assert backend_module._bits_of_a_key(threads) == bits
-
-
-@pytest.mark.parametrize("first", [0, -7, 2**31 - 3, -(2**62)])
-@pytest.mark.parametrize("more", [-3, -2, -1, 0, 1])
-def test_people_are_counted_one_by_one_whichever_table_they_are_kept_in(
-    first: int, more: int, tmp_path: Path
-) -> None:
-    """Ids that just fit into such a table, and that just do not."""
-    file, people = tmp_path / "t.parquet", (1 << 20) + more
-    with duckdb.connect() as connection:
-        connection.execute(
-            f"COPY (SELECT i + {first} AS uid FROM range({people}) r(i) UNION ALL SELECT NULL) TO '{file}'"
-        )
-    with connected({"t": str(file)}) as session:
-        asked = "SELECT count(*), sum(n), count(u) FROM (SELECT uid AS u, count(*) AS n FROM t GROUP BY uid)"
-        assert session._backend.rows(asked, {}) == [(people + 1, people + 1, people)]
-
-
 def test_a_closed_session_says_so(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a\n1\n")
     session = connected(tmp_path / "t.csv")

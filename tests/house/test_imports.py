@@ -28,6 +28,7 @@ ONLY_IN = {
         "src/discreet/backends/duckdb.py",
         "src/discreet/backends/sources.py",  # these two find out what the one above reads
         "src/discreet/backends/json_files.py",
+        "src/discreet/backends/places.py",  # says how the one above is to count
         "src/discreet/cli/doctor.py",  # says whether DuckDB works
         "src/discreet/cli/story.py",  # gives the demo's attacker the exact answers
     ),

@@ -13,6 +13,7 @@ import duckdb
 from discreet.backends.backend import Pinned
 from discreet.backends.contents import Contents, contents
 from discreet.backends.leaving import Leaving, check_hashing, check_views
+from discreet.backends.places import LEAVES, bits_of_a_key, rows_about
 from discreet.backends.quiet import quietly
 from discreet.backends.source import Source, identifier
 from discreet.backends.sources import open_source
@@ -58,13 +59,9 @@ _SETTINGS = (
     # an expression that two TRYs share would be computed once outside both, where its error is not NULL
     "SET GLOBAL disabled_optimizers = 'common_subexpressions'",
     "SET GLOBAL preserve_insertion_order = false",  # nothing depends on the order of rows; less memory
+    f"SET GLOBAL perfect_ht_threshold = {LEAVES}",
 )
 """For all connections: each question runs on one of its own, which starts from the global settings."""
-
-_LEAVES, _PEOPLE, _PLACES = 17, 20, 21
-"""Bits of a key up to which each value has a place of its own in a table, which is quicker than to look it up: always
-those of a spread's leaves, 2^16 and NULL; at most those of a million people; and so many for the tables of all threads
-together, since each has one."""
 
 _CATALOG = "memory"
 """What DuckDB calls a database that has no file."""
@@ -77,6 +74,8 @@ class DuckDB:
         self._process = os.getpid()
         self._closed = False
         self._data = _connection()
+        (self._threads,) = self._data.execute("SELECT current_setting('threads')").fetchall()[0]
+        self._rows: int | None = None  # of the largest table, about; not known yet
         self._data.execute("ATTACH ':memory:' AS twin")
         self._twin = self._data.cursor()
         self._twin.execute("USE twin")  # on this connection, main.<table> is the empty one
@@ -202,6 +201,11 @@ class DuckDB:
 
         def read() -> list[tuple[Any, ...]]:
             with self._connection() as cursor:
+                if self._rows is None:
+                    self._rows = rows_about(cursor, self.tables)
+                bits = bits_of_a_key(sql, rows=self._rows, threads=self._threads)
+                if bits != LEAVES:
+                    cursor.execute(f"SET SESSION perfect_ht_threshold = {bits}")
                 return cursor.execute(sql, dict(parameters)).fetchall()
 
         return quietly(read)
@@ -273,13 +277,7 @@ def _connection() -> duckdb.DuckDBPyConnection:
     connection = duckdb.connect(":memory:")
     for setting in _SETTINGS:
         connection.execute(setting)
-    (threads,) = connection.execute("SELECT current_setting('threads')").fetchall()[0]
-    connection.execute(f"SET GLOBAL perfect_ht_threshold = {_bits_of_a_key(threads)}")
     return connection
-
-
-def _bits_of_a_key(threads: int) -> int:
-    return min(max(_PLACES - (threads - 1).bit_length(), _LEAVES), _PEOPLE)
 
 
 def _read_as(kind: str) -> str | None:

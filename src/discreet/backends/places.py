@@ -1,0 +1,47 @@
+"""How many bits a key may have for DuckDB to give each of its values a place of its own, where it need not look it up.
+
+That halves the cost of counting people whose ids are whole numbers close together. Each thread has such a table, and
+all of it is made, however few values there are: so it is for tables that have more rows, and for few aggregates.
+"""
+
+from __future__ import annotations
+
+import re
+
+import duckdb
+
+from discreet.backends.source import identifier
+
+LEAVES = 17
+"""Bits that a key may always have: the leaves of a spread are 2^16 and NULL."""
+
+_PEOPLE = 20  # bits that it may have at most
+_ROWS = 4  # for each place
+_BYTES = 1 << 28  # of all threads' places together
+_STATE = 32  # bytes of an aggregate in a place, at most
+_AGGREGATES = re.compile(r"\b(?:any_value|arg_max|arg_min|bool_and|bool_or|count|first|list|max|min|sum)\(")
+_ESTIMATE = re.compile(r'"Estimated Cardinality": "(\d+)"')
+
+
+def bits_of_a_key(sql: str, *, rows: int, threads: int) -> int:
+    """The bits of a key up to which tables with a place for each value are worth their memory in this statement."""
+    states = max(1, len(_AGGREGATES.findall(sql)))
+    places = min(rows // _ROWS, _BYTES // (threads * states * _STATE))
+    return min(max(places.bit_length() - 1, LEAVES), _PEOPLE)
+
+
+def rows_about(connection: duckdb.DuckDBPyConnection, tables: list[str]) -> int:
+    """About how many rows the largest of these tables has, as the database guesses before it reads; 0 where it cannot.
+
+    Nothing but time and memory depends on it.
+    """
+    most = 0
+    for table in tables:
+        try:
+            told = connection.execute(
+                f"EXPLAIN (FORMAT JSON) SELECT 1 FROM main.{identifier(table)}"
+            ).fetchall()
+        except duckdb.Error:
+            continue
+        most = max([most, *map(int, _ESTIMATE.findall(str(told[0][1])))])
+    return most

@@ -1,0 +1,60 @@
+"""Tables with a place for each key: where they are worth it, and that they count as others do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from discreet.backends.places import LEAVES, bits_of_a_key, rows_about
+from tests.backends.asking import connected
+
+COUNTED = "SELECT u, count(*) AS n FROM t GROUP BY u"
+
+
+@pytest.mark.parametrize(
+    ("sql", "rows", "threads", "bits"),
+    [
+        (COUNTED, 10_000_000, 2, 20),
+        (COUNTED, 10**12, 1, 20),
+        (COUNTED, 3_000_000, 2, 19),
+        (COUNTED, 100, 2, LEAVES),
+        (COUNTED, 10**9, 64, 17),
+        (COUNTED, 10**9, 8, 20),
+        (COUNTED, 10**9, 16, 19),
+        (" ".join(f"sum(x{i})" for i in range(30)), 10_000_000, 2, 17),
+        (" ".join(f"sum(x{i})" for i in range(10)), 10_000_000, 2, 18),
+        ("SELECT 1", 10_000_000, 2, 20),
+    ],
+)
+def test_a_place_for_each_key_where_rows_are_many_and_states_few(
+    sql: str, rows: int, threads: int, bits: int
+) -> None:
+    assert bits_of_a_key(sql, rows=rows, threads=threads) == bits
+
+
+def test_rows_are_guessed_and_no_guess_is_no_failure(tmp_path: Path) -> None:
+    with duckdb.connect() as connection:
+        connection.execute('CREATE TABLE "o""dd" AS SELECT * FROM range(1234)')
+        connection.execute("CREATE TABLE t AS SELECT * FROM range(99)")
+        assert rows_about(connection, ["t", 'o"dd', "none"]) == 1234
+        assert rows_about(connection, ["none"]) == 0
+
+
+@pytest.mark.parametrize("first", [0, -7, 2**31 - 3, -(2**62)])
+@pytest.mark.parametrize("more", [-3, -2, -1, 0, 1])
+def test_people_are_counted_one_by_one_whichever_table_they_are_kept_in(
+    first: int, more: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Ids that just fit into such a table, and that just do not."""
+    monkeypatch.setattr("discreet.backends.duckdb.bits_of_a_key", lambda sql, **_: 20)
+    file, people = tmp_path / "t.parquet", (1 << 20) + more
+    with duckdb.connect() as connection:
+        connection.execute(
+            f"COPY (SELECT i + {first} AS uid FROM range({people}) r(i) UNION ALL SELECT NULL) TO '{file}'"
+        )
+    with connected({"t": str(file)}) as session:
+        asked = "SELECT count(*), sum(n), count(u) FROM (SELECT uid AS u, count(*) AS n FROM t GROUP BY uid)"
+        assert session._backend.rows(asked, {}) == [(people + 1, people + 1, people)]
+        assert session._backend.rows("SELECT current_setting('perfect_ht_threshold')", {}) == [(20,)]
