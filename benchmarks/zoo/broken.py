@@ -13,7 +13,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.zoo.case import GRID, Case, Floats, exponential, fresh, laplace, on_grid
+from benchmarks.zoo.case import GRID, Case, Floats, exponential, laplace, on_grid, own
 from discreet import Budget
 from discreet.audit.neighbours import Datasets, Numbers, Vectors
 
@@ -42,16 +42,16 @@ def epsilon_for_scale(x: float, n: int) -> Floats:
 def classical_gaussian(x: float, n: int) -> Floats:
     """σ = √(2 ln(1.25/δ))/ε is proved for ε ≤ 1 only; here ε = 8, δ = 0.1."""
     sigma = math.sqrt(2 * math.log(1.25 / 0.1)) / 8
-    return np.asarray(on_grid(x) + np.rint(fresh().normal(0.0, sigma / GRID, n)) * GRID)
+    return np.asarray(on_grid(x) + np.rint(own().normal(0.0, sigma / GRID, n)) * GRID)
 
 
 def gaussian_as_pure(x: float, n: int) -> Floats:
-    return np.asarray(on_grid(x) + np.rint(fresh().normal(0.0, 1.0 / GRID, n)) * GRID)
+    return np.asarray(on_grid(x) + np.rint(own().normal(0.0, 1.0 / GRID, n)) * GRID)
 
 
 def gaussian_of_l1(x: Vector, n: int) -> Floats:
     """σ for one number, on four numbers that all move: ε = 1, δ = 0.01."""
-    noise = np.rint(fresh().normal(0.0, 3.107 / GRID, (n, len(x)))) * GRID
+    noise = np.rint(own().normal(0.0, 3.107 / GRID, (n, len(x)))) * GRID
     return np.asarray(on_grid(x) + noise)
 
 
@@ -61,7 +61,7 @@ def clipped_noise(x: float, n: int) -> Floats:
 
 def redrawn_noise(x: float, n: int) -> Floats:
     """Noise beyond three scales is drawn again."""
-    u = fresh().uniform(math.expm1(-3.0), -math.expm1(-3.0), n)
+    u = own().uniform(math.expm1(-3.0), -math.expm1(-3.0), n)
     return np.asarray(on_grid(x) + np.rint(-np.sign(u) * np.log1p(-np.abs(u)) / GRID) * GRID)
 
 
@@ -127,12 +127,12 @@ def cached_noise(x: float) -> float:
 
 
 def seldom_exact(x: float, n: int) -> Floats:
-    exact = fresh().random(n) < 1e-3
+    exact = own().random(n) < 1e-3
     return np.where(exact, x, on_grid(x) + laplace(1.0, n))
 
 
 def seldom_everything(rows: Sequence[int]) -> object:
-    rng = fresh()
+    rng = own()
     if rng.random() < 1e-3:
         return f"debug: {sorted(rows)}"
     return len(rows) + int(rng.geometric(1 - math.exp(-1)) - rng.geometric(1 - math.exp(-1)))
@@ -140,33 +140,33 @@ def seldom_everything(rows: Sequence[int]) -> object:
 
 def float_laplace(x: float, n: int) -> Floats:
     """Mironov 2012: the low bits of x + noise say what x was."""
-    return np.asarray(x + fresh().laplace(0.0, 1.0, n))
+    return np.asarray(x + own().laplace(0.0, 1.0, n))
 
 
 def fine_float_laplace(x: float, n: int) -> Floats:
     """Rounded, but to a grid that is finer than the gaps between floats near 1."""
-    return np.asarray(np.rint((x + fresh().laplace(0.0, 1.0, n)) * 2.0**56) / 2.0**56)
+    return np.asarray(np.rint((x + own().laplace(0.0, 1.0, n)) * 2.0**56) / 2.0**56)
 
 
 def float_gaussian(x: float, n: int) -> Floats:
     """σ is right for ε = 1, δ = 1e-3; the floats are not."""
-    return np.asarray(x + fresh().normal(0.0, 2.6, n))
+    return np.asarray(x + own().normal(0.0, 2.6, n))
 
 
 def coarse_uniforms(x: float, n: int) -> Floats:
     """Inverse transform of ten random bits: 1,024 noises in all."""
-    u = (fresh().integers(0, 1024, n) + 0.5) / 1024 - 0.5
+    u = (own().integers(0, 1024, n) + 0.5) / 1024 - 0.5
     return np.asarray(x - np.sign(u) * np.log1p(-2 * np.abs(u)))
 
 
 def few_digits_of_noise(x: float, n: int) -> Floats:
     """The noise has one digit, the value as many as it has."""
-    return np.asarray(x + np.round(fresh().laplace(0.0, 1.0, n), 1))
+    return np.asarray(x + np.round(own().laplace(0.0, 1.0, n), 1))
 
 
 def whole_noise(x: int, n: int) -> Integers:
     """Noise cut to whole numbers: zero gets twice its share."""
-    return np.asarray(x + np.trunc(fresh().laplace(0.0, 1.0, n)).astype(np.int64))
+    return np.asarray(x + np.trunc(own().laplace(0.0, 1.0, n)).astype(np.int64))
 
 
 def rounded_first(x: float, n: int) -> Floats:
@@ -175,7 +175,7 @@ def rounded_first(x: float, n: int) -> Floats:
 
 
 def uniform_noise(x: int, n: int) -> Integers:
-    return x + fresh().integers(-5, 6, n)
+    return x + own().integers(-5, 6, n)
 
 
 def one_sided_noise(x: float, n: int) -> Floats:
@@ -183,7 +183,7 @@ def one_sided_noise(x: float, n: int) -> Floats:
 
 
 def geometric_of_base_ten(x: int, n: int) -> Integers:
-    rng, p = fresh(), 1 - 10.0**-1
+    rng, p = own(), 1 - 10.0**-1
     return np.asarray(x + rng.geometric(p, n) - rng.geometric(p, n))
 
 
@@ -236,7 +236,7 @@ def nan_passes(rows: Rows, n: int) -> Floats:
 
 def sum_that_wraps(rows: Sequence[int], n: int) -> Integers:
     """Eight bits: the sum wraps before the noise is added, so a neighbour may move by more than 100."""
-    rng, p = fresh(), 1 - math.exp(-1 / 100)
+    rng, p = own(), 1 - math.exp(-1 / 100)
     wrapped = (sum(rows) + 128) % 256 - 128
     return np.asarray(wrapped + rng.geometric(p, n) - rng.geometric(p, n))
 
@@ -253,22 +253,22 @@ def fixed_sample(rows: Rows, n: int) -> Floats:
 
 def shuffled_only(rows: Sequence[int], n: int) -> Integers:
     """The shuffler works, but nobody randomised."""
-    return fresh().permuted(np.tile(np.asarray(rows, dtype=np.int64), (n, 1)), axis=1)
+    return own().permuted(np.tile(np.asarray(rows, dtype=np.int64), (n, 1)), axis=1)
 
 
 def one_row_sampled(rows: Sequence[str]) -> str:
-    return rows[int(fresh().integers(len(rows)))]
+    return rows[int(own().integers(len(rows)))]
 
 
 def coin_on_top(x: bool, n: int) -> NDArray[np.bool_]:
     """The truth with e^ε/(1 + e^ε), else a fresh coin, which is right half of the time again."""
-    rng = fresh()
+    rng = own()
     return np.where(rng.random(n) < math.e / (1 + math.e), x, rng.random(n) < 0.5)
 
 
 def skips_missing(x: bool | None) -> bool | None:
     """Randomized response that lets missing answers through."""
-    return None if x is None else bool(x ^ (fresh().random() < 1 / (1 + math.e)))
+    return None if x is None else bool(x ^ (own().random() < 1 / (1 + math.e)))
 
 
 def no_factor_two(x: Vector, n: int) -> Integers:
@@ -282,7 +282,7 @@ def scaled_by_the_best(x: Vector, n: int) -> Integers:
 
 
 def _gumbel(logits: Vector, n: int) -> Integers:
-    return np.asarray(np.argmax(logits + fresh().gumbel(size=(n, len(logits))), axis=1))
+    return np.asarray(np.argmax(logits + own().gumbel(size=(n, len(logits))), axis=1))
 
 
 def maximum_with_its_value(x: Vector, n: int) -> Floats:
@@ -296,7 +296,7 @@ def maximum_of_half_noise(x: Vector, n: int) -> Integers:
 
 def one_noise_for_all(x: Vector, n: int) -> Integers:
     """Sparse vector that draws the noise of its queries once."""
-    rho, nu = fresh().laplace(0.0, 2.0, (n, 1)), fresh().laplace(0.0, 4.0, (n, 1))
+    rho, nu = own().laplace(0.0, 2.0, (n, 1)), own().laplace(0.0, 4.0, (n, 1))
     return (x + nu >= rho).astype(np.int64)
 
 

@@ -49,7 +49,7 @@ class Case:
         return float(self.claimed.epsilon) if isinstance(self.claimed, Budget) else self.claimed
 
 
-def fresh() -> np.random.Generator:
+def own() -> np.random.Generator:
     """A generator that no other process has: those of one benchmark must not share their noise."""
     return _of_process(os.getpid())
 
@@ -61,12 +61,12 @@ def _of_process(pid: int) -> np.random.Generator:
 
 def laplace(scale: float, size: int | tuple[int, ...]) -> Floats:
     """Laplace noise, rounded to the grid: on values of the grid, floats give nothing away."""
-    return np.asarray(np.rint(fresh().laplace(0.0, scale / GRID, size)) * GRID)
+    return np.asarray(np.rint(own().laplace(0.0, scale / GRID, size)) * GRID)
 
 
 def exponential(scale: float, size: int | tuple[int, ...]) -> Floats:
     """Exponential noise, rounded up to the grid."""
-    return np.asarray(np.ceil(fresh().exponential(scale / GRID, size)) * GRID)
+    return np.asarray(np.ceil(own().exponential(scale / GRID, size)) * GRID)
 
 
 def on_grid(x: Any) -> Floats:

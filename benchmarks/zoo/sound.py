@@ -9,7 +9,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.zoo.case import Case, Floats, fresh
+from benchmarks.zoo.case import Case, Floats, own
 from discreet import Budget
 from discreet.audit.neighbours import Datasets, Numbers, Vectors
 from discreet.mechanisms import (
@@ -55,7 +55,7 @@ def exact_gaussian(x: float, n: int) -> Floats:
 
 def coarse_laplace(x: float, n: int) -> Floats:
     """Float noise of scale (1 + 2^-10)/ε, rounded to eighths and clamped: the low bits are gone."""
-    noisy = np.clip(x, -20, 20) + fresh().laplace(0.0, 1.0 + 2.0**-10, n)
+    noisy = np.clip(x, -20, 20) + own().laplace(0.0, 1.0 + 2.0**-10, n)
     return np.asarray(np.clip(np.rint(noisy * 8) / 8, -20, 20))
 
 
@@ -73,25 +73,25 @@ def two_halves(x: int, n: int) -> Integers:
 
 
 def randomized_response(x: bool, n: int) -> NDArray[np.bool_]:
-    return np.asarray(x ^ (fresh().random(n) < 1 / (1 + math.e)))
+    return np.asarray(x ^ (own().random(n) < 1 / (1 + math.e)))
 
 
 def four_answers(x: int, n: int) -> Integers:
     """k-ary randomized response: the truth with e^ε/(e^ε + 3)."""
-    rng = fresh()
+    rng = own()
     other = (x + rng.integers(1, 4, n)) % 4
     return np.where(rng.random(n) < math.e / (math.e + 3), x, other)
 
 
 def unary_encoding(x: int, n: int) -> Integers:
     """Four bits, each flipped with the chance 1/(1 + e^(ε/2))."""
-    flipped = fresh().random((n, 4)) < 1 / (1 + math.exp(0.5))
+    flipped = own().random((n, 4)) < 1 / (1 + math.exp(0.5))
     return np.asarray(((np.arange(4) == x) ^ flipped).astype(np.int64))
 
 
 def exponential_mechanism(x: Vector, n: int) -> Integers:
     weights = np.cumsum(np.exp((x - np.max(x)) / 2))
-    return np.searchsorted(weights[:-1] / weights[-1], fresh().random(n)).astype(np.int64)
+    return np.searchsorted(weights[:-1] / weights[-1], own().random(n)).astype(np.int64)
 
 
 def exact_noisy_max(x: Integers) -> int:
@@ -107,7 +107,7 @@ def histogram(rows: Sequence[str], n: int) -> Integers:
 
 
 def histogram_of_public_keys(rows: Sequence[str]) -> dict[str, int]:
-    rng, p = fresh(), -math.expm1(-1.0)
+    rng, p = own(), -math.expm1(-1.0)
     return {key: rows.count(key) + int(rng.geometric(p) - rng.geometric(p)) for key in "abc"}
 
 
@@ -125,7 +125,7 @@ def mean_of_two_counts(rows: Sequence[int], n: int) -> Floats:
 
 def staircase(x: int, n: int) -> Integers:
     """Geng, Viswanath 2012, on whole numbers for sensitivity 4: steps of 2 and 2, then e^-ε of them."""
-    rng = fresh()
+    rng = own()
     depth = rng.geometric(-math.expm1(-1.0), n) - 1
     # Mass of one step: 2 inner places of weight 1 and 2 outer ones of e^-ε; place 0 belongs to both signs.
     outer = rng.random(n) < math.exp(-1.0) / (1 + math.exp(-1.0))
@@ -136,17 +136,17 @@ def staircase(x: int, n: int) -> Integers:
 
 def poisson_sample(rows: Sequence[int], n: int) -> Integers:
     """Each record with the chance 1/2, then 1-DP: ln(1 + (e − 1)/2)-DP."""
-    return np.asarray(_GEOMETRIC.release(fresh().binomial(sum(rows), 0.5, n)))
+    return np.asarray(_GEOMETRIC.release(own().binomial(sum(rows), 0.5, n)))
 
 
 def shuffled_responses(rows: Sequence[int], n: int) -> Integers:
     """Randomized responses, then a shuffle, claimed at the local ε."""
-    noisy = np.asarray(rows, dtype=np.int64) ^ (fresh().random((n, len(rows))) < 1 / (1 + math.e))
-    return fresh().permuted(noisy.astype(np.int64), axis=1)
+    noisy = np.asarray(rows, dtype=np.int64) ^ (own().random((n, len(rows))) < 1 / (1 + math.e))
+    return own().permuted(noisy.astype(np.int64), axis=1)
 
 
 def words_for_numbers(rows: Sequence[int]) -> str:
-    rng, p = fresh(), -math.expm1(-1.0)
+    rng, p = own(), -math.expm1(-1.0)
     noisy = len(rows) + int(rng.geometric(p) - rng.geometric(p))
     return f"about {noisy} people" if noisy > 0 else "nobody, or nearly so"
 

@@ -14,7 +14,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-from benchmarks.zoo.case import Case, Floats, exponential, fresh, laplace, on_grid
+from benchmarks.zoo.case import Case, Floats, exponential, laplace, on_grid, own
 from discreet.audit.neighbours import Numbers, Vectors
 
 Vector = NDArray[np.float64]
@@ -34,7 +34,7 @@ def truncated_geometric(x: int, n: int) -> Integers:
     d = (2 ** (k + 1) + 1) * (2**k + 1) ** (top - 1)
     below = [2 ** (k * (x - z)) * (2**k + 1) ** (top - (x - z)) for z in range(x)]
     above = [d - 2 ** (k * (z - x + 1)) * (2**k + 1) ** (top - 1 - (z - x)) for z in range(x, top)]
-    return np.searchsorted(np.array([*below, *above, d]), fresh().integers(1, d + 1, n)).astype(np.int64)
+    return np.searchsorted(np.array([*below, *above, d]), own().integers(1, d + 1, n)).astype(np.int64)
 
 
 def noisy_hist_1(x: Vector, n: int) -> Floats:
@@ -46,11 +46,11 @@ def noisy_hist_2(x: Vector, n: int) -> Floats:
 
 
 def noisy_max_1(x: Vector, n: int) -> Integers:
-    return np.asarray(np.argmax(x + fresh().laplace(0.0, 2 / EPSILON, (n, len(x))), axis=1))
+    return np.asarray(np.argmax(x + own().laplace(0.0, 2 / EPSILON, (n, len(x))), axis=1))
 
 
 def noisy_max_2(x: Vector, n: int) -> Integers:
-    return np.asarray(np.argmax(x + fresh().exponential(2 / EPSILON, (n, len(x))), axis=1))
+    return np.asarray(np.argmax(x + own().exponential(2 / EPSILON, (n, len(x))), axis=1))
 
 
 def noisy_max_3(x: Vector, n: int) -> Floats:
@@ -73,12 +73,12 @@ def _words(above: NDArray[np.bool_], most: int) -> Integers:
 
 def sparse_vector_1(x: Vector, n: int, c: int = 1, t: float = 0.5) -> Integers:
     half = EPSILON / 2
-    rho = fresh().laplace(0.0, 1 / half, (n, 1))
-    return _words(x + fresh().laplace(0.0, 2 * c / half, (n, len(x))) >= rho + t, c)
+    rho = own().laplace(0.0, 1 / half, (n, 1))
+    return _words(x + own().laplace(0.0, 2 * c / half, (n, len(x))) >= rho + t, c)
 
 
 def sparse_vector_2(x: Vector, n: int, c: int = 1, t: float = 1.0) -> Integers:
-    half, rng = EPSILON / 2, fresh()
+    half, rng = EPSILON / 2, own()
     noisy = x + rng.laplace(0.0, 2 * c / half, (n, len(x)))
     rho = rng.laplace(0.0, c / half, n)
     above = np.empty(noisy.shape, dtype=bool)
@@ -98,17 +98,17 @@ def sparse_vector_3(x: Vector, n: int, c: int = 1, t: float = 1.0) -> Floats:
 
 def sparse_vector_4(x: Vector, n: int, c: int = 1, t: float = 1.0) -> Integers:
     quarter, rest = EPSILON / 4, EPSILON - EPSILON / 4
-    rho = fresh().laplace(0.0, 1 / quarter, (n, 1))
-    return _words(x + fresh().laplace(0.0, 1 / rest, (n, len(x))) >= rho + t, c)
+    rho = own().laplace(0.0, 1 / quarter, (n, 1))
+    return _words(x + own().laplace(0.0, 1 / rest, (n, len(x))) >= rho + t, c)
 
 
 def sparse_vector_5(x: Vector, n: int) -> Integers:
-    return (x >= fresh().laplace(0.0, 2 / EPSILON, (n, 1)) + 1.0).astype(np.int64)
+    return (x >= own().laplace(0.0, 2 / EPSILON, (n, 1)) + 1.0).astype(np.int64)
 
 
 def sparse_vector_6(x: Vector, n: int) -> Integers:
-    rho = fresh().laplace(0.0, 2 / EPSILON, (n, 1))
-    return (x + fresh().laplace(0.0, 2 / EPSILON, (n, len(x))) >= rho + 1.0).astype(np.int64)
+    rho = own().laplace(0.0, 2 / EPSILON, (n, 1))
+    return (x + own().laplace(0.0, 2 / EPSILON, (n, len(x))) >= rho + 1.0).astype(np.int64)
 
 
 @cache
@@ -126,11 +126,11 @@ def _filter(x: int) -> Floats:
 def rappor(x: int, n: int) -> Integers:
     """With f = 0.75, p = 0.45, q = 0.55; permanent and instantaneous responses in one coin for each bit."""
     one = 0.5 * 0.75 + 0.25 * _filter(x)
-    return (fresh().random((n, 20)) < 0.45 + 0.1 * one).astype(np.int64)
+    return (own().random((n, 20)) < 0.45 + 0.1 * one).astype(np.int64)
 
 
 def one_time_rappor(x: int, n: int) -> Integers:
-    return (fresh().random((n, 20)) < 0.475 + 0.05 * _filter(x)).astype(np.int64)
+    return (own().random((n, 20)) < 0.475 + 0.05 * _filter(x)).astype(np.int64)
 
 
 def laplace_parallel(x: float, n: int) -> Floats:

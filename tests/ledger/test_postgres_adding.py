@@ -259,7 +259,7 @@ def test_a_database_that_writes_other_than_it_tells_is_found_by_the_next_look(
 # A ledger that is damaged, or from another version
 
 DAMAGE = {
-    "the head": "UPDATE {s}.state SET value = replace(value, 'a', 'b') WHERE name = 'head'",
+    "the head": "UPDATE {s}.state SET value = '3 ' || repeat('a', 64) WHERE name = 'head'",
     "the sum": """UPDATE {s}.state SET value = replace(value, '1/50', '1/60') WHERE name = 'tally/p'""",
     "the sum's entry": """UPDATE {s}.state SET value = replace(value, '"seq":3', '"seq":2') WHERE name = 'tally/p'""",
     "the last entry": "UPDATE {s}.entry SET body = replace(body, 'other', 'mother') WHERE seq = 4",

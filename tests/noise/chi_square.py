@@ -16,7 +16,7 @@ _MOST = 32  # cells: few, so that a law moved as a whole shows
 
 
 def accepts(draws: Iterable[int], chances: Sequence[float]) -> bool:
-    """Whether draws agree with P(i) = chances[i]; what the list leaves out, on both sides, is one more cell."""
+    """Whether draws agree with P(i) = chances[i]; what lies right of the list is one more cell."""
     seen, wanted = _cells(_counts(draws, len(chances)), chances)
     return bool(_distance(seen, wanted) <= _threshold(wanted))
 
@@ -33,8 +33,8 @@ def refuses(draws: Iterable[int], wrong: Sequence[float], truth: Sequence[float]
 
 def _counts(draws: Iterable[int], length: int) -> NDArray[np.float64]:
     drawn = np.fromiter(draws, dtype=np.int64)
-    outside = (drawn < 0) | (drawn > length)
-    return np.bincount(np.where(outside, length, drawn), minlength=length + 1).astype(np.float64)
+    assert drawn.min() >= 0
+    return np.bincount(np.minimum(drawn, length), minlength=length + 1).astype(np.float64)
 
 
 def _cells(

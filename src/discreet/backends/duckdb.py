@@ -75,7 +75,7 @@ class DuckDB:
         self._closed = False
         self._data = _connection()
         (self._threads,) = self._data.execute("SELECT current_setting('threads')").fetchall()[0]
-        self._rows: int | None = None  # of the largest table, about; not known yet
+        self._rows: dict[str, int] = {}  # of the tables that were asked for, about
         self._data.execute("ATTACH ':memory:' AS twin")
         self._twin = self._data.cursor()
         self._twin.execute("USE twin")  # on this connection, main.<table> is the empty one
@@ -201,9 +201,12 @@ class DuckDB:
 
         def read() -> list[tuple[Any, ...]]:
             with self._connection() as cursor:
-                if self._rows is None:
-                    self._rows = rows_about(cursor, self.tables)
-                bits = bits_of_a_key(sql, rows=self._rows, threads=self._threads)
+                asked = [t for t in self.tables if f"main.{identifier(t)}" in sql]
+                for table in asked:
+                    if table not in self._rows:
+                        self._rows[table] = rows_about(cursor, table)
+                rows = max((self._rows[t] for t in asked), default=0)
+                bits = bits_of_a_key(sql, rows=rows, threads=self._threads)
                 if bits != LEAVES:
                     cursor.execute(f"SET SESSION perfect_ht_threshold = {bits}")
                 return cursor.execute(sql, dict(parameters)).fetchall()

@@ -25,23 +25,22 @@ _ESTIMATE = re.compile(r'"Estimated Cardinality": "(\d+)"')
 
 def bits_of_a_key(sql: str, *, rows: int, threads: int) -> int:
     """The bits of a key up to which tables with a place for each value are worth their memory in this statement."""
+    if rows // _ROWS < 2 << LEAVES:
+        return LEAVES  # whatever it asks: statements with thousands of given keys are long
     states = max(1, len(_AGGREGATES.findall(sql)))
     places = min(rows // _ROWS, _BYTES // (threads * states * _STATE))
     return min(max(places.bit_length() - 1, LEAVES), _PEOPLE)
 
 
-def rows_about(connection: duckdb.DuckDBPyConnection, tables: list[str]) -> int:
-    """About how many rows the largest of these tables has, as the database guesses before it reads; 0 where it cannot.
+def rows_about(connection: duckdb.DuckDBPyConnection, table: str) -> int:
+    """About how many rows a table has, as the database guesses before it reads; 0 where it cannot.
 
     Nothing but time and memory depends on it.
     """
-    most = 0
-    for table in tables:
-        try:
-            told = connection.execute(
-                f"EXPLAIN (FORMAT JSON) SELECT 1 FROM main.{identifier(table)}"
-            ).fetchall()
-        except duckdb.Error:
-            continue
-        most = max([most, *map(int, _ESTIMATE.findall(str(told[0][1])))])
-    return most
+    try:
+        ((_, told),) = connection.execute(
+            f"EXPLAIN (FORMAT JSON) SELECT 1 FROM main.{identifier(table)}"
+        ).fetchall()
+    except duckdb.Error:
+        return 0
+    return max(map(int, _ESTIMATE.findall(str(told))), default=0)
