@@ -288,19 +288,27 @@ class _Search:
     def _ranked(self, candidates: list[_Candidate]) -> list[_Candidate]:
         """The most promising first; where noise alone may have put them in order, known patterns come before them.
 
-        The first two patterns are always among those that are kept then, and the earlier ones of the rest take turns.
+        While nothing is sure, two come by their excess in standard deviations, which is what a test will need, for each
+        that comes by its ε: of that the largest is most often that of a rare event with a few lucky hits. The first two
+        patterns are always among those that are kept then.
         """
         found = sorted(candidates, key=lambda c: -c.excess)
         best = found[0]
         if self.until == "refuted" and best.sure > _LIKELY:
             return found
-        place = {id(c): i for i, c in enumerate(self.candidates)}
-        alike = [c for c in found if c.high >= best.excess]
-        alike.sort(key=lambda c: place.get(id(c), len(place)))
         unsure = best.sure <= _LIKELY
         known = [c for c in self.candidates[:_KNOWN] if unsure and any(c is looked_at for looked_at in found)]
-        turns = itertools.chain(known, *itertools.zip_longest(alike, found))
-        return list({id(c): c for c in turns if c is not None}.values())
+        turns: Iterable[tuple[_Candidate | None, ...]]
+        if self.until == "refuted":
+            sure = sorted(candidates, key=lambda c: -c.sure)
+            turns = itertools.zip_longest(sure[::2], sure[1::2], found)
+        else:  # the earlier ones of those that look alike take turns with the largest bounds
+            place = {id(c): i for i, c in enumerate(self.candidates)}
+            alike = [c for c in found if c.high >= best.excess]
+            alike.sort(key=lambda c: place.get(id(c), len(place)))
+            turns = itertools.zip_longest(alike, found)
+        ranked = itertools.chain(known, *turns)
+        return list({id(c): c for c in ranked if c is not None}.values())
 
     def _look(self, c: _Candidate, size: int) -> None:
         """Learns from some fresh samples, and counts on others."""
