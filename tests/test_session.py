@@ -387,8 +387,8 @@ def test_nothing_private_is_in_what_a_session_shows_of_itself(tmp_path: Path) ->
     """The cells of FRAME hold a mark, and so does the ledger's secret key; neither is anywhere but in released keys."""
     with opened(ledger=tmp_path / "ledger") as session:
         sql = "SELECT ward, COUNT(*) AS n, SUM(cost) AS s FROM data WHERE cost < 5 GROUP BY ward"
-        plan = session.plan(sql, epsilon=1, delta="1e-6")
-        release = session.sql(sql, epsilon=1, delta="1e-6")
+        plan = session.plan(sql, epsilon=1, delta="1e-9")
+        release = session.sql(sql, epsilon=1, delta="1e-9")
         assert release.rows == []  # three people are too few to be shown
         errors = []
         for bad in ("SELECT SUM(ward) FROM data", "SELECT cst FROM data", "SELECT * FROM data"):

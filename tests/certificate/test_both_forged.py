@@ -203,7 +203,7 @@ SAID: list[tuple[str, Change, str]] = [
     ("another answer's digest", kept(SECOND, lambda r: r["certified"]["answers"].update({"": ZERO})), "release"),
     ("a release of another charge", said(SECOND, "release", charge=5), "release"),
     ("releases of one charge", said(BOTH, "release", charge=5), "release"),
-    ("a changed row", lambda d: d["answer"]["rows"][0].__setitem__(1, 5), "release"),
+    ("a changed row", lambda d: d["answer"]["rows"][0].__setitem__(1, d["answer"]["rows"][0][1] + 1), "release"),
     ("a row left out", lambda d: d["answer"]["rows"].pop(), "release"),
     ("another column's name", lambda d: d["answer"]["columns"].__setitem__(0, "city"), "release"),
     ("another text of the question", lambda d: d["question"].update(sql="SELECT 1"), "charge"),

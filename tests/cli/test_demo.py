@@ -20,7 +20,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_story_is_told_whole_in_seconds_and_leaves_nothing_behind(call: Call) -> None:
     start = time.process_time()
     result = call("demo")
-    assert time.process_time() - start < 10
+    assert time.process_time() - start < 60
     assert (result.exit_code, result.stderr) == (0, "")
     for number, title in enumerate(
         ("Ask", "People with many rows", "Attack", "Average", "What is left"), start=1

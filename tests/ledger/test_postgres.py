@@ -131,9 +131,9 @@ def test_values_never_stand_in_the_text_of_a_statement(
     """Whoever may see what the server runs, or its log of slow and failed statements, learns no secret from it."""
     account = ledger.open_account("watched", Budget(1))
     account.charge("the question", pay("1/4"), note={})
-    account.store("the question", 2, {"rows": [[12345]]})
+    account.store("the question", 2, {"rows": [[271828182845904523]]})
     shown = str(postgres.sql("SELECT query FROM pg_stat_activity")) + postgres.log()
-    for text in (account.secret.hex(), "watched", "the question", "12345"):
+    for text in (account.secret.hex(), "watched", "the question", "271828182845904523"):
         assert text not in shown
 
 
@@ -585,7 +585,7 @@ def test_a_client_that_hangs_in_a_transaction_loses_it(
 
     def work(now: Any) -> None:
         now._link.ask("SET LOCAL idle_in_transaction_session_timeout = '50ms'")
-        time.sleep(0.3)
+        time.sleep(2)
         now.put("x", "1")
 
     with at(url) as other:

@@ -91,7 +91,7 @@ def test_where_the_server_stays_away_after_the_cut_the_charge_may_stand_once_its
     schema = url.rpartition("=")[2]
     straight = Ledger.open(url)
     watched = straight.open_account("p", Budget(1000))
-    store = PostgresStore(address(postgres.url(schema, port=proxy.port)), patience=0.2)
+    store = PostgresStore(address(postgres.url(schema, port=proxy.port)), patience=1)
     account = Ledger(store).open_account("p", None)
     heard: list[tuple[str, int]] = []
     for cut_at in count(1):
@@ -120,7 +120,7 @@ def test_cut_at_any_message_of_a_charge_in_one_message_what_is_said_of_it_is_tru
     schema = url.rpartition("=")[2]
     straight = Ledger.open(url)
     watched = straight.open_account("p", Budget(1000))
-    store = PostgresStore(address(postgres.url(schema, port=proxy.port)), patience=0.2 if away else 5)
+    store = PostgresStore(address(postgres.url(schema, port=proxy.port)), patience=1 if away else 5)
     account = Ledger(store).open_account("p", None)
     account.charge("before", pay("1/100"), note={})
     heard: list[tuple[str, int]] = []
