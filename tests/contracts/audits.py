@@ -127,13 +127,13 @@ class LessNoise(Ours):
         return replace(plan, allocation=replace(plan.allocation, noises=tuple(noises)))
 
 
-def aggregate(of: str, query: str, worlds: Neighbours | None = None) -> AuditRow:
+def aggregate(of: str, query: str, worlds: Neighbours | None = None, ci: int = 20_000) -> AuditRow:
     """A whole question, asked of a few people and of one more, who has as many and as large values as can be."""
     sound, twin = (
         sampled(_asking(kind(delta=0), query, worlds or WORLDS), 0, 1, Budget(epsilon=1))
         for kind in (Ours, LessNoise)
     )
-    return AuditRow(of, query, sound, twin, "¾ of the noise", 20_000, 100_000)
+    return AuditRow(of, query, sound, twin, "¾ of the noise", ci, 100_000)
 
 
 @dataclass(frozen=True)
@@ -235,7 +235,7 @@ def engine(
     return AuditRow(ENGINE, case, sound, twin, "½ of the noise", ci, long)
 
 
-def databases(case: str, *, ci: int = 2_000, long: int = 100_000, **settings: Any) -> AuditRow:
+def databases(case: str, *, ci: int = 4_000, long: int = 100_000, **settings: Any) -> AuditRow:
     """Random questions about random databases, dirty keys included; the twin has noise for half of it."""
 
     def audited(ours: Ours) -> Audited:
@@ -420,7 +420,7 @@ AUDITS: tuple[AuditRow, ...] = (
     aggregate("KnownUnits", "SELECT COUNT(DISTINCT uid) FILTER (WHERE flag) FROM t"),
     aggregate("Distinct", "SELECT COUNT(DISTINCT x) FROM t", NEW_VALUES),
     aggregate("Total", "SELECT SUM(v) FROM t"),
-    aggregate("CentredTotal", "SELECT AVG(v) FROM t"),
+    aggregate("CentredTotal", "SELECT AVG(v) FROM t", ci=30_000),
     aggregate("CappedTotal", "SELECT SUM_WITHIN(v, 0, 12) FROM t"),
     aggregate("CappedCount", "SELECT COUNT_WITHIN(*, 0, 2) FROM t"),
     totals("SELECT region, level, COUNT(*) FROM t GROUP BY ROLLUP (region, level)"),
@@ -439,7 +439,7 @@ AUDITS: tuple[AuditRow, ...] = (
     engine("add-remove"),
     engine("replace", relation="replace", candidates=16),
     engine("gaussian", noise="gaussian", delta=Fraction(1, 50), candidates=12),
-    engine("whole releases", releases=True, candidates=3, ci=1_000, long=20_000),
+    engine("whole releases", releases=True, candidates=3, ci=1_500, long=20_000),
     databases("several tables"),
     databases("several tables, replace", relation="replace"),
     *added("AUDITS"),

@@ -47,7 +47,7 @@ def test_many_flips_have_the_chance_and_not_another(weight: int) -> None:
     coin = Coin(weight)
     heads = int(coin.flips(N, SystemEntropy()).sum())
     assert stats.binomtest(heads, N, weight / WHOLE).pvalue > ALARM
-    if weight < 1 << 49:  # without the refinement of ties these would come out as whole 2^−16ths
+    if weight < 1 << 48:  # without the refinement of ties these would come out as whole 2^−16ths
         for wrong in (weight >> 48, (weight >> 48) + 1):
             many = int(coin.flips(32 * N, SystemEntropy()).sum())
             assert stats.binomtest(many, 32 * N, wrong / (1 << 16)).pvalue < ALARM

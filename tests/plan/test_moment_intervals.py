@@ -84,7 +84,7 @@ def test_intervals_cover_at_length(aggregate: str, rows: int) -> None:
 
 def test_intervals_are_hardly_wider_than_the_noise() -> None:
     """The half-width, against the error that 95 of 100 noises stay below: inversion loses little here."""
-    for aggregate, most in (("VAR_POP(v)", 1.25), ("COVAR_POP(v, x)", 1.25), ("REGR_SLOPE(v, x)", 1.5)):
+    for aggregate, most in (("VAR_POP(v)", 1.4), ("COVAR_POP(v, x)", 1.25), ("REGR_SLOPE(v, x)", 1.5)):
         decided = plan(f"SELECT {aggregate} AS a FROM t", PrivacyUnit.row())
         exact = exact_on(decided, 3000)
         expr, noises = decided.column("a"), decided.allocation.noises

@@ -132,7 +132,7 @@ def _between(
     def by(mechanism: Median | Quantiles) -> Callable[[Any], object]:
         return lambda values: mechanism.release(values, rng=RNG)
 
-    return audited(of, "a row at the end", by(honest), by(broken), x, np.append(x, 1.0), claim, power, 600)
+    return audited(of, "a row at the end", by(honest), by(broken), x, np.append(x, 1.0), claim, power, 800)
 
 
 def peeled() -> AuditRow:

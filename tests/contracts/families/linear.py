@@ -81,7 +81,7 @@ def tree_audit() -> AuditRow:
     told = np.zeros(8)
     told[[0, 1, 3, 7]] = 1  # the answers of one block of each height
     sound, twin = (sampled(streams(t, told, 1), 0, 1, tree.loss) for t in (tree, broken))
-    return AuditRow("BinaryTree", "a tree", sound, twin, f"{levels} levels paid as one", 2_400, 200_000)
+    return AuditRow("BinaryTree", "a tree", sound, twin, f"{levels} levels paid as one", 5_000, 200_000)
 
 
 def root_audit() -> AuditRow:

@@ -130,7 +130,7 @@ def kept_for_life() -> AuditRow:
         return sampled(reports, 0, 1, Budget(epsilon=1))
 
     return AuditRow(
-        "DeviceBudget", "three days", audited(False), audited(True), "refilled every day", 700, 20_000
+        "DeviceBudget", "three days", audited(False), audited(True), "refilled every day", 1_200, 20_000
     )
 
 

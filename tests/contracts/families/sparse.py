@@ -167,7 +167,7 @@ def any_above() -> AuditRow:
         sampled(sound, x, y, mechanism.loss),
         sampled(twin, x, y, mechanism.loss),
         "noise for all of ε on each query and none on the threshold",
-        3_000,
+        4_000,
         100_000,
     )
 

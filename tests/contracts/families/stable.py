@@ -177,7 +177,7 @@ def asked(aggregation: str, blocks: int, broken: str) -> AuditRow:
 
     ours, theirs = (sampled(law, [0.0, 0.0], [0.0, 0.0, 1.0], claim) for law in (sound, twin))
     power = f"rows in {blocks} blocks, counted as in one"
-    return AuditRow("SampleAndAggregate", aggregation, ours, theirs, power, 800, 50_000)
+    return AuditRow("SampleAndAggregate", aggregation, ours, theirs, power, 1_000, 50_000)
 
 
 AUDITS = (
