@@ -38,7 +38,7 @@ Claimed: TypeAlias = Budget | Approximate | PrivacyLoss | Claim | Real
 _CANDIDATES = 60  # pairs to begin with
 _FILLED = 40  # where fewer are listed, others are made from them
 _ENUMERATED = 3000  # pairs that are listed at all
-_ROUNDS = ((16, 12, 3), (8, 4, 3), (4, 0, 5))  # kept, new ones made from them, how many times the samples
+_ROUNDS = ((20, 10, 3), (10, 4, 3), (6, 0, 3))  # kept, new ones made from them, how many times the samples
 _MORE = (
     (20, 8, 4),
     (10, 2, 5),
