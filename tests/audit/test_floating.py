@@ -155,7 +155,7 @@ def test_sound_mechanisms_are_not_accused(
 
 
 def test_own_mechanisms_refuse_what_is_no_number_and_hold_at_every_float() -> None:
-    probes = named(probe_floats(own_laplace, claimed=1, everywhere=True, seconds=2.5))
+    probes = named(probe_floats(own_laplace, claimed=1, everywhere=True, seconds=8))
     assert {p.verdict for p in probes.values()} == {"consistent"}, probes
     assert "NaN: refused" in probes["special inputs"].words
 
