@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 from decimal import Decimal
 from fractions import Fraction as F
 from typing import Any
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet.errors import DiscreetError, InvalidParameter
-from discreet.privacy.exact import above, below, count, exact, positive, probability
+from discreet.privacy.exact import above, below, coprime, count, exact, lowest, positive, probability
 
 
 @pytest.mark.parametrize(
@@ -110,3 +112,25 @@ def test_above_and_below_survive_what_no_float_holds() -> None:
     assert below(-(F(10) ** 400)) == -math.inf
     assert above(F(1, 10**400)) == 5e-324
     assert below(F(1, 10**400)) == 0.0
+
+
+@given(st.integers(-(10**40), 10**40), st.integers(1, 10**40))
+def test_fractions_that_are_made_faster_are_fractions_like_any_other(whole: int, parts: int) -> None:
+    made, plain = lowest(whole, parts), F(whole, parts)
+    again = coprime(plain.numerator, plain.denominator)
+    for x in (made, again, pickle.loads(pickle.dumps(made)), copy.deepcopy(made)):
+        assert type(x) is F
+        assert (x.numerator, x.denominator, hash(x), repr(x)) == (
+            plain.numerator,
+            plain.denominator,
+            hash(plain),
+            repr(plain),
+        )
+        assert x == plain
+        assert x + F(1, 3) == plain + F(1, 3)
+
+
+def test_a_python_whose_fractions_look_different_gets_plain_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("discreet.privacy.exact._KNOWN", False)
+    assert lowest(6, 4) == F(3, 2)
+    assert exact("x", 0.1) == F(1, 10)

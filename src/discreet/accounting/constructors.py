@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
-from discreet.accounting.loss import PrivacyLoss
+from discreet.accounting.loss import PrivacyLoss, made
 from discreet.errors import InvalidParameter
 from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
 from discreet.privacy.event import (
@@ -20,7 +20,7 @@ from discreet.privacy.event import (
     LaplaceEvent,
     ZCDPEvent,
 )
-from discreet.privacy.exact import Real, above, count, exact, positive, probability
+from discreet.privacy.exact import Real, above, coprime, count, exact, positive, probability
 from discreet.privacy.unit import Relation
 
 _LARGEST = Fraction(10) ** 100
@@ -73,8 +73,8 @@ def laplace(scale: Real, sensitivity: Real = 1) -> PrivacyLoss:
     PrivacyLoss: ε = 0.5 (pure)
     """
     if type(sensitivity) is int and sensitivity == 1:  # what comes most often
-        b = positive("scale", scale)
-        return _one(LaplaceEvent(Fraction(b.denominator, b.numerator)))
+        n, d = positive("scale", scale).as_integer_ratio()
+        return _one(LaplaceEvent(coprime(d, n)))
     return _one(LaplaceEvent(_ratio(_at_least_zero("sensitivity", sensitivity), positive("scale", scale))))
 
 
@@ -86,8 +86,8 @@ def gaussian(noise_multiplier: Real) -> PrivacyLoss:
     >>> gaussian(noise_multiplier=2)
     PrivacyLoss: μ = 0.5 (Gaussian)
     """
-    sigma = positive("noise_multiplier", noise_multiplier)
-    return _one(GaussianEvent(Fraction(sigma.denominator**2, sigma.numerator**2)))
+    n, d = positive("noise_multiplier", noise_multiplier).as_integer_ratio()
+    return _one(GaussianEvent(coprime(d * d, n * n)))
 
 
 def discrete_laplace(scale: Real, shift: int = 1) -> PrivacyLoss:
@@ -258,7 +258,7 @@ def random_allocation(noise_multiplier: Real, steps: int) -> PrivacyLoss:
 
 
 def _one(event: Event) -> PrivacyLoss:
-    return PrivacyLoss(Composed.of(event), True)
+    return made(Composed.of(event), True, 1)
 
 
 def _numbers(name: str, values: Sequence[Real]) -> tuple[Fraction, ...]:

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.errors import InvalidParameter
-from discreet.privacy.exact import above, count
+from discreet.privacy.exact import above, count, lowest
 from discreet.privacy.pair import Pair
 from discreet.privacy.unit import Relation
 
 _NOTHING = Fraction(0)
+_new = object.__new__
 
 
 class Event(ABC):
@@ -126,7 +127,7 @@ class LaplaceEvent(Event):
             at_least_zero("ratio", self.ratio)
 
     def __hash__(self) -> int:
-        return hashed(self.ratio)
+        return hash(self.ratio.as_integer_ratio())
 
     @property
     def pure(self) -> Fraction:
@@ -158,7 +159,8 @@ class DiscreteLaplaceEvent(Event):
 
     @property
     def pure(self) -> Fraction:
-        return Fraction(self.shift * self.scale.denominator, self.scale.numerator)
+        whole, parts = self.scale.as_integer_ratio()
+        return lowest(self.shift * parts, whole)
 
     @property
     def rho(self) -> Fraction:
@@ -187,7 +189,7 @@ class GaussianEvent(Event):
             at_least_zero("mu_squared", self.mu_squared)
 
     def __hash__(self) -> int:
-        return hashed(self.mu_squared)
+        return hash(self.mu_squared.as_integer_ratio())
 
     @property
     def pure(self) -> Fraction | None:
@@ -266,7 +268,9 @@ class Composed:
     @classmethod
     def of(cls, event: Event) -> Composed:
         """One use of one event: `Composed([event])`, but faster."""
-        return _joined(event, None, 1, event.relation)
+        out = _new(Composed)
+        out._first, out._second, out._times, out._parts, out._relation = event, None, 1, None, event.relation
+        return out
 
     @property
     def parts(self) -> tuple[tuple[Event, int], ...]:
@@ -283,13 +287,26 @@ class Composed:
 
     def __add__(self, other: Composed) -> Composed:
         one, two = self._relation, other._relation
-        return _joined(self, other, 1, one if one is two else common_relation(one, two))
+        out = _new(Composed)
+        out._first, out._second, out._times, out._parts = self, other, 1, None
+        out._relation = one if one is two else common_relation(one, two)
+        return out
 
     def __mul__(self, n: int) -> Composed:
         times = count("count", n, least=0)
         if times == 1:
             return self
-        return _joined(self, None, times, self._relation) if times else Composed()
+        if times == 0:
+            return Composed()
+        out = _new(Composed)
+        out._first, out._second, out._times, out._parts, out._relation = (
+            self,
+            None,
+            times,
+            None,
+            self._relation,
+        )
+        return out
 
     def __iter__(self) -> Iterator[tuple[Event, int]]:
         return iter(self.parts)
@@ -307,22 +324,30 @@ class Composed:
         return f"Composed({list(self.parts)!r})"
 
     def _tally(self) -> list[tuple[Event, int]]:
-        found: list[tuple[Event, int]] = []
+        found: list[tuple[Event, int]] = []  # the last one first: sums grow to the right, one use at a time
         waiting: list[tuple[Composed | Event | None, int]] = [(self, 1)]
         while waiting:
             node, times = waiting.pop()
             while type(node) is Composed:
+                # What another thread forgets of a node it forgets after it has counted it: so the count is read last.
+                first, second = node._first, node._second
                 if (known := node._parts) is not None:
-                    found += known if times == 1 else [(event, n * times) for event, n in known]
+                    found += [(event, n * times) for event, n in reversed(known)]
                     break
                 times *= node._times
-                if (second := node._second) is not None:  # down the first; the second waits
-                    waiting.append((second, times))
-                node = node._first
+                if second is not None:
+                    leaf = second._first
+                    if leaf is not None and not isinstance(leaf, Composed):
+                        found.append((leaf, times * second._times))
+                    else:  # down the second; the first waits
+                        waiting.append((first, times))
+                        first = second
+                node = first
             else:
                 if node is not None:
                     assert not isinstance(node, Composed)
                     found.append((node, times))
+        found.reverse()
         return _counted(found)
 
 
@@ -349,17 +374,10 @@ def common_relation(one: Relation | None, other: Relation | None) -> Relation | 
     return one if other is None else other
 
 
-def _joined(
-    first: Composed | Event, second: Composed | None, times: int, relation: Relation | None
-) -> Composed:
-    out = Composed.__new__(Composed)
-    out._first, out._second, out._times, out._parts, out._relation = first, second, times, None, relation
-    return out
-
-
 def hashed(x: Fraction, more: int = 0) -> int:
     """A hash of an event's parameters: fractions are in lowest terms, and their own hash takes several times longer."""
-    return hash((x.numerator, x.denominator, more))
+    whole, parts = x.as_integer_ratio()
+    return hash((whole, parts, more))
 
 
 def at_least_zero(name: str, x: object) -> None:

@@ -7,7 +7,7 @@ import operator
 import sys
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from discreet.errors import InvalidParameter
 
@@ -18,6 +18,7 @@ _MANY = 1 << 64
 _TENS = tuple(10**n for n in range(400))  # as many digits as a float's shortest decimal can have, and more
 _LEAST_DOUBT = Fraction(1, 10**280)
 _LONGEST = 400  # digits of a decimal exponent or a text; far beyond any use, and short enough to stay fast
+_KNOWN = tuple(getattr(Fraction, "__slots__", ())) == ("_numerator", "_denominator")
 
 
 def exact(name: str, value: Real) -> Fraction:
@@ -66,6 +67,8 @@ def exact(name: str, value: Real) -> Fraction:
 
 def positive(name: str, value: Real) -> Fraction:
     """The exact value of a parameter that must be above 0."""
+    if type(value) is float and 0.0 < value < math.inf:  # first what comes most often
+        return _shortest(value)
     x = exact(name, value)
     if x.numerator <= 0:
         raise InvalidParameter(f"{name} must be above 0, not {value}.")
@@ -105,6 +108,30 @@ def count(name: str, value: int, *, least: int = 1) -> int:
     return n
 
 
+def lowest(whole: int, parts: int) -> Fraction:
+    """whole/parts, of `parts` above 0: as `Fraction(whole, parts)`, in less than half the time.
+
+    >>> lowest(6, 4)
+    Fraction(3, 2)
+    """
+    common = math.gcd(whole, parts)
+    return coprime(whole // common, parts // common)
+
+
+def coprime(whole: int, parts: int) -> Fraction:
+    """The same of integers without a common divisor, for which nobody looks: of the parts of other fractions only.
+
+    >>> coprime(3, 2) == Fraction(3, 2)
+    True
+    """
+    if not _KNOWN:  # a Python whose fractions look different inside
+        return Fraction(whole, parts)
+    made: Any = object.__new__(Fraction)
+    made._numerator, made._denominator = whole, parts
+    fraction: Fraction = made
+    return fraction
+
+
 def above(x: Fraction) -> float:
     """The least float that is at least `x`: for a quantity that may only be overstated.
 
@@ -130,7 +157,7 @@ def _shortest(value: float) -> Fraction:
     text = repr(value)
     whole, _, part = text.partition(".")
     if part.isdigit():  # and not 1e-05 or 2.5e+20
-        return Fraction(int(whole + part), _TENS[len(part)])
+        return lowest(int(whole + part), _TENS[len(part)])
     return Fraction(*Decimal(text).as_integer_ratio())
 
 
