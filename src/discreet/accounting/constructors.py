@@ -20,10 +20,10 @@ from discreet.privacy.event import (
     LaplaceEvent,
     ZCDPEvent,
 )
-from discreet.privacy.exact import Real, above, coprime, count, exact, positive, probability
+from discreet.privacy.exact import Real, above, coprime, count, exact, lowest, positive, probability
 from discreet.privacy.unit import Relation
 
-_LARGEST = Fraction(10) ** 100
+_LARGEST = 10**100
 """Of an integer, or of one of a list: its square, times any count of uses, is still a float."""
 
 if TYPE_CHECKING:
@@ -145,7 +145,8 @@ def geometric(epsilon: Real, *, sensitivity: int = 1) -> PrivacyLoss:
     """
     s = _shift("sensitivity", sensitivity, least=1)
     e = positive("epsilon", epsilon)
-    return _one(DiscreteLaplaceEvent(s, Fraction(s * e.denominator, e.numerator)))
+    whole, parts = e.as_integer_ratio()
+    return _one(DiscreteLaplaceEvent(s, lowest(s * parts, whole)))
 
 
 def staircase(epsilon: Real, *, gamma: Real | None = None) -> PrivacyLoss:
@@ -287,7 +288,6 @@ def _at_least_zero(name: str, value: Real) -> Fraction:
 
 
 def _ratio(x: Fraction, y: Fraction) -> Fraction:
-    """x/y, a little faster."""
-    if y.numerator == y.denominator:
-        return x
-    return Fraction(x.numerator * y.denominator, x.denominator * y.numerator)
+    """x/y of a positive y, a little faster."""
+    (a, b), (c, d) = x.as_integer_ratio(), y.as_integer_ratio()
+    return x if c == d else lowest(a * d, b * c)

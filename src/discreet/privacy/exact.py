@@ -33,7 +33,7 @@ def exact(name: str, value: Real) -> Fraction:
     if type(value) is float and math.isfinite(value):  # first what comes most often
         return _shortest(value)
     if type(value) is int and -_MANY < value < _MANY:
-        return Fraction(value)
+        return coprime(value, 1)
     if type(value) is Fraction and type(value.numerator) is type(value.denominator) is int:
         return value
     if isinstance(value, bool) or type(value).__name__ == "bool":  # numpy's too
