@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, overload
 
-from discreet.accounting.sums import Sums, sums
+from discreet.accounting.sums import Sums, largest, sums
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Composed, Event
-from discreet.privacy.exact import Real, above, count, exact, probability
+from discreet.privacy.exact import Real, count, exact, probability, reported
 from discreet.privacy.guarantee import Approximate, decimal
 from discreet.privacy.parallel import Alternatives
 from discreet.privacy.unit import Relation
@@ -200,17 +200,17 @@ class PrivacyLoss:
     @property
     def pure_apart(self) -> Fraction | None:
         """The ε for which all of it is ε-DP apart from `failure`; None when no ε does."""
-        return _largest(s.pure for s in self._sums)
+        return largest(s.pure for s in self._sums)
 
     @property
     def rho(self) -> Fraction | None:
         """The ρ for which all of it is ρ-zCDP apart from `failure`; None when an event has none."""
-        return _largest(s.rho for s in self._sums)
+        return largest(s.rho for s in self._sums)
 
     @property
     def mu_squared(self) -> Fraction | None:
         """The μ² for which all of it is μ-GDP; None unless every event is Gaussian."""
-        return _largest(s.mu_squared for s in self._sums)
+        return largest(s.mu_squared for s in self._sums)
 
     @property
     def failure(self) -> Fraction:
@@ -224,7 +224,7 @@ class PrivacyLoss:
             InvalidParameter: no finite ε exists at that δ: Gaussian noise or zCDP at δ = 0, or a δ below
             `failure`.
         """
-        epsilon = _reported(self.guarantee(delta).epsilon)
+        epsilon = reported(self.guarantee(delta).epsilon)
         if math.isinf(epsilon):
             raise InvalidParameter(
                 "this loss has no ε within the range of floats.", hint="ask guarantee(delta), which is exact"
@@ -246,7 +246,7 @@ class PrivacyLoss:
         Raises:
             InvalidParameter: a negative ε.
         """
-        return _reported(self._delta_answer(epsilon).upper)
+        return reported(self._delta_answer(epsilon).upper)
 
     def bounds(self, delta: Real | None = None, *, epsilon: Real | None = None) -> tuple[float, float]:
         """Certified bounds of the least ε at δ, or of the least δ at ε, of the worst uses that events stand for.
@@ -263,7 +263,7 @@ class PrivacyLoss:
             answer = self._bracketed(lambda loss: loss.answer(d))
         else:
             raise InvalidParameter("bounds needs a delta or an epsilon, and not both.")
-        upper = _reported(answer.upper)
+        upper = reported(answer.upper)
         return min(answer.lower, math.nextafter(upper, 0.0)) if upper else 0.0, upper
 
     def answer(self, delta: Fraction) -> Answer:
@@ -296,7 +296,7 @@ class PrivacyLoss:
         return "\n".join(
             (
                 f"{self!r}",
-                f"Answer: ε ≤ {_reported(answer.upper):.10g} at δ = {decimal(d)}; {at_least}.",
+                f"Answer: ε ≤ {reported(answer.upper):.10g} at δ = {decimal(d)}; {at_least}.",
                 f"Engine: {answer.engine.name}.",
                 f"Theorem: {answer.engine.theorem}.",
                 f"Neighbours: {neighbours}.",
@@ -496,25 +496,3 @@ def _alternatives(loss: PrivacyLoss) -> Alternatives:
 def _uses(events: Composed) -> int:
     """How many there are, which may be more than `len` can say."""
     return sum(n for _, n in events.parts)
-
-
-def _largest(values: Iterable[Fraction | None]) -> Fraction | None:
-    out = Fraction(0)
-    for x in values:
-        if x is None:
-            return None
-        out = max(out, x)
-    return out
-
-
-def _reported(x: Fraction) -> float:
-    """The least float at or above x, when a float is read as its shortest decimal as everywhere here."""
-    f = above(x)
-    if not math.isfinite(f):
-        return f
-    down = math.nextafter(f, 0.0)
-    if Fraction(repr(down)) >= x:
-        return down
-    while Fraction(repr(f)) < x:  # the shortest decimal of a float may lie below it
-        f = math.nextafter(f, math.inf)
-    return f

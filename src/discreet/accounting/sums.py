@@ -48,3 +48,13 @@ def total(terms: Iterable[tuple[Fraction | None, int]]) -> Fraction | None:
     if len(known) <= _FEW:
         return sum(known, Fraction(0))
     return Fraction(sum(-(-x.numerator * _GRAIN // x.denominator) for x in known), _GRAIN)
+
+
+def largest(values: Iterable[Fraction | None]) -> Fraction | None:
+    """The largest of some numbers of at least 0, or None when one of them is."""
+    out = Fraction(0)
+    for x in values:
+        if x is None:
+            return None
+        out = max(out, x)
+    return out

@@ -152,6 +152,19 @@ def below(x: Fraction) -> float:
     return -above(-x)
 
 
+def reported(x: Fraction) -> float:
+    """The least float at or above x, when a float is read as its shortest decimal as everywhere here."""
+    f = above(x)
+    if not math.isfinite(f):
+        return f
+    down = math.nextafter(f, 0.0)
+    if Fraction(repr(down)) >= x:
+        return down
+    while Fraction(repr(f)) < x:  # the shortest decimal of a float may lie below it
+        f = math.nextafter(f, math.inf)
+    return f
+
+
 def _shortest(value: float) -> Fraction:
     """The shortest decimal that a finite float means: as Fraction(repr(value)), but faster."""
     text = repr(value)
