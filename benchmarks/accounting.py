@@ -21,7 +21,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import accounting_sweep, accounting_truth, peers
+from benchmarks import accounting_sweep, accounting_truth, pace, peers
 from benchmarks.accounting_cases import CASES
 from benchmarks.accounting_peers import ACCOUNTANTS
 from benchmarks.runner import RESULTS, ROOT, Claim, Contender, Timing, alternate, in_subprocess, save, table
@@ -230,16 +230,19 @@ def main() -> None:
     print(*lines, sep="\n")
     claims = precision(answers)
     timed = [OURS, *(n for n in others if options.peers and python_of(n) is not None)]
+    factors = [pace.slowness()]
     timings, more = times(timed, answers, options.cases, options.rounds)
     timings["import"], last = importing(options.rounds)
+    factors.append(pace.slowness())
     results = accounting_sweep.sweep(accounting_sweep.SEED, accounting_sweep.CASES)
+    factors.append(pace.slowness())
     print(
         "\nThe slowest of the random runs, beside what they may take:",
         *accounting_sweep.slowest(results),
         sep="\n",
     )
     claims += [*more, last, *accounting_sweep.claims(results)]
-    print("", *claims, sep="\n")
+    print("", *claims, "", pace.report(factors), sep="\n")
     print(save("accounting", timings, claims))
 
 
