@@ -5,11 +5,13 @@ import math
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from scipy.stats import binom, chi2_contingency
+from scipy.stats import binom, chi2_contingency, norm
 
 from discreet.audit.claim import Claim
 from discreet.audit.duel import Duel, _clearest_apart
 from discreet.audit.evidence.betting import Cuts, Wealth
+from discreet.audit.learned import Learned
+from discreet.audit.outputs.sampling import Batch
 
 ERROR = 0.05
 
@@ -114,6 +116,56 @@ def test_what_only_the_first_samples_promise_is_given_up() -> None:
         assert 8000 < found.spent < 40_000
 
 
+@pytest.mark.parametrize("spent", [16_000, 30_000, 64_000])
+@pytest.mark.parametrize("z", [-3.0, -1.0, 0.0, 2.0, 4.0])
+def test_hope_is_given_up_at_the_odds_of_walds_test(spent: int, z: float) -> None:
+    """Against an excess that would be ten deviations when all samples are spent: by the law of one number."""
+    found = Duel(Bits(0, 0.5), Bits(1, 0.5), Claim.of(0.1), error=ERROR, samples=8000, more=56_000)
+    found._first, found.spent = 8000, spent
+    found._won = np.array([z * 60.0, 3600.0])
+    hoped = 10 * math.sqrt((spent - 8000) / 56_000)
+    assert found._fails() is bool(norm.logpdf(z, hoped) - norm.logpdf(z) < -4.0)
+
+
+def lessons(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
+    """How many outputs are learned from, and with which effort, in the order of learning."""
+    found: list[tuple[int, int]] = []
+    learn = Learned.of.__func__  # type: ignore[attr-defined]
+
+    def of(cls: type[Learned], p: Batch, q: Batch, *, effort: int = 1) -> Learned:
+        found.append((len(p), effort))
+        learned: Learned = learn(cls, p, q, effort=effort)
+        return learned
+
+    monkeypatch.setattr(Learned, "of", classmethod(of))
+    return found
+
+
+def test_a_test_that_goes_on_learns_once_more_from_four_times_as_many(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("discreet.audit.duel._PROMISING", -math.inf)
+    monkeypatch.setattr("discreet.audit.duel._ODDS", math.inf)
+    found = lessons(monkeypatch)
+    long = longer(0, Bits(100, 0.5 * math.exp(-0.1)), more=56_000)
+    assert long.spent == 64_000
+    (before, effort), (after, more) = found[-2:]
+    assert (effort, more) == (1, 2)
+    assert 4 * before <= after <= 4 * before + 64_000 // 12 + 1
+    assert all(size <= 0.2 * 8000 + 8000 // 12 for size, _ in found[:-1])  # the others were in training
+
+
+def test_a_test_that_goes_on_does_not_keep_what_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("discreet.audit.duel._PROMISING", -math.inf)
+    monkeypatch.setattr("discreet.audit.duel._ODDS", math.inf)
+    monkeypatch.setattr("discreet.audit.duel._ROOM", 4000)
+    found = lessons(monkeypatch)
+    long = longer(0, Bits(100, 0.5 * math.exp(-0.1)), more=56_000)
+    assert long.spent == 64_000
+    assert {effort for _, effort in found} == {1}
+    assert not long._past
+
+
 def test_the_scores_that_are_kept_are_those_whose_laws_differ_most() -> None:
     random = np.random.default_rng(0)
     past, statistics = [], []
@@ -140,7 +192,7 @@ def test_each_manner_has_a_part_of_the_error() -> None:
 def insistent(monkeypatch: pytest.MonkeyPatch) -> None:
     """Tests that go on whatever they have seen, as often as they can."""
     monkeypatch.setattr("discreet.audit.duel._PROMISING", -math.inf)
-    monkeypatch.setattr("discreet.audit.duel._FAILING", -math.inf)
+    monkeypatch.setattr("discreet.audit.duel._ODDS", math.inf)
     monkeypatch.setattr(Wealth, "needed", lambda wealth, past: 0)
 
 

@@ -155,6 +155,19 @@ def test_both_orders_and_all_points_of_a_claim_are_tested() -> None:
         assert wealth.refuted[wealth.promises.claimed[1]]
 
 
+@pytest.mark.parametrize(
+    ("common", "rare", "chosen"), [(18_190, (22, 8), 1), (18_190, (40, 2), 2), (16_000, (16, 8), 0)]
+)
+def test_the_claim_bets_on_what_happened_often_unless_something_rare_is_sure(
+    common: int, rare: tuple[int, int], chosen: int
+) -> None:
+    """Three events: a common one that is sure for a smaller ε, one of a hundredth, and one of a few hits."""
+    wealth = Wealth(Promises.of(Claim.of(Budget(0.2))), 1e-3)
+    hits = ((22_000, common), (1000, 760), rare)
+    past = [Cuts(np.array([0.0]), 100_000, np.array([p]), np.array([q])) for p, q in hits]
+    assert wealth.plan(past).score[-1] == chosen
+
+
 def test_the_bound_on_epsilon_is_the_end_of_the_run_from_zero_on() -> None:
     rows = Promises.of(Claim.of(Budget(1, 1e-3)))
     grid = rows.epsilons[rows.by_epsilon]

@@ -102,7 +102,7 @@ def test_a_race_that_always_goes_on_accuses_no_more_often_than_stated(
     monkeypatch: pytest.MonkeyPatch, epsilon: float, wrong: bool
 ) -> None:
     monkeypatch.setattr("discreet.audit.duel._PROMISING", -math.inf)
-    monkeypatch.setattr("discreet.audit.duel._FAILING", -math.inf)
+    monkeypatch.setattr("discreet.audit.duel._ODDS", math.inf)
     monkeypatch.setattr("discreet.audit.race._HOPEFUL", (-math.inf, -math.inf))
     monkeypatch.setattr(Wealth, "needed", lambda wealth, past: 0)
     error, races, accused = 0.3, 30, 0

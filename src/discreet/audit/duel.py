@@ -26,12 +26,12 @@ TRAINING = 0.2
 _FIRST = (100, 2000)  # the first batch: a twentieth of the samples, within these
 _KEPT = 600_000  # outputs of each neighbour that are kept to learn from
 _CELLS = 5_000_000  # numbers that a batch may hold, once encoded
+_ROOM = 20_000_000  # numbers that the outputs that are kept to learn from once more may hold
 _BATCH = 250_000  # outputs of each neighbour in one batch
 _PROMISING = 2.0  # standard deviations beyond the claim from which on more samples than planned are drawn
-_FAILING = (
-    5.0  # the same that bets on those samples have to have won by the end of the most that may be drawn
-)
-_LUCK = 2.0  # standard deviations of bad luck with which they are borne
+_HOPED = 10.0  # the same that bets may win by the end of all of those samples, or they are not worth while
+_ONCE_MORE = 4.0  # times the outputs that were learned from, with which a test that goes on learns once more
+_ODDS = 4.0  # log odds against such bets, and for bets that win nothing, with which hope is given up
 _AGAIN = 3  # scores that may be bet on, beside those that are, by each of two ways to rank them
 _GAUGE = 16  # outputs that tell how fast the mechanism is, when there is a limit on time
 
@@ -93,6 +93,8 @@ class Duel:
         self._first: int | None = None
         self._won = np.zeros(2)
         self._learned_from = 0
+        # Whether training is over, and whether outputs are kept all the same, to learn from once more.
+        self._trained = self._keeps = False
         self._learned: Learned | None = None
         self._event: Event | None = None
         self._fresh = Fresh((), 0, timed=False)
@@ -124,6 +126,11 @@ class Duel:
         """A lower bound on δ at the claimed ε; no less than the claimed δ where that is refuted."""
         found = self.promises.delta_lower(self._rows | self.wealth.refuted)
         return max(found, self.claim.delta) if self._point_refuted else found
+
+    @property
+    def _width(self) -> int:
+        """Numbers in an output, once encoded."""
+        return self._learned.width if self._learned else 1
 
     @property
     def _timed(self) -> bool:
@@ -167,15 +174,14 @@ class Duel:
             training = self._first is None and (
                 self.spent + self._before < _lesson(most) or (self.spent > 0 and self._learned is None)
             )
-            if self._past:
-                self._learn_if_due(training)
+            self._learn_if_due(training)
             n = self._next(most, training)
             bets = self.wealth.plan(self._learned.cuts) if self._learned else None
             p, q = self._draw(n)
             if not self._fair():
                 self._start_again()
                 continue
-            if training:
+            if training or self._keeps:
                 self._past.append((p, q))
             if bets is not None and self._learned is not None:
                 bins = self._learned.bins(p, q)
@@ -235,8 +241,7 @@ class Duel:
             n = min(max(self.spent, first), rest if rest > 0 else self.spent)
         else:
             n = max(most // 12, small)
-        width = self._learned.width if self._learned else 1
-        n = max(min(n, max(_CELLS // width, 1000), _BATCH, most - self.spent), 2)
+        n = max(min(n, max(_CELLS // self._width, 1000), _BATCH, most - self.spent), 2)
         left = self.samples - self.spent
         return left if left - n <= 1 else n  # no batch of a single output
 
@@ -300,27 +305,41 @@ class Duel:
     def _fails(self) -> bool:
         """Whether the bets on the samples that were asked for do not bear out what the first ones promised.
 
-        What they have won grows with the number of samples where there is an excess, its standard deviation with the
-        root: so the least that is hoped for is a line, less some bad luck.
+        Wald's test of no excess against the one that is hoped for, which would be so many standard deviations when all
+        samples that may be drawn are: given up where e^`_ODDS` speaks for none.
         """
         if self._first is None or self.spent < self._first + self._planned:
             return False
         won, variance = self._won
-        done = (self.spent - self._first) / (self._planned + self.more - self._first)
-        return bool(won < (_FAILING * math.sqrt(done) - _LUCK) * math.sqrt(variance))
+        hoped = _HOPED * math.sqrt((self.spent - self._first) / (self._planned + self.more - self._first))
+        return bool(won < (hoped / 2 - _ODDS / hoped) * math.sqrt(variance))
 
     def _learn_if_due(self, training: bool) -> None:
-        """Learns when the past has doubled, and a last time when training ends."""
+        """Learns when the past has doubled, when training ends, and once more in a test that goes on long enough."""
+        again = self._trained
+        if not self._past or (again and self._first is None):
+            return
         held = sum(len(p) for p, _ in self._past)
-        if held >= (2.0 if training else 1.2) * self._learned_from:
+        due = held >= (2.0 if training else _ONCE_MORE if again else 1.2) * self._learned_from
+        if due:
             p, q = (joined([pair[i] for pair in self._past], _KEPT) for i in (0, 1))
             self._past[:] = [(p, q)]
             self._learned_from = len(p)
-            learned = Learned.of(p, q, effort=self.effort)
+            learned = Learned.of(p, q, effort=self.effort + again)
             if learned.cuts:
                 self._adopt(learned, last=not training)
+            if again:  # what comes is bet on other events, and judged by itself
+                self._first, self._won = self.spent, np.zeros(2)
         if not training:
-            self._past.clear()
+            self._trained, self._keeps = True, self.more > 0 and not (again and due) and self._room()
+            if not self._keeps:
+                self._past.clear()
+
+    def _room(self) -> bool:
+        """Whether the outputs from which a test that goes on would learn once more are few enough to be kept."""
+        one = self._past[-1][0]
+        wide = one.size // len(one) if isinstance(one, np.ndarray) else self._width
+        return _ONCE_MORE * self._learned_from * wide <= _ROOM
 
     def _adopt(self, learned: Learned, *, last: bool) -> None:
         ahead = self._most() - self.spent
@@ -330,7 +349,7 @@ class Duel:
             used = {
                 event.score,
                 *(bets if self.until == "end" else bets[-1:]),
-                *_clearest_apart(learned.cuts),
+                *(_clearest_apart(learned.cuts) if self._first is None else ()),
                 *_farthest(self.claim.points, learned.cuts),
             }
             learned = learned.keep(sorted(used))

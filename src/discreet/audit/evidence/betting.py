@@ -29,6 +29,8 @@ _DOUBT = 1.5  # standard deviations by which a rate learned from the past is dou
 _SURE = 3.1  # standard deviations of certainty that growth alone reaches the target in time
 _SIGNIFICANT = 4.0  # standard deviations from which on the past itself refutes a promise
 _BETTER = 3.0  # standard deviations by which an event is better than another one beyond doubt
+_OFTEN = 300  # times that an event has happened whose excess is not a few lucky hits
+_A_LITTLE = 0.5  # standard deviations by which such an event is better than one that noise did not choose
 _HOPELESS = 2.0  # standard deviations by which a promise has to look true for no money to be bet against it
 _SPARE = 3.0  # standard deviations by which more samples are planned than half of all tests need
 _LOST = -20.0  # the log wealth at which one stops betting
@@ -301,7 +303,8 @@ def _events(rows: Promises, past: Sequence[Cuts]) -> tuple[Ints, Ints, NDArray[n
 
     An anchor takes the event with the largest mean of Z − δ in standard deviations. One that no event of the past
     refutes takes the event of the promise before it in its chain, unless another one is better by far: near the truth
-    noise would choose.
+    noise would choose. Only for what is claimed the best of the events that happened often, of which noise has few to
+    choose from, need not be better by far: an event that refutes a smaller ε may say nothing about this one.
     """
     score = np.concatenate([np.full(len(c.at), i, dtype=np.intp) for i, c in enumerate(past)])
     cut = np.concatenate([np.arange(len(c.at), dtype=np.intp) for c in past])
@@ -312,9 +315,14 @@ def _events(rows: Promises, past: Sequence[Cuts]) -> tuple[Ints, Ints, NDArray[n
     root = np.sqrt(np.concatenate([n, n]))
     grown = _grown(rows.anchor_epsilons)
     chosen = np.zeros(len(grown), dtype=np.intp)
+    often, claimed = likely * np.concatenate([n, n]) >= _OFTEN, set(rows.anchor[rows.claimed].tolist())
     for i in range(len(grown)):
         z = (likely - grown[i] * rare - rows.anchor_deltas[i]) / _spread(likely, rare, grown[i])
         best, before = int(np.argmax(z)), int(chosen[rows.parent[i]])
+        if i in claimed and often.any():
+            other = int(np.argmax(np.where(often, z, -math.inf)))
+            if z[other] * root[other] > z[before] * root[before] + _A_LITTLE:
+                before = other
         refuted = z[best] * root[best] >= _SIGNIFICANT
         better = z[best] * root[best] >= z[before] * root[before] + _BETTER
         chosen[i] = best if refuted or better or rows.parent[i] < 0 else before
