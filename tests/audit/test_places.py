@@ -56,6 +56,7 @@ def test_the_lowest_bit_is_the_largest_power_of_two_that_divides_a_float() -> No
         # The numerator of a float is odd, or its denominator is 1.
         power = exact.numerator & -exact.numerator
         assert found == math.log2(power) - math.log2(exact.denominator)
+    assert np.array_equal(lowest_bit(np.resize(some, (6000, 7))), np.resize(lowest_bit(some), (6000, 7)))
 
 
 def test_what_has_no_lowest_bit_is_said() -> None:

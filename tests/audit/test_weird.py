@@ -7,6 +7,7 @@ import datetime as dt
 import decimal
 import json
 import math
+from collections import OrderedDict
 from collections.abc import Callable
 from types import SimpleNamespace
 from typing import Any
@@ -132,6 +133,35 @@ def test_numbers_of_numpy_count_by_value_and_those_of_python_by_type_too() -> No
     assert len(set(codes_of(large).tolist())) == 4
     unsigned = np.array([2**64 - 1, 2**64 - 2, 2, 1], dtype=np.uint64)
     assert len(set(codes_of(unsigned).tolist())) == 4
+
+
+PLAIN: list[dict[Any, Any]] = [
+    {"a": 1, "b": 2},
+    {"b": 2, "a": 1},
+    {},
+    {1: None, "x": True},
+    {"a": b"t", "b": "t"},
+    {"a": 2**70, "b": 2},
+]
+
+
+def test_dictionaries_have_the_same_codes_in_any_company() -> None:
+    together = codes_of(list(PLAIN))
+    for strange in ({"a": 1.5}, {"a": [1]}, {(1, 2): 3}, "text", None, {"a": float("nan")}):
+        assert np.array_equal(codes_of([*PLAIN, strange])[:-1], together)
+    assert np.array_equal(np.concatenate([codes_of([one]) for one in PLAIN]), together)
+    assert len(set(together.tolist())) == len(PLAIN)
+
+
+def test_dictionaries_have_the_same_columns_in_any_company() -> None:
+    alike: list[object] = [{"a": 1, "b": 2}, {"b": 3, "a": 1}, {"a": 2}, {}]
+    encoder = Encoder.learned(alike)
+    rows = encoder.encode(alike).values
+    for strange in ({1: 2}, "text", OrderedDict(a=7)):
+        assert np.array_equal(encoder.encode([*alike, strange]).values[:-1], rows, equal_nan=True)
+    assert np.array_equal(
+        encoder.encode([OrderedDict(m) for m in alike if isinstance(m, dict)]).values, rows, equal_nan=True
+    )
 
 
 @pytest.mark.parametrize("buffers", [1, 2, 5])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -20,6 +21,7 @@ _FEW = 6
 """Numeric columns up to which each one's lowest bits are a column; beyond, the lowest of all of them."""
 _MOST_DIFFERENCES = 64
 _FRACTION, _EXPONENTS, _BIAS = 52, 0x7FF, 1023  # of a float of 64 bits
+_BLOCK = 16_384  # numbers whose bits stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +66,14 @@ class Derived:
 
 def lowest_bit(x: Floats) -> Floats:
     """log₂ of the lowest bit that is set in each float; 0 has +∞, what is no number NaN."""
+    found = np.empty(x.shape)
+    rows = max(1, _BLOCK // max(1, math.prod(x.shape[1:])))
+    for start in range(0, len(x), rows):
+        found[start : start + rows] = _lowest_bit(x[start : start + rows])
+    return found
+
+
+def _lowest_bit(x: Floats) -> Floats:
     bits = np.ascontiguousarray(x, dtype=np.float64).view(np.int64)
     exponent = bits >> _FRACTION & _EXPONENTS
     whole = bits & (1 << _FRACTION) - 1 | (exponent > 0).astype(np.int64) << _FRACTION

@@ -6,6 +6,7 @@ import dataclasses
 import hashlib
 import marshal
 from collections.abc import Mapping, Set
+from itertools import chain
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -91,7 +92,8 @@ def _group(output: Any) -> tuple[Any, ...]:
 
 def _group_codes(kind: tuple[Any, ...], members: list[Any]) -> Codes:
     if kind[0] == "other":
-        return np.fromiter(map(_text_code, members), dtype=np.int64, count=len(members))
+        code = _plain_mapping_code if _are_plain_mappings(members) else _text_code
+        return np.fromiter(map(code, members), dtype=np.int64, count=len(members))
     if kind[0] == "numpy":
         codes = np.empty(len(members), dtype=np.int64)
         dtypes = [m.dtype for m in members]
@@ -109,8 +111,24 @@ def _text_code(value: Any) -> int:
         written = marshal.dumps(plain, _VERSION)
     except Exception:  # contains itself, is nested too deeply, or does not let itself be looked at
         written = label(value).encode(errors="backslashreplace")
-    digest = hashlib.blake2b(written, digest_size=8).digest()
-    return int.from_bytes(digest, "little", signed=True)
+    return _digest(written)
+
+
+def _plain_mapping_code(value: dict[Any, Any]) -> int:
+    """`_text_code` of a dictionary whose keys and values are their own canonical forms."""
+    return _digest(marshal.dumps(("mapping", *value.items()), _VERSION))
+
+
+def _are_plain_mappings(members: list[Any]) -> bool:
+    """Whether all are such dictionaries: looked at together, as no single one can be so fast."""
+    if set(map(type, members)) != {dict}:
+        return False
+    kinds = set(map(type, chain.from_iterable(members)))
+    return kinds.union(*(map(type, m.values()) for m in members)) <= _PLAIN
+
+
+def _digest(written: bytes) -> int:
+    return int.from_bytes(hashlib.blake2b(written, digest_size=8).digest(), "little", signed=True)
 
 
 def _marshals(value: Any) -> bool:

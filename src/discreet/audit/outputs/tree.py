@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from itertools import zip_longest
+from itertools import chain, zip_longest
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -163,6 +163,9 @@ def _parts(values: list[Any]) -> dict[str, _Part]:
             return parts
     if types <= {list, tuple} and values:
         parts[SEQUENCE] = (np.arange(len(values)), values)
+        return parts
+    if types == {dict} and set(map(type, chain.from_iterable(values))) <= {str}:
+        parts[MAPPING] = (np.arange(len(values)), values)
         return parts
     found: dict[str, tuple[list[int], list[Any]]] = {}
     for i, value in enumerate(values):

@@ -78,7 +78,7 @@ class Common:
         for k, j in enumerate(self.columns):
             bins = _binned(outputs.values[:, j], self.centres[k], self.spreads[k], self.cuts)
             table = _mirrored_table(self.table) if self.flips[k] else self.table
-            total += table[bins]
+            total += table.take(bins)
         return total
 
     def words(self, outputs: Encoded, hit: NDArray[np.bool_]) -> str:

@@ -41,7 +41,7 @@ class OneColumn:
 
     def __call__(self, outputs: Encoded) -> Floats:
         """The score of each output."""
-        return np.asarray(self.scores[self.bins.of(outputs, np.array([self.column]))[0]])
+        return self.scores.take(self.bins.of(outputs, np.array([self.column]))[0])
 
     def words(self, outputs: Encoded, hit: NDArray[np.bool_]) -> str:
         """The intervals of the column that are hit: those of the larger scores, or of the smaller ones."""
@@ -81,7 +81,7 @@ class SumOfColumns:
         index = self.bins.of(outputs, self.columns)
         total = np.full(len(outputs), self.intercept)
         for k, table in enumerate(self.tables):
-            total += table[index[k]]
+            total += table.take(index[k])
         return total
 
     def words(self, outputs: Encoded, hit: NDArray[np.bool_]) -> str:

@@ -42,7 +42,8 @@ def fitted(
         equation 16 for many, https://www.jmlr.org/papers/v1/tipping01a.html
     """
     columns = p.shape[1]
-    index = [np.concatenate([p[:, k], q[:, k]]) for k in range(columns)]
+    # Whole words: counting and looking up would make them of bytes anew each time.
+    index = [np.concatenate([p[:, k], q[:, k]]).astype(np.intp) for k in range(columns)]
     y = np.concatenate([np.ones(len(p)), np.zeros(len(q))])
     n = len(y)
     base = float(np.log(len(p) / len(q)))
@@ -55,7 +56,7 @@ def fitted(
     w, b = np.zeros(size), base
     ridge = np.full(int(groups.max()) + 1, 1.0)
     step = max(1, n * columns // _CURVATURE_CELLS * max(1, columns // 40))
-    some = [i[::step].astype(np.int64) for i in index]
+    some = [np.ascontiguousarray(i[::step]) for i in index]
     eta = np.full(n, base)
     curvature, cross, total, when = np.zeros((size, size)), np.zeros(size), 1.0, np.zeros(0)
     for _ in range(rounds):
@@ -82,7 +83,7 @@ def fitted(
         before = eta
         eta = np.full(n, b)
         for k in range(columns):
-            eta += np.einsum("ij,j->i", of[k], w[at[k]])[index[k]]
+            eta += np.einsum("ij,j->i", of[k], w[at[k]]).take(index[k])
         if float((eta - before).std()) < _SMALL:
             break
     tables = [np.einsum("ij,j->i", of[k], w[at[k]]) for k in range(1 if shared else columns)]
@@ -130,13 +131,13 @@ def _curvature(
     """The second derivatives between weights, and with the intercept, from joint histograms of two columns."""
     curvature, cross = np.zeros((size, size)), np.zeros(size)
     pooled = np.zeros((len(of[0]), len(of[0])))
+    width = max(len(basis) for basis in of)
     for i in range(len(index)):
         _add(cross, at[i], np.bincount(index[i], spread, len(of[i])), of[i])
-        row = index[i] * np.int64(len(of[0])) if shared else index[i]
+        row = index[i] * width
         for j in range(i, len(index)):
-            width = len(of[j])
-            cell = (row if shared else row * width) + index[j]
-            joint = np.bincount(cell, spread, len(of[i]) * width).reshape(len(of[i]), width)
+            joint = np.bincount(row + index[j], spread, len(of[i]) * width)
+            joint = joint.reshape(len(of[i]), width)[:, : len(of[j])]
             if shared:
                 pooled += joint if i == j else joint + joint.T
                 continue
