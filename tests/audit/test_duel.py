@@ -1,6 +1,7 @@
 """Tests that a duel forgets what was drawn while the manner of drawing changed, and keeps what it knew."""
 
 import math
+import time
 
 import numpy as np
 import pytest
@@ -158,12 +159,79 @@ def test_a_test_that_goes_on_learns_once_more_from_four_times_as_many(
 def test_a_test_that_goes_on_does_not_keep_what_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("discreet.audit.duel._PROMISING", -math.inf)
     monkeypatch.setattr("discreet.audit.duel._ODDS", math.inf)
-    monkeypatch.setattr("discreet.audit.duel._ROOM", 4000)
+    monkeypatch.setattr("discreet.audit.past._ROOM", 4000)
     found = lessons(monkeypatch)
     long = longer(0, Bits(100, 0.5 * math.exp(-0.1)), more=56_000)
     assert long.spent == 64_000
     assert {effort for _, effort in found} == {1}
-    assert not long._past
+    assert len(long._past) == 0
+
+
+def test_a_test_for_bounds_keeps_nothing_that_it_does_not_learn_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = lessons(monkeypatch)
+    one, two = Bits(0, 0.5), Bits(1, 0.5 * math.exp(-0.1))
+    kept = Duel(one, two, Claim.of(0.1), error=ERROR, samples=8000, more=56_000, until="end").begin()
+    assert len(kept._past) == 0
+    assert {effort for _, effort in found} == {1}
+
+
+class Slow:
+    """Vectors; the first draw takes its time, as one that compiles something."""
+
+    def __init__(self, seed: int) -> None:
+        self._random = np.random.default_rng(seed)
+        self._drawn = False
+
+    def draw(self, n: int) -> NDArray[np.float64]:
+        """n vectors of two."""
+        if not self._drawn:
+            time.sleep(0.3)
+            self._drawn = True
+        return np.round(self._random.laplace(0, 50, (n, 2)))
+
+
+def test_a_slow_start_does_not_end_the_learning(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The time seems to suffice for a few outputs only, until it turns out that more can be drawn."""
+    found = lessons(monkeypatch)
+    one, two = Slow(0), Slow(1)
+    began = (one._random.random((3000, 2)), two._random.random((3000, 2)))
+    Duel(one, two, Claim.of(1), error=ERROR, samples=100_000, seconds=30.0, began=began).begin()
+    assert found[0][0] == 3000
+    assert found[-1][0] >= 10_000
+
+
+def deep(value: float) -> object:
+    """A number in so many lists that it is no column."""
+    found: object = value
+    for _ in range(9):
+        found = [found]
+    return found
+
+
+def test_what_teaches_nothing_does_not_end_the_learning() -> None:
+    random = np.random.default_rng(0)
+    began = [deep(x) for x in random.random(300)], [deep(x) for x in random.random(300)]
+    one, two = (Scripted(k, turned=tuple(range(60)), changes=(), bit=k) for k in (0, 1))
+    found = Duel(one, two, Claim.of(0.1), error=ERROR, samples=1000, more=7000, began=began).run()
+    assert found.refuted
+
+
+def test_there_is_no_second_lesson_for_which_the_time_does_not_suffice(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("discreet.audit.duel._PROMISING", -math.inf)
+    monkeypatch.setattr("discreet.audit.duel._ODDS", math.inf)
+    for took, efforts in ((0.0, {1, 2}), (1000.0, {1})):
+        with monkeypatch.context() as patch:
+            found = lessons(patch)
+            one, two = Bits(0, 0.5), Bits(1, 0.5 * math.exp(-0.1))
+            test = Duel(
+                one, two, Claim.of(0.1), error=ERROR, samples=8000, more=56_000, seconds=300.0
+            ).begin()
+            test._took = took
+            test.run()
+            assert {effort for _, effort in found} == efforts
+            assert len(test._past) == 0
 
 
 def test_the_scores_that_are_kept_are_those_whose_laws_differ_most() -> None:

@@ -168,6 +168,14 @@ def test_the_claim_bets_on_what_happened_often_unless_something_rare_is_sure(
     assert wealth.plan(past).score[-1] == chosen
 
 
+@pytest.mark.parametrize(("rare", "chosen"), [((16, 5), 0), ((40, 2), 1)])
+def test_so_does_a_claim_that_nothing_is_told(rare: tuple[int, int], chosen: int) -> None:
+    """ε = 0 has no smaller ε whose event it could take."""
+    wealth = Wealth(Promises.of(Claim.of(0.0)), 1e-3)
+    past = [Cuts(np.array([0.0]), 100_000, np.array([p]), np.array([q])) for p, q in ((1060, 960), rare)]
+    assert wealth.plan(past).score[-1] == chosen
+
+
 def test_the_bound_on_epsilon_is_the_end_of_the_run_from_zero_on() -> None:
     rows = Promises.of(Claim.of(Budget(1, 1e-3)))
     grid = rows.epsilons[rows.by_epsilon]

@@ -78,6 +78,14 @@ def test_a_test_that_began_goes_on_where_it_was() -> None:
     assert duel.run().spent == spent, "it is over"
 
 
+def test_a_race_that_is_over_keeps_no_outputs() -> None:
+    duels = [pair(CLAIM, 400 + k) for k in range(3)]
+    for duel in duels:
+        assert len(duel.begin()._past) > 0
+    race(duels)
+    assert [len(duel._past) for duel in duels] == [0, 0, 0]
+
+
 def test_what_a_bet_has_won_is_what_its_event_shows() -> None:
     rng = np.random.default_rng(1)
     p, q = rng.integers(0, 5, 3000), rng.integers(0, 4, 3000)

@@ -15,8 +15,9 @@ from discreet.audit.evidence.events import Event, chances, clearest, detectable,
 from discreet.audit.evidence.fresh import Fresh
 from discreet.audit.evidence.promises import Promises
 from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Probe, Tradeoff, Tried, Witness
-from discreet.audit.learned import Learned, count, joined
+from discreet.audit.learned import Learned, count
 from discreet.audit.outputs.sampling import Batch, Sampler
+from discreet.audit.past import KEPT, Past
 
 Until: TypeAlias = Literal["refuted", "end"]
 
@@ -24,13 +25,11 @@ TRAINING = 0.2
 """The share of the samples after which events are no longer learned anew and stakes aim at the end."""
 
 _FIRST = (100, 2000)  # the first batch: a twentieth of the samples, within these
-_KEPT = 600_000  # outputs of each neighbour that are kept to learn from
 _CELLS = 5_000_000  # numbers that a batch may hold, once encoded
-_ROOM = 20_000_000  # numbers that the outputs that are kept to learn from once more may hold
 _BATCH = 250_000  # outputs of each neighbour in one batch
 _PROMISING = 2.0  # standard deviations beyond the claim from which on more samples than planned are drawn
 _HOPED = 10.0  # the same that bets may win by the end of all of those samples, or they are not worth while
-_ONCE_MORE = 4.0  # times the outputs that were learned from, with which a test that goes on learns once more
+_LESSON = 0.25  # of the time that is left, which learning once more may take
 _ODDS = 4.0  # log odds against such bets, and for bets that win nothing, with which hope is given up
 _AGAIN = 3  # scores that may be bet on, beside those that are, by each of two ways to rank them
 _GAUGE = 16  # outputs that tell how fast the mechanism is, when there is a limit on time
@@ -86,15 +85,16 @@ class Duel:
         self._claim = False
         self.spent = 0
         """Outputs drawn of each neighbour."""
-        self._past: list[tuple[Batch, Batch]] = [] if began is None else [began]
+        self._past = Past(began)
         self._before = 0 if began is None else len(began[0])
         self._ended = False
         # What was spent when more samples were asked for the last time; what was won since then, and its variance.
         self._first: int | None = None
         self._won = np.zeros(2)
-        self._learned_from = 0
-        # Whether training is over, and whether outputs are kept all the same, to learn from once more.
+        # Whether training is over, whether outputs are kept all the same, to learn from once more, and the seconds
+        # that the last lesson took.
         self._trained = self._keeps = False
+        self._took = 0.0
         self._learned: Learned | None = None
         self._event: Event | None = None
         self._fresh = Fresh((), 0, timed=False)
@@ -166,7 +166,13 @@ class Duel:
         while not self._ended and self._goes_on(_PROMISING if least is None else least):
             least = None
             self._test()
+        self.forget()
         return self
+
+    def forget(self) -> None:
+        """Frees the outputs that were kept to learn from; a test may go on without."""
+        self._keeps = False
+        self._past.clear()
 
     def _test(self) -> None:
         """Until samples or time are spent, or the claim is refuted, or hope is given up."""
@@ -181,8 +187,8 @@ class Duel:
             if not self._fair():
                 self._start_again()
                 continue
-            if training or self._keeps:
-                self._past.append((p, q))
+            if training or (self._keeps and len(self._past) < self._past.enough):
+                self._past.add(p, q)
             if bets is not None and self._learned is not None:
                 bins = self._learned.bins(p, q)
                 self.wealth.settle(bets, bins, left=None if training else max(most - self.spent, 0))
@@ -316,30 +322,30 @@ class Duel:
 
     def _learn_if_due(self, training: bool) -> None:
         """Learns when the past has doubled, when training ends, and once more in a test that goes on long enough."""
-        again = self._trained
-        if not self._past or (again and self._first is None):
+        again, past = self._first is not None, self._past
+        if len(past) == 0 or (self._trained and not training and not again):
             return
-        held = sum(len(p) for p, _ in self._past)
-        due = held >= (2.0 if training else _ONCE_MORE if again else 1.2) * self._learned_from
-        if due:
-            p, q = (joined([pair[i] for pair in self._past], _KEPT) for i in (0, 1))
-            self._past[:] = [(p, q)]
-            self._learned_from = len(p)
-            learned = Learned.of(p, q, effort=self.effort + again)
+        due = len(past) >= (past.enough if again else (2.0 if training else 1.2) * past.learned_from)
+        if due and not (again and self._too_late()):
+            start = time.monotonic()
+            learned = Learned.of(*past.lesson(), effort=self.effort + again)
             if learned.cuts:
                 self._adopt(learned, last=not training)
+            self._took = time.monotonic() - start
             if again:  # what comes is bet on other events, and judged by itself
                 self._first, self._won = self.spent, np.zeros(2)
-        if not training:
-            self._trained, self._keeps = True, self.more > 0 and not (again and due) and self._room()
-            if not self._keeps:
-                self._past.clear()
+        self._trained = not training and self._learned is not None
+        if not again:
+            self._keeps = self._trained and self.more > 0 and self.until != "end" and past.has_room()
+        if due if again else not (training or self._keeps):
+            self.forget()
 
-    def _room(self) -> bool:
-        """Whether the outputs from which a test that goes on would learn once more are few enough to be kept."""
-        one = self._past[-1][0]
-        wide = one.size // len(one) if isinstance(one, np.ndarray) else self._width
-        return _ONCE_MORE * self._learned_from * wide <= _ROOM
+    def _too_late(self) -> bool:
+        """Whether learning once more, with twice the effort, would take too much of the time that is left."""
+        if self.seconds is None:
+            return False
+        expected = 2 * self._took * len(self._past) / max(self._past.learned_from, 1)
+        return expected > _LESSON * (self.seconds - self.elapsed)
 
     def _adopt(self, learned: Learned, *, last: bool) -> None:
         ahead = self._most() - self.spent
@@ -377,6 +383,8 @@ class Duel:
         likely = float(bets.p[self.promises.claimed[0]])
         power = likely if separated and likely > self.claim.delta else 0.5
         fresh, error = self._fresh.counts, self.error / 2 * self._fresh.share * self._part()
+        if self._first is not None:  # its events are chosen when it begins, and perhaps once more
+            error /= 2
         left = self._most() - self.spent
         if self.refuted and left > 1:
             more = min(max(self.spent, 1000), left, _BATCH)
@@ -402,7 +410,7 @@ class Duel:
 
 def _lesson(most: int) -> float:
     """The samples after which events are no longer learned anew: more of them would not be kept."""
-    return min(TRAINING * most, 2 * _KEPT)
+    return min(TRAINING * most, 2 * KEPT)
 
 
 def _farthest(points: Sequence[tuple[float, float]], past: Sequence[Cuts]) -> list[int]:

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.betting import Cuts, Ints, edges
@@ -59,7 +58,7 @@ class Learned:
             cut = Cuts.through(p_scores, q_scores)
             cut.add(cut.bins(p_scores), cut.bins(q_scores))
             cuts.append(cut)
-        return cls(encoder, scores, tuple(cuts), (held[0][:_LOOKED_AT], held[1][:_LOOKED_AT]))
+        return cls(encoder, scores, tuple(cuts), (held[0].first(_LOOKED_AT), held[1].first(_LOOKED_AT)))
 
     @property
     def width(self) -> int:
@@ -149,11 +148,3 @@ class Pilot:
             return cls(0.0, -float("inf"), "")
         best = learned.tried(claim.delta)[0]
         return cls(best.epsilon, edges(claim.points, learned.cuts), best.what)
-
-
-def joined(parts: Sequence[Batch], most: int) -> Batch:
-    """The newest outputs of several batches, at most so many."""
-    arrays: list[NDArray[np.generic]] = [part for part in parts if isinstance(part, np.ndarray)]
-    if len(arrays) == len(parts):
-        return np.concatenate(arrays)[-most:]
-    return [output for part in parts for output in part][-most:]

@@ -27,6 +27,12 @@ def race(duels: Sequence[Duel]) -> None:
         stays a nonnegative supermartingale, and each test is wrong with its own error at most
         (docs/proofs/auditing.md, "Several tests").
     """
+    _race(duels)
+    for duel in duels:
+        duel.forget()
+
+
+def _race(duels: Sequence[Duel]) -> None:
     for duel in duels:
         if duel.begin().refuted or (duel.promise >= _CLEAR and duel.run().refuted):
             return

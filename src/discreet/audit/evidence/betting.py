@@ -318,14 +318,15 @@ def _events(rows: Promises, past: Sequence[Cuts]) -> tuple[Ints, Ints, NDArray[n
     often, claimed = likely * np.concatenate([n, n]) >= _OFTEN, set(rows.anchor[rows.claimed].tolist())
     for i in range(len(grown)):
         z = (likely - grown[i] * rare - rows.anchor_deltas[i]) / _spread(likely, rare, grown[i])
-        best, before = int(np.argmax(z)), int(chosen[rows.parent[i]])
+        best, first = int(np.argmax(z)), rows.parent[i] < 0
+        before = best if first else int(chosen[rows.parent[i]])
         if i in claimed and often.any():
             other = int(np.argmax(np.where(often, z, -math.inf)))
-            if z[other] * root[other] > z[before] * root[before] + _A_LITTLE:
+            if first or z[other] * root[other] > z[before] * root[before] + _A_LITTLE:
                 before = other
         refuted = z[best] * root[best] >= _SIGNIFICANT
         better = z[best] * root[best] >= z[before] * root[before] + _BETTER
-        chosen[i] = best if refuted or better or rows.parent[i] < 0 else before
+        chosen[i] = best if refuted or better else before
     event = chosen[rows.anchor]
     k = event % len(score)
     return score[k], cut[k], event >= len(score), likely[event], rare[event]

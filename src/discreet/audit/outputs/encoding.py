@@ -52,6 +52,10 @@ class Encoded:
     def __getitem__(self, index: Index) -> Encoded:
         return Encoded(self.values[index], self.columns, self.codes[index], self.examples)
 
+    def first(self, n: int) -> Encoded:
+        """A copy of the first n rows: the other ones are not held by it."""
+        return Encoded(self.values[:n].copy(order="F"), self.columns, self.codes[:n].copy(), self.examples)
+
     @classmethod
     def joined(cls, parts: Sequence[Encoded]) -> Encoded:
         """The rows of all parts, which one encoder made."""
