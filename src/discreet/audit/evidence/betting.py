@@ -315,7 +315,9 @@ def _events(rows: Promises, past: Sequence[Cuts]) -> tuple[Ints, Ints, NDArray[n
     root = np.sqrt(np.concatenate([n, n]))
     grown = _grown(rows.anchor_epsilons)
     chosen = np.zeros(len(grown), dtype=np.intp)
-    often, claimed = likely * np.concatenate([n, n]) >= _OFTEN, set(rows.anchor[rows.claimed].tolist())
+    # An event, or what it leaves out: that of a rare one is its twin, and for ε = 0 the same bet.
+    often = np.minimum(likely, 1 - rare) * np.concatenate([n, n]) >= _OFTEN
+    claimed = set(rows.anchor[rows.claimed].tolist())
     for i in range(len(grown)):
         z = (likely - grown[i] * rare - rows.anchor_deltas[i]) / _spread(likely, rare, grown[i])
         best, first = int(np.argmax(z)), rows.parent[i] < 0
