@@ -32,6 +32,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from benchmarks import pace
 from benchmarks.runner import Claim, Sample, Timing, save
 from benchmarks.zoo import ALL, Case
 from benchmarks.zoo.standard import STANDARD
@@ -282,6 +283,7 @@ def main() -> None:
         verdicts = ["verdict"] if options.repetitions else []
         forget({c.name for c in cases}, verdicts if options.no_bounds else [*verdicts, "bound"])
     seconds: list[float] = []
+    factors: list[float] = []
     # Fresh processes: forked ones would share the parent's random numbers and caches.
     with multiprocessing.get_context("spawn").Pool(options.processes) as pool:
         known = recorded()
@@ -296,7 +298,9 @@ def main() -> None:
             tasks = [t for c in ordered if (t := (c.name, "verdict", i)) not in known]
             if not tasks:
                 continue
+            factors.append(pace.slowness())
             rows, wall = all_at_once(tasks, pool)
+            factors.append(pace.slowness())
             if len(tasks) == len(ALL) and options.processes == CORES:
                 seconds.append(wall)
             broken = {c.name: c.broken for c in cases}
@@ -317,7 +321,7 @@ def main() -> None:
     claims = judged(cases, found, bounds, seconds)
     if not seconds:
         print("\nNo repetition was run whole and at once: nothing is said about its seconds.")
-    print("", *claims, sep="\n")
+    print("", *claims, *([pace.report(factors)] if seconds else []), sep="\n")
     timings = {
         name: [Timing("verdict", tuple(Sample(r.seconds, r.cpu) for r in rows))]
         for name, rows in found.items()

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from discreet.audit.outputs.encoding import Encoded, Encoder
-from discreet.audit.outputs.sampling import Raised
-from discreet.audit.scores import Score, learn
+from discreet.audit.outputs.sampling import Batch, Raised
+from discreet.audit.scores import Score, additive, learn, logistic
 from discreet.audit.scores.ratios import monotone, pieces, shrunk
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -334,3 +334,30 @@ def test_monotone_estimates_are_those_of_isotonic_regression() -> None:
     found = monotone(p, q, 1000, 1000)
     assert 1 / (1 + np.exp(-found)) == pytest.approx(truth, abs=0.003)  # half a sample is added to each block
     assert monotone(p[::-1], q[::-1], 1000, 1000) == pytest.approx(found[::-1], abs=1e-3)
+
+
+@pytest.mark.parametrize("made", ["numbers", "labels"])
+@pytest.mark.parametrize("columns", [2, 100])
+def test_wide_outputs_do_not_have_more_weights_than_can_be_fitted(
+    monkeypatch: pytest.MonkeyPatch, made: str, columns: int
+) -> None:
+    """A weight for each of 30 values in each of a hundred columns took a minute, and one for 400 values takes less
+    than two seconds."""
+    sizes: list[int] = []
+    fitted = logistic.fitted
+
+    def counted(p: Any, q: Any, bases: Any, groups: Any, **options: Any) -> Any:
+        sizes.append(len(groups))
+        return fitted(p, q, bases, groups, **options)
+
+    monkeypatch.setattr(additive, "fitted", counted)
+    rng = np.random.default_rng(0)
+    numbers = [rng.integers(0, 30, (300, columns)) for _ in range(2)]
+    batches: list[Batch] = [*numbers]
+    if made == "labels":
+        batches = [[[f"w{x}" for x in row] for row in batch] for batch in numbers]
+    encoder = Encoder.learned(*batches)
+    learn(*(encoder.encode(batch) for batch in batches))
+    assert max(sizes) <= 400 + 2 * 128
+    if columns == 2:
+        assert max(sizes) >= 2 * 20

@@ -21,6 +21,8 @@ _TAILS = (0.0005, 0.003, 0.012, 0.04)
 """Ranks of knots near either end, where the log ratio of Gaussian noise goes on rising."""
 _HEAVY = 0.03
 """The share of a value that has a weight of its own."""
+_VALUES = 400
+"""Such values and labels in all columns together, the heaviest of each: time grows with the cube of all weights."""
 _PLACED_ROWS = 10_000
 """Rows from which centres and spreads are taken."""
 _LEVELS = (1, 2, 4, 8, 16)
@@ -34,7 +36,7 @@ def learn(
     bases, columns = [], []
     for k, j in enumerate(chosen):
         mass = np.bincount(p[:, k], minlength=256) / len(p) + np.bincount(q[:, k], minlength=256) / len(q)
-        basis = _basis(bins, int(j), mass / 2, ramps)
+        basis = _basis(bins, int(j), mass / 2, ramps, _VALUES // len(chosen))
         if basis.shape[1]:
             bases.append(basis)
             columns.append(k)
@@ -126,7 +128,7 @@ def learn_common(
     return found
 
 
-def _basis(bins: Bins, j: int, mass: Floats, ramps: int) -> Floats:
+def _basis(bins: Bins, j: int, mass: Floats, ramps: int, values: int) -> Floats:
     """Bins × weights: ramps between knots at quantiles, and one weight for each bin that has no place in an order."""
     order = bins.orders[j]
     size = len(bins.cuts[j]) + 2 if order is None else int(order.max(initial=0)) + 1
@@ -135,7 +137,7 @@ def _basis(bins: Bins, j: int, mass: Floats, ramps: int) -> Floats:
     found: list[Floats] = []
     if order is not None or mass[0] > 0:
         own = np.arange(size) if order is not None else np.array([0])
-        found += [np.eye(size)[k] for k in own[mass[own] > 0][1 if len(seen) == 1 else 0 :]]
+        found += _single(own[mass[own] > 0][1 if len(seen) == 1 else 0 :], mass, values)
     inner = seen[seen > 0] if order is None else seen[:0]
     if len(inner) > 1:
         place = _places(bins.cuts[j], size)
@@ -153,7 +155,7 @@ def _basis(bins: Bins, j: int, mass: Floats, ramps: int) -> Floats:
                 wanted = np.concatenate([tails, wanted[(wanted > 0.06) & (wanted < 0.94)], 1 - tails])
             knots = inner[np.unique(np.minimum(np.searchsorted(rank, np.sort(wanted)), len(inner) - 1))]
             heavy = inner[mass[inner] > _HEAVY] if len(inner) > 4 * ramps else inner[:0]
-            found += [np.eye(size)[k] for k in heavy]
+            found += _single(heavy, mass, values)
         for low, high in pairwise(knots):
             ramp = np.clip((place - place[low]) / (place[high] - place[low]), 0, 1)
             ramp[0] = 0.0
@@ -162,6 +164,12 @@ def _basis(bins: Bins, j: int, mass: Floats, ramps: int) -> Floats:
         return np.empty((size, 0))
     basis = np.stack(found, axis=1)
     return np.asarray(basis - np.einsum("i,ij->j", mass / mass.sum(), basis))
+
+
+def _single(bins: NDArray[np.intp], mass: Floats, most: int) -> list[Floats]:
+    """A weight for each of some bins, or for the heaviest of them."""
+    heaviest = bins[np.argsort(-mass[bins], kind="stable")[:most]]
+    return [np.eye(len(mass))[k] for k in np.sort(heaviest)]
 
 
 def _places(cuts: Floats, size: int) -> Floats:
