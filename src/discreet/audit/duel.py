@@ -128,11 +128,6 @@ class Duel:
         return max(found, self.claim.delta) if self._point_refuted else found
 
     @property
-    def _width(self) -> int:
-        """Numbers in an output, once encoded."""
-        return self._learned.width if self._learned else 1
-
-    @property
     def _timed(self) -> bool:
         """Whether something else than a number that was known before may end the test."""
         return self.seconds is not None or self._first is not None
@@ -247,7 +242,8 @@ class Duel:
             n = min(max(self.spent, first), rest if rest > 0 else self.spent)
         else:
             n = max(most // 12, small)
-        n = max(min(n, max(_CELLS // self._width, 1000), _BATCH, most - self.spent), 2)
+        width = self._learned.width if self._learned else 1
+        n = max(min(n, max(_CELLS // width, 1000), _BATCH, most - self.spent), 2)
         left = self.samples - self.spent
         return left if left - n <= 1 else n  # no batch of a single output
 

@@ -169,7 +169,7 @@ def _basis(bins: Bins, j: int, mass: Floats, ramps: int, values: int) -> Floats:
 def _single(bins: NDArray[np.intp], mass: Floats, most: int) -> list[Floats]:
     """A weight for each of some bins, or for the heaviest of them."""
     heaviest = bins[np.argsort(-mass[bins], kind="stable")[:most]]
-    return [np.eye(len(mass))[k] for k in np.sort(heaviest)]
+    return list(np.eye(len(mass))[np.sort(heaviest)])
 
 
 def _places(cuts: Floats, size: int) -> Floats:

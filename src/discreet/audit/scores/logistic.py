@@ -42,8 +42,7 @@ def fitted(
         equation 16 for many, https://www.jmlr.org/papers/v1/tipping01a.html
     """
     columns = p.shape[1]
-    # Whole words: counting and looking up would make them of bytes anew each time.
-    index = [np.concatenate([p[:, k], q[:, k]]).astype(np.intp) for k in range(columns)]
+    index = [np.concatenate([p[:, k], q[:, k]]) for k in range(columns)]
     y = np.concatenate([np.ones(len(p)), np.zeros(len(q))])
     n = len(y)
     base = float(np.log(len(p) / len(q)))
@@ -56,7 +55,7 @@ def fitted(
     w, b = np.zeros(size), base
     ridge = np.full(int(groups.max()) + 1, 1.0)
     step = max(1, n * columns // _CURVATURE_CELLS * max(1, columns // 40))
-    some = [np.ascontiguousarray(i[::step]) for i in index]
+    some = [i[::step].astype(np.int64) for i in index]
     eta = np.full(n, base)
     curvature, cross, total, when = np.zeros((size, size)), np.zeros(size), 1.0, np.zeros(0)
     for _ in range(rounds):
