@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations, product
 
@@ -195,3 +196,10 @@ def test_explain_and_repr_carry_the_numbers(kind: type[Selection]) -> None:
     text = mechanism.explain()
     assert "Δ = 3" in text and "exp(0.5)" in text and "M is 0.5-DP" in text
     assert eval(repr(mechanism), {kind.__name__: kind}) == mechanism
+
+
+@pytest.mark.parametrize("one", [Exponential(epsilon=1), PermuteAndFlip(epsilon=1), NoisyMax(epsilon=1)])
+def test_a_copy_with_another_parameter_is_made_anew(one: Selection) -> None:
+    copy = replace(one, epsilon=Fraction(4))
+    assert copy == type(one)(epsilon=4)
+    assert copy.rate == 2

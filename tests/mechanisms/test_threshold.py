@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from fractions import Fraction
 
 import mpmath as mp
@@ -64,6 +65,22 @@ def test_keep_probabilities_are_the_optimal_recurrence(epsilon: str, delta: str)
             margin = mp.mpf(10) ** (-DIGITS + 20)
             assert number(low) - margin <= truth[n] <= number(high) + margin
             assert 0 <= low - threshold.keep_probability(n) <= Fraction(1, 1 << 64)
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"),
+    [*GRID, ("1e-9", "1e-12"), ("1e-6", "0.3"), ("50", "1e-10"), ("2000", "1e-60"), ("3", "0.999999999")],
+)
+def test_every_size_takes_the_same_digits(epsilon: str, delta: str) -> None:
+    # Else what is kept of public parameters would tell something of the size of a group.
+    threshold = Threshold(epsilon, delta)
+    near = threshold._turn
+    sizes = {1, 2, 3, 10, near - 1, near, near + 1, near + 5, 2 * near, 2 * near + 3, 40 * near, 1 << 62}
+    assert len({threshold._interval(n, 80)[2] for n in sizes if n > 0}) == 1
+
+
+def test_a_copy_with_another_parameter_is_made_anew() -> None:
+    assert replace(Threshold(1, "1e-5"), epsilon=Fraction(2)) == Threshold(2, "1e-5")
 
 
 @pytest.mark.parametrize(("epsilon", "delta"), GRID)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any, TypeVar
 
@@ -34,21 +34,21 @@ class Selection(Mechanism):
         utilities move in one direction (none falls while another rises), as counts do under add-remove but
         not under replace; then twice the rate is private. Only the named candidate is released, not its
         utility. The draw is exact, however far apart the utilities lie.
+
+    Attributes:
+        rate: ε/2Δ, by which utilities are weighed; ε/Δ where they are monotonic.
     """
 
     epsilon: Fraction
     sensitivity: Fraction
     monotonic: bool
+    rate: Fraction = field(init=False)
 
     def __init__(self, *, epsilon: Real, sensitivity: Real = 1, monotonic: bool = False) -> None:
         object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
         object.__setattr__(self, "sensitivity", read_size("sensitivity", sensitivity))
         object.__setattr__(self, "monotonic", read_flag("monotonic", monotonic))
-
-    @property
-    def rate(self) -> Fraction:
-        """ε/2Δ, by which utilities are weighed; ε/Δ where they are monotonic."""
-        return self.epsilon / self.spread
+        object.__setattr__(self, "rate", self.epsilon / self.spread)
 
     @property
     def spread(self) -> Fraction:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,7 +52,8 @@ class Threshold(Mechanism):
     delta: Fraction
     max_groups: int
     relation: Relation
-    _turn: int
+    _each: tuple[Fraction, Fraction] = field(init=False)
+    _turn: int = field(init=False)
 
     def __init__(
         self,
@@ -65,7 +67,8 @@ class Threshold(Mechanism):
         object.__setattr__(self, "delta", read_delta(delta, hint=_NO_DELTA))
         object.__setattr__(self, "max_groups", count("max_groups", max_groups))
         object.__setattr__(self, "relation", Relation.parse(relation))
-        object.__setattr__(self, "_turn", _turn(*self.per_group))
+        object.__setattr__(self, "_each", self.per_group)
+        object.__setattr__(self, "_turn", _turn(*self._each))
 
     @property
     def touched(self) -> int:
@@ -92,14 +95,8 @@ class Threshold(Mechanism):
 
     def enclosure(self, n: int, bits: int) -> tuple[Fraction, Fraction]:
         """A certified interval around π(n), no wider than 2^-bits."""
-        if n <= 0:
-            return Fraction(0), Fraction(0)
-        precision = bits + 64
-        while True:
-            low, high = _enclosure(*self.per_group, self._turn, n, precision)
-            if (high - low) * (1 << bits) <= 1:
-                return low, high
-            precision *= 2
+        low, high, precision = self._interval(n, bits)
+        return Fraction(low, 1 << precision), Fraction(high, 1 << precision)
 
     def keep(self, counts: Sequence[int] | NDArray[np.int64], rng: Entropy) -> list[bool]:
         """For each group, given its number of distinct units, whether it is kept: independent exact coins."""
@@ -163,10 +160,21 @@ class Threshold(Mechanism):
             f"max_groups={self.max_groups}{relation})"
         )
 
+    def _interval(self, n: int, bits: int) -> tuple[int, int, int]:
+        """`enclosure` as integers (low, high) and a precision: low ≤ 2^precision·π(n) ≤ high."""
+        epsilon, delta = self._each
+        precision = bits + 64 + _digits(epsilon) + 2 * _digits(delta)  # enough for every n
+        while n > 0:
+            low, high = _Optimum.of(self._each, self._turn, precision).at(n)
+            if high - low <= 1 << precision - bits:
+                return low, high, precision
+            precision *= 2
+        return 0, 0, precision
+
     def _cut(self, n: int) -> tuple[int, int]:
         """(low, high): a 64-bit word below `low` keeps, above `high` does not; else more bits decide."""
-        low, high = (int(x * (1 << 64)) for x in self.enclosure(n, 80))
-        return min(low, _WORD), min(high, _WORD)
+        low, high, precision = self._interval(n, 80)
+        return min(low >> precision - 64, _WORD), min(high >> precision - 64, _WORD)
 
     def _decide(self, n: int, u: int, rng: Entropy) -> bool:
         """Whether the uniform number that begins with the 64 bits of u is below π(n)."""
@@ -233,31 +241,73 @@ def _first_binds(epsilon: Fraction, delta: Fraction, m: int) -> bool:
         precision *= 2
 
 
-def _enclosure(
-    epsilon: Fraction, delta: Fraction, turn: int, n: int, precision: int
-) -> tuple[Fraction, Fraction]:
-    """An interval around π(n) by its closed form, from exp(−ε) to so many bits."""
-    low, high = _rising(epsilon, delta, min(n, turn), precision)
-    if n > turn:  # 1 − π(turn + m) = q^m (1 − π(turn) + r) − r with r = δ/(e^ε − 1) = δq/(1 − q)
-        q_low, q_high = _power(epsilon, 1, precision)
-        p_low, p_high = _power(epsilon, n - turn, precision)
-        if q_high == 1:
-            return Fraction(0), Fraction(1)
-        r_low, r_high = delta * q_low / (1 - q_low), delta * q_high / (1 - q_high)
-        low, high = (
-            1 - p_high * (1 - low) + r_low * (1 - p_high),
-            1 - p_low * (1 - high) + r_high * (1 - p_low),
+def _digits(x: Fraction) -> int:
+    """log₂ 1/x for x < 1, rounded up."""
+    return max(x.denominator.bit_length() - x.numerator.bit_length() + 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class _Optimum:
+    """π of all group sizes at one precision, in integers that enclose what they stand for, times 2^precision.
+
+    Attributes:
+        each: the (ε, δ) of one group.
+        turn: `_turn` of these.
+        precision: the digits of all enclosures.
+        ratio: around r = δ/(e^ε − 1) = δq/(1 − q) with q = exp(−ε), times 2^precision once more; None where so few
+            digits do not tell q from 1.
+        at_turn: around π(turn).
+    """
+
+    each: tuple[Fraction, Fraction]
+    turn: int
+    precision: int
+    ratio: tuple[int, int] | None
+    at_turn: tuple[int, int]
+
+    @staticmethod
+    @lru_cache(maxsize=64)
+    def of(each: tuple[Fraction, Fraction], turn: int, precision: int) -> _Optimum:
+        """The one of these parameters, which are public: nothing is kept of the size of a group."""
+        (epsilon, delta), one = each, 1 << precision
+        low, high = exp_neg(epsilon, precision)
+        if high == one:
+            return _Optimum(each, turn, precision, None, (0, one))
+        up = delta.numerator << 2 * precision
+        ratio = (
+            up * low // (delta.denominator * (one - low)),
+            -(-up * high // (delta.denominator * (one - high))),
         )
-    return min(max(low, Fraction(0)), Fraction(1)), min(max(high, Fraction(0)), Fraction(1))
+        begun = _Optimum(each, turn, precision, ratio, (0, one))
+        return _Optimum(each, turn, precision, ratio, begun.rising(turn))
+
+    def at(self, n: int) -> tuple[int, int]:
+        """An interval around π(n), for n ≥ 1."""
+        if n <= self.turn:
+            return self.rising(n)
+        one, bits = 1 << self.precision, self.precision
+        if self.ratio is None:
+            return 0, one
+        # 1 − π(turn + m) = q^m (1 − π(turn) + r) − r, which rises with q^m and falls with the other two.
+        low, high = exp_neg((n - self.turn) * self.each[0], bits)
+        least = one - _up(high * (one - self.at_turn[0]), bits) + (self.ratio[0] * (one - high) >> 2 * bits)
+        most = one - (low * (one - self.at_turn[1]) >> bits) + _up(self.ratio[1] * (one - low), 2 * bits)
+        return min(max(least, 0), one), min(most, one)
+
+    def rising(self, n: int) -> tuple[int, int]:
+        """Around δ (e^{nε} − 1)/(e^ε − 1) = r (1 − q^n)/q^n, for n ≥ 1; 1 where that is more."""
+        (epsilon, delta), one = self.each, 1 << self.precision
+        if n == 1:
+            low, rest = divmod(delta.numerator << self.precision, delta.denominator)
+            return low, low + (rest > 0)
+        low, high = exp_neg(n * epsilon, self.precision)
+        if self.ratio is None or not low:
+            return 0, one
+        least = self.ratio[0] * (one - high) // high >> self.precision
+        most = _up(-(-self.ratio[1] * (one - low) // low), self.precision)
+        return min(least, one), min(most, one)
 
 
-def _rising(epsilon: Fraction, delta: Fraction, n: int, precision: int) -> tuple[Fraction, Fraction]:
-    """δ (e^{nε} − 1)/(e^ε − 1) = δ (1 − q^n)/((1 − q) q^{n−1}) with q = exp(−ε), for n ≥ 1."""
-    if n == 1:
-        return delta, delta
-    q_low, q_high = _power(epsilon, 1, precision)
-    n_low, n_high = _power(epsilon, n, precision)
-    p_low, p_high = _power(epsilon, n - 1, precision)
-    if q_high == 1 or not p_low:
-        return Fraction(0), Fraction(1)
-    return delta * (1 - n_high) / ((1 - q_low) * p_high), delta * (1 - n_low) / ((1 - q_high) * p_low)
+def _up(x: int, bits: int) -> int:
+    """x/2^bits, rounded up."""
+    return -(-x >> bits)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, TypeAlias
 
 import numpy as np
@@ -56,9 +57,7 @@ def gaps_below_best(utilities: Utilities, rate: Fraction) -> Gaps:
             over="ignore"
         ):  # beyond the largest float it becomes the largest float, which is less
             distance = np.minimum(best - u, np.finfo(np.float64).max)
-        return Gaps(
-            _steps_below(distance, rate), lambda i: rate * (Fraction(float(best)) - Fraction(float(u[i])))
-        )
+        return Gaps(_steps_below(distance, rate), lambda i: _apart(best, u[i], rate))
     # modulo 2^64, and so exact: the difference of two 64-bit integers is in [0, 2^64)
     whole = best.astype(np.uint64) - u.astype(np.uint64)
     return Gaps(_steps_below(whole.astype(np.float64), rate), lambda i: rate * int(whole[i]))
@@ -112,17 +111,25 @@ def _steps_below(distance: NDArray[np.float64], rate: Fraction) -> NDArray[np.in
     The nearest float to d, and the rounded product, each exceed the exact value by a factor of at most
     1 + 2^-53; the rate is taken smaller by more than both.
     """
-    mantissa, exponent = _float_below(rate * (1 - Fraction(1, 1 << 50)))
+    mantissa, exponent = _float_below(rate)
     with np.errstate(over="ignore", under="ignore"):
         gap = np.ldexp(distance, min(max(exponent + STEP_BITS, -5000), 5000)) * mantissa
     return np.minimum(gap, LAST).astype(np.int64)
 
 
-def _float_below(x: Fraction) -> tuple[float, int]:
-    """(m, e) with m·2^e ≤ x and 1 ≤ m < 4, short of x by a factor of 1 − 2^-51 at most."""
+@lru_cache(maxsize=64)
+def _float_below(rate: Fraction) -> tuple[float, int]:
+    """(m, e) with m·2^e ≤ rate·(1 − 2^-50) and 1 ≤ m < 4, short of it by a factor of 1 − 2^-51 at most."""
+    x = rate * (1 - Fraction(1, 1 << 50))
     e = x.numerator.bit_length() - x.denominator.bit_length() - 1
     p, q = (x.numerator, x.denominator << e) if e >= 0 else (x.numerator << -e, x.denominator)
     return ((p << 51) // q) / (1 << 51), e  # an integer below 2^53 and a power of two: exact
+
+
+def _apart(best: np.float64, utility: np.float64, rate: Fraction) -> Fraction:
+    """rate·(best − utility), exactly."""
+    (a, b), (c, d) = float(best).as_integer_ratio(), float(utility).as_integer_ratio()
+    return Fraction(rate.numerator * (a * d - c * b), rate.denominator * b * d)
 
 
 def _floor_step(p: int, q: int, distance: Fraction) -> int:

@@ -20,6 +20,8 @@ from discreet.noise.uniform import below
 MOST = 1 << 32
 """The most candidates that are counted by copies."""
 
+_FEW = 64  # candidates for which Python's integers are faster than arrays
+
 _TABLE_BITS = 62  # precision of the table of weights; exp(−LAST/2^STEP_BITS) < 2^-62, so it ends at 1
 
 
@@ -103,11 +105,13 @@ def noisy_max(utilities: NDArray[np.integer[Any]] | Sequence[int], scale: Fracti
             hint="round them to a public grid first (noise.lattice.Grid)",
         )
     noise = sample_vector(scale, u.size, rng)
-    if u.dtype.kind == "O" or _could_overflow(u, noise):
-        noisy = np.array([int(a) + int(b) for a, b in zip(u, noise, strict=True)], dtype=object)
-    else:
-        noisy = u.astype(np.int64) + noise
-    best = np.flatnonzero(noisy == noisy.max())
+    if u.size <= _FEW or u.dtype.kind == "O" or _could_overflow(u, noise):
+        noisy = [a + b for a, b in zip(u.tolist(), noise.tolist(), strict=True)]
+        most = max(noisy)
+        tied = [i for i, value in enumerate(noisy) if value == most]
+        return tied[below(len(tied), rng)]
+    sums = u.astype(np.int64) + noise
+    best = np.flatnonzero(sums == sums.max())
     return int(best[below(best.size, rng)])
 
 
