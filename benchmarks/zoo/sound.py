@@ -107,8 +107,8 @@ def histogram(rows: Sequence[str], n: int) -> Integers:
 
 
 def histogram_of_public_keys(rows: Sequence[str]) -> dict[str, int]:
-    rng, p = own(), -math.expm1(-1.0)
-    return {key: rows.count(key) + int(rng.geometric(p) - rng.geometric(p)) for key in "abc"}
+    up, down = own().geometric(-math.expm1(-1.0), (2, 3)).tolist()
+    return {key: rows.count(key) + a - b for key, a, b in zip("abc", up, down, strict=True)}
 
 
 def keys_with_delta(rows: Sequence[str]) -> list[str]:

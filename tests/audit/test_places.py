@@ -10,7 +10,7 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.derived import lowest_bit
-from discreet.audit.places import places
+from discreet.audit.places import binned, places
 
 Floats = NDArray[np.float64]
 RANDOM = np.random.default_rng(0)
@@ -37,13 +37,17 @@ def test_places_are_those_of_bisection(name: str, many: int, ends: bool) -> None
         cuts = np.concatenate([[-np.inf], cuts, [np.inf]])
     assert np.array_equal(places(cuts, x), np.searchsorted(cuts, x))
     assert np.array_equal(places(cuts, x[:100]), np.searchsorted(cuts, x[:100]))
+    assert np.array_equal(binned(cuts, x), np.searchsorted(cuts, x) + 1)
 
 
 @pytest.mark.parametrize("size", [10, 9000])
-def test_what_is_no_number_has_the_place_zero(size: int) -> None:
+@pytest.mark.parametrize("many", [1, 2, 8, 9, 40])
+def test_what_is_no_number_has_the_place_zero(size: int, many: int) -> None:
     x = np.linspace(0.0, 1.0, size)
     x[3] = np.nan
-    assert places(np.linspace(-1.0, 1.0, 40), x)[3] == 0
+    cuts = np.linspace(-1.0, 1.0, many)
+    assert places(cuts, x)[3] == binned(cuts, x)[3] == 0
+    assert binned(cuts, x)[4] > 0
 
 
 def test_the_lowest_bit_is_the_largest_power_of_two_that_divides_a_float() -> None:

@@ -6,11 +6,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float64]
+Index = NDArray[np.uint8]
 
 _CELLS = 8192
 _CROWDED = 4  # cuts in one cell, beyond which bisection is as fast
 _MANY = 4096  # numbers for which a table is worth its making
-_FEW = 8  # cuts among which bisection is as fast
+_FEW = 8  # cuts with each of which all numbers are compared
 _BLOCK = 16_384  # numbers that stay in the cache
 
 
@@ -21,7 +22,9 @@ def places(cuts: Floats, x: Floats) -> NDArray[np.intp]:
     are numbered by a function that does not fall, rounded or not, so that a cut in an earlier cell is below, one in a
     later cell is not, and the answer is exact.
     """
-    table = _table(cuts) if len(x) >= _MANY and len(cuts) > _FEW else None
+    if len(cuts) <= _FEW:
+        return _above(cuts, x, 0).astype(np.intp)
+    table = _table(cuts) if len(x) >= _MANY else None
     if table is None:
         found = np.searchsorted(cuts, x)
         found[np.isnan(x)] = 0
@@ -36,6 +39,21 @@ def places(cuts: Floats, x: Floats) -> NDArray[np.intp]:
             for _ in range(steps):
                 place += beyond.take(place) < block
             found[start : start + _BLOCK] = place
+    return found
+
+
+def binned(cuts: Floats, x: Floats) -> Index:
+    """One more than the place of each number, and 0 for what is no number; for fewer than 255 cuts."""
+    found = _above(cuts, x, 1) if len(cuts) <= _FEW else (places(cuts, x) + 1).astype(np.uint8)
+    found[np.isnan(x)] = 0
+    return found
+
+
+def _above(cuts: Floats, x: Floats, first: int) -> Index:
+    """How many of a few cuts are below each number, counted from `first`."""
+    found = np.full(len(x), first, dtype=np.uint8)
+    for cut in cuts:
+        found += x > cut
     return found
 
 

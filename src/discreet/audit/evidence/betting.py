@@ -59,13 +59,13 @@ class Cuts:
     @classmethod
     def through(cls, p_scores: Floats, q_scores: Floats) -> Cuts:
         """Thresholds at all scores when they are few, else at quantiles, denser in the tails; no counts yet."""
-        pooled = np.concatenate([clean(p_scores), clean(q_scores)])
-        values = np.unique(pooled)
+        pooled = np.sort(np.concatenate([clean(p_scores), clean(q_scores)]))
+        values = pooled[np.concatenate([[True], pooled[1:] != pooled[:-1]])[: len(pooled)]]
         if len(values) > MOST_CUTS:
             n = len(pooled)
             tail = np.unique(np.geomspace(1.5 / n, 0.02, 30))
             levels = np.concatenate([tail, np.linspace(0.02, 0.98, MOST_CUTS - 60), 1 - tail])
-            values = np.unique(np.quantile(pooled, levels, method="inverted_cdf"))
+            values = np.unique(pooled[np.clip(np.ceil(n * levels).astype(np.intp) - 1, 0, n - 1)])
         none = np.zeros(len(values), dtype=np.int64)
         return cls(values, 0, none, none.copy())
 

@@ -21,6 +21,7 @@ _WIDEST = 128
 """Entries of an array that become columns: of wider ones those that differ most between the batches."""
 _LEARNED_FROM = 20_000
 """Outputs of each batch from which columns and labels are learned."""
+_BLOCK = 4096
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -117,9 +118,14 @@ class Encoder:
         columns = (*self._raw, *(column for column, _ in found))
         # Fortran order: everything that follows goes through the columns one by one.
         values = np.zeros((len(raw), len(columns)), order="F")
-        for j in range(len(columns)):
+        plain = [j for j in range(raw.shape[1]) if needed is None or j in needed]
+        for start in range(0, len(raw), _BLOCK):  # rows that stay in the cache for all columns
+            rows = slice(start, start + _BLOCK)
+            for j in plain:
+                values[rows, j] = raw[rows, j]
+        for j, (_, compute) in enumerate(found, start=raw.shape[1]):
             if needed is None or j in needed:
-                values[:, j] = raw[:, j] if j < raw.shape[1] else found[j - raw.shape[1]][1]()
+                values[:, j] = compute()
         codes = codes_of(batch) if needed is None or -1 in needed else np.zeros(len(batch), dtype=np.int64)
         return Encoded(values, columns, codes, _examples(batch, codes))
 

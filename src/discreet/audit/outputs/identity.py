@@ -23,6 +23,8 @@ _NUMERIC = "fiub"
 _FLOAT, _INTEGER, _BOOL = 1, 2, 3
 _EXACT = 2**53
 """Up to this all integers are floats."""
+_BLOCK = 8192
+"""Outputs whose numbers stay in the cache."""
 
 
 def codes_of(batch: list[Any] | NDArray[Any]) -> Codes:
@@ -144,6 +146,13 @@ def _is_plain(value: Any) -> bool:
 
 
 def _array_codes(batch: NDArray[Any], salt: int) -> Codes:
+    codes: Codes = np.empty(len(batch), dtype=np.int64)
+    for start in range(0, len(batch), _BLOCK):
+        codes[start : start + _BLOCK] = _codes_of_some(batch[start : start + _BLOCK], salt)
+    return codes
+
+
+def _codes_of_some(batch: NDArray[Any], salt: int) -> Codes:
     flat = batch.reshape(len(batch), -1)
     if batch.dtype.kind == "f":
         bits = np.ascontiguousarray(flat, dtype=np.float64).view(np.uint64)

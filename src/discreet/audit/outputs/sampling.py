@@ -303,15 +303,14 @@ class Sampler:
     def _describe(self, batch: Batch) -> None:
         if len(batch) < 2:
             return
-        some = batch[:_LOOKED_AT]
-        texts = [in_words(o) for o in (some.tolist() if isinstance(some, np.ndarray) else some)]
-        if len(set(texts)) == 1 and len(texts) >= 20:
-            self._notes["constant"] = f"it gave the same output in {len(texts)} runs."
-        elif len(texts) >= 20 and texts == self._begun:
+        some = [_told(output) for output in batch[:_LOOKED_AT]]
+        if len(set(some)) == 1 and len(some) >= 20:
+            self._notes["constant"] = f"it gave the same output in {len(some)} runs."
+        elif len(some) >= 20 and some == self._begun:
             self._notes["repeats"] = (
                 "two draws gave the same outputs in the same order: it repeats its random numbers."
             )
-        self._begun = texts
+        self._begun = some
         plain = isinstance(batch, np.ndarray) and batch.dtype != object
         lengths = set() if plain else {len(o) for o in batch if isinstance(o, (list, tuple))}
         if len(lengths) > 1:
@@ -319,6 +318,13 @@ class Sampler:
         nan = _nans(batch)
         if nan:
             self._notes["nan"] = f"NaN was in {nan} of the last {len(batch)} outputs."
+
+
+def _told(output: object) -> object:
+    """What tells an output from others: its bytes where they say all, else its text."""
+    if isinstance(output, np.ndarray | np.generic) and output.dtype != object:
+        return output.tobytes()
+    return in_words(output)
 
 
 _WRONG_LENGTH = "the mechanism was asked for n="

@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
+from discreet.audit.places import Index
 from discreet.audit.scores import additive, column, enumeration, trees
-from discreet.audit.scores.bins import Bins, Index, counts
+from discreet.audit.scores.bins import Bins, counts
 from discreet.audit.scores.score import Score as Score
 
 Floats: TypeAlias = NDArray[np.float64]

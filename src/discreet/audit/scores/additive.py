@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
-from discreet.audit.places import places
-from discreet.audit.scores.bins import Bins, Index
+from discreet.audit.places import Index, binned
+from discreet.audit.scores.bins import Bins
 from discreet.audit.scores.column import SumOfColumns, threshold_words
 from discreet.audit.scores.logistic import fitted
 
@@ -48,6 +48,28 @@ def learn(
     return SumOfColumns(bins, chosen[columns], tuple(tables), intercept, what)
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Placing:
+    """Where the cuts of columns with one table are: each column is centred and scaled first."""
+
+    columns: NDArray[np.intp]
+    centres: Floats
+    spreads: Floats
+    cuts: Floats
+
+    def index(self, values: Floats) -> list[Index]:
+        """The bins of the rows, for each column."""
+        places = zip(self.columns.tolist(), self.centres, self.spreads, strict=True)
+        return [binned(self.cuts, (values[:, j] - centre) / spread) for j, centre, spread in places]
+
+    def of(self, outputs: Encoded) -> list[Index]:
+        """The same for outputs, kept for a model that has them mirrored."""
+        if self not in outputs.kept:
+            outputs.kept[self] = self.index(outputs.values)
+        found: list[Index] = outputs.kept[self]
+        return found
+
+
 @dataclass(frozen=True, slots=True)
 class Common:
     """One table for all columns, each of which is centred, and mirrored where it falls.
@@ -55,11 +77,8 @@ class Common:
     Where every column tells little, few weights are learned from all of them together.
     """
 
-    columns: NDArray[np.intp]
-    centres: Floats
-    spreads: Floats
+    placing: Placing
     flips: NDArray[np.bool_]
-    cuts: Floats
     table: Floats
     intercept: float
     what: str
@@ -67,19 +86,18 @@ class Common:
     @property
     def name(self) -> str:
         """How it was learned."""
-        return f"{self.what} of {len(self.columns)} columns"
+        return f"{self.what} of {len(self.flips)} columns"
 
     @property
     def needs(self) -> frozenset[int]:
         """The columns that it looks at."""
-        return frozenset(self.columns.tolist())
+        return frozenset(self.placing.columns.tolist())
 
     def __call__(self, outputs: Encoded) -> Floats:
         """The score of each output."""
         total = np.full(len(outputs), self.intercept)
-        for k, j in enumerate(self.columns):
-            bins = _binned(outputs.values[:, j], self.centres[k], self.spreads[k], self.cuts)
-            table = _mirrored_table(self.table) if self.flips[k] else self.table
+        for bins, flipped in zip(self.placing.of(outputs), self.flips, strict=True):
+            table = _mirrored_table(self.table) if flipped else self.table
             total += table.take(bins)
         return total
 
@@ -110,12 +128,8 @@ def learn_common(
     ranks = np.concatenate([np.arange(1, 16) / 16, [0.97, 0.99, 0.997]])
     half = np.unique(size[(ranks * (len(size) - 1)).astype(np.int64)])
     cuts = np.concatenate([-half[::-1], half])
-    index_p, index_q = (
-        np.stack(
-            [_binned(v[:, j], c, s, cuts) for j, c, s in zip(chosen, centres, spreads, strict=True)], axis=1
-        )
-        for v in (p, q)
-    )
+    placing = Placing(chosen, centres, spreads, cuts)
+    index_p, index_q = (np.stack(placing.index(v), axis=1) for v in (p, q))
     basis, groups = _levels(len(cuts))
     turns = [(falls, f"mirrored {what}")] if falls.any() or not plain else []
     if plain or not falls.any():
@@ -124,7 +138,7 @@ def learn_common(
     for flips, told in turns[: 2 if plain else 1]:
         turned = [_mirrored(i, flips, len(cuts)) for i in (index_p, index_q)]
         tables, intercept = fitted(turned[0], turned[1], [basis], groups, shared=True, rounds=rounds)
-        found.append(Common(chosen, centres, spreads, flips, cuts, tables[0], intercept, told))
+        found.append(Common(placing, flips, tables[0], intercept, told))
     return found
 
 
@@ -211,12 +225,6 @@ def _place(p: Floats, q: Floats) -> tuple[float, float, bool]:
     low, centre, high = (float(s[int(r * (len(s) - 1))]) for r in (0.25, 0.5, 0.75))
     means = [float(np.clip(x[~np.isnan(x)], low, high).sum()) / len(x) for x in (p, q)]
     return centre, high - low if 0 < high - low < np.inf else 1.0, means[0] > means[1]
-
-
-def _binned(x: Floats, centre: float, spread: float, cuts: Floats) -> Index:
-    found = (places(cuts, (x - centre) / spread) + 1).astype(np.uint8)
-    found[np.isnan(x)] = 0
-    return found
 
 
 def _mirrored(index: Index, flips: NDArray[np.bool_], cuts: int) -> Index:

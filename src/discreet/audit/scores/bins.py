@@ -10,10 +10,9 @@ from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
 from discreet.audit.outputs.tree import Column
-from discreet.audit.places import places
+from discreet.audit.places import Index, binned
 
 Floats: TypeAlias = NDArray[np.float64]
-Index: TypeAlias = NDArray[np.uint8]
 
 _TAIL = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Ranks from either end at which a column is cut, so that rare outputs at the ends have bins of their own."""
@@ -100,11 +99,7 @@ class Bins:
             return np.asarray(order[np.where(np.isnan(x), -1, x).astype(np.int64)], dtype=np.uint8)
         if len(self.cuts[j]) == 0:
             return np.ones(len(x), dtype=np.uint8)
-        if len(self.cuts[j]) == 1:  # faster for bits
-            return np.where(np.isnan(x), 0, 1 + (x > self.cuts[j][0])).astype(np.uint8)
-        found = (places(self.cuts[j], x) + 1).astype(np.uint8)
-        found[np.isnan(x)] = 0
-        return found
+        return binned(self.cuts[j], x)
 
 
 def counts(index: Index, width: int) -> Floats:

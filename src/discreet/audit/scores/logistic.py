@@ -7,7 +7,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.scores.bins import Index
+from discreet.audit.places import Index
 
 Floats: TypeAlias = NDArray[np.float64]
 

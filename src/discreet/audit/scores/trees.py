@@ -9,7 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
-from discreet.audit.scores.bins import Bins, Index
+from discreet.audit.places import Index
+from discreet.audit.scores.bins import Bins
 from discreet.audit.scores.column import threshold_words
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -37,16 +38,16 @@ class _Tree:
     def __call__(self, index: Index) -> Floats:
         return np.asarray(self.leaves[self.leaf(index)])
 
-    def leaf(self, index: Index) -> NDArray[np.intp]:
-        node: NDArray[np.intp] = np.zeros(len(index), dtype=np.intp)
+    def leaf(self, index: Index) -> NDArray[np.uint8]:
+        node: NDArray[np.uint8] = np.zeros(len(index), dtype=np.uint8)
         for level in range(_DEPTH):
             right = np.zeros(len(index), dtype=bool)
             for k in range(2**level - 1, 2 ** (level + 1) - 1):
                 if self.cuts[k] < 256:
                     here = index[:, self.columns[k]] > self.cuts[k]
                     right |= here if level == 0 else here & (node == k)
-            node = 2 * node + 1 + right
-        return np.asarray(node - (2**_DEPTH - 1))
+            node = 2 * node + np.uint8(1) + right
+        return np.asarray(node - np.uint8(2**_DEPTH - 1))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,8 +133,9 @@ def _grown(index: Index, looked: NDArray[np.intp], y: Floats, f: Floats, width: 
         first, many = 2**level - 1, 2**level
         gain, at = np.full(many, _LEAST_GAIN), np.zeros((many, 2), dtype=np.int64)
         at[:, 1] = 256
+        row = (node - first) * width
         for k in range(index.shape[1]):
-            cell = (node - first) * width + index[:, k]
+            cell = row + index[:, k]
             G = np.cumsum(np.bincount(cell, g, many * width).reshape(many, width), axis=1)
             H = np.cumsum(np.bincount(cell, h, many * width).reshape(many, width), axis=1)
             right_G, right_H = G[:, -1:] - G, H[:, -1:] - H
