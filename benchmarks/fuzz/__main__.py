@@ -1,7 +1,7 @@
 """Asks random questions of random neighbours, as many as wanted: `python -m benchmarks.fuzz --queries 1000000`.
 
 Runs add up: each begins at the first seed that none has asked, and what all of them saw is reported (alone with
-`--report`).
+`--report`). With `--rare` only those questions are asked that have a construct which was hit too seldom so far.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ def main() -> int:
     parser.add_argument("--queries", type=int, default=10_000, help="how many questions to ask now")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="stop after so long")
     parser.add_argument("--processes", type=int, default=1)
+    parser.add_argument("--rare", action="store_true", help="of these, ask only those with a rare construct")
     parser.add_argument("--report", action="store_true", help="ask nothing, and report what was asked")
     parser.add_argument("--failures", type=Path, default=runner.ROOT / "tests" / "fixtures" / "fuzz")
     parser.add_argument("--record", type=Path, default=record.RECORD)
@@ -47,9 +48,11 @@ def main() -> int:
 
 def _run(options: argparse.Namespace) -> Tally:
     """Asks the next seeds, and records them stretch by stretch."""
-    start = record.next_seed(record.stretches(options.record))
+    before = record.stretches(options.record)
+    start = record.next_seed(before)
     seeds = range(start, start + -(-options.queries // QUESTIONS))
-    work = functools.partial(one_seed, failures=options.failures)
+    only: frozenset[str] = frozenset(rare(record.total(before))) if options.rare else frozenset()
+    work = functools.partial(one_seed, failures=options.failures, only=only)
     asked = record.version()
     first, until, ends = start, time.monotonic() + _STRETCH, time.monotonic() + options.seconds
     all_of_it, stretch, seed = Tally(), Tally(), start - 1
@@ -67,7 +70,7 @@ def _run(options: argparse.Namespace) -> Tally:
             if time.monotonic() > ends:
                 break
     finally:
-        if stretch.asked:
+        if seed >= first:
             record.add(options.record, first, seed, stretch, asked)
     return all_of_it
 

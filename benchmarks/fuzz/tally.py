@@ -6,6 +6,7 @@ import signal
 import time
 import warnings
 from collections import Counter
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -58,13 +59,22 @@ class Tally:
 _DATABASES = Databases()
 
 
-def one_seed(seed: int, failures: Path) -> Tally:
-    """The questions of one seed, tried; cases that break something are written down."""
-    found, started = Tally(), time.process_time()
+def one_seed(seed: int, failures: Path, only: Collection[str] = ()) -> Tally:
+    """The questions of one seed, tried; cases that break something are written down.
+
+    Args:
+        seed: which.
+        failures: the folder for them.
+        only: where there are some, only questions with one of these constructs are asked.
+    """
+    found, started, filled = Tally(), time.process_time(), False
     for i, case in enumerate(cases(seed)):
-        before = time.process_time()
-        outcome = tried(_DATABASES, case, filled=i > 0)
         used = set(case.constructs)
+        if only and used.isdisjoint(only):
+            continue
+        before = time.process_time()
+        outcome = tried(_DATABASES, case, filled=filled)
+        filled = True
         found.asked += 1
         found.seen.update(used)
         if outcome.refusal is None:

@@ -13,12 +13,13 @@ import pytest
 
 from benchmarks.fuzz import record
 from benchmarks.fuzz.__main__ import asked_in_order
-from benchmarks.fuzz.cases import Case, cases, load, tried, write
+from benchmarks.fuzz.cases import QUESTIONS, Case, cases, load, tried, write
 from benchmarks.fuzz.check import Asked, Databases
 from benchmarks.fuzz.dialects import LANGUAGES, constructs
 from benchmarks.fuzz.functions import TEMPLATES, Language, Name, Writer
-from benchmarks.fuzz.tally import Tally, rare
+from benchmarks.fuzz.tally import Tally, one_seed, rare
 from benchmarks.fuzz.worlds import LAYOUTS, Shape, World, without
+from discreet.errors import InternalError
 from discreet.plan.dialects.conventions import prepare
 from discreet.plan.dialects.dialect import as_duckdb
 from discreet.plan.functions import FUNCTIONS
@@ -99,6 +100,26 @@ def test_a_plan_that_crashes_is_seen(databases: Databases, monkeypatch: pytest.M
 
     monkeypatch.setattr("benchmarks.fuzz.check.make_plan", crash)
     assert "planning crashed" in tried(databases, asked("SELECT COUNT(*) FROM customers")).broken[0]
+
+
+def test_a_second_derivation_that_disagrees_is_seen_where_it_is_asked(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def disagree(_: object) -> None:
+        raise InternalError("no")
+
+    monkeypatch.setattr("discreet.plan.plan.check", disagree)
+    sql = "SELECT COUNT(*) FROM customers"
+    assert "two derivations disagree" in tried(databases, asked(sql)).broken[0]
+    assert tried(databases, asked(sql, derived=False)).broken == []
+    assert sum(case.asked.derived for case in cases(1)) == QUESTIONS // 4
+
+
+def test_where_some_constructs_are_rare_other_questions_are_not_asked(tmp_path: Path) -> None:
+    wanted = {"second derivation"}
+    found = one_seed(7001, tmp_path, wanted)
+    assert found.asked == found.seen["second derivation"] == QUESTIONS // 4
+    assert one_seed(7001, tmp_path, {"no such construct"}).asked == 0
 
 
 def test_neighbours_differ_in_more_than_the_order_of_their_rows() -> None:
