@@ -46,9 +46,13 @@ UNSURE = 0.05  # of each lower bound that is set beside the published ones
 SECONDS = 300  # for one repetition of the whole suite
 SEARCHED = 1_000_000  # samples of each neighbour to find the inputs and the event of such a bound
 LONGER = {
+    "NoisyHist1": 4_000_000,
     "ReportNoisyMax3": 4_000_000,
-    "SparseVectorTechnique4": 4_000_000,
-}  # where several inputs are nearly as good
+    "SparseVectorTechnique2": 4_000_000,
+    "SparseVectorTechnique3": 8_000_000,
+    "SparseVectorTechnique4": 8_000_000,
+    "LaplaceParallel": 8_000_000,
+}  # where several inputs or scores are nearly as good
 SAMPLES = 10_000_000  # of each neighbour, on which that event is counted
 MORE = {  # where the best event is rare, or the published bound near the truth; that took 200 million
     "LaplaceMechanism": 40_000_000,
@@ -59,9 +63,9 @@ MORE = {  # where the best event is rare, or the published bound near the truth;
     "ReportNoisyMax3": 400_000_000,
     "SparseVectorTechnique1": 200_000_000,
     "SparseVectorTechnique2": 200_000_000,
-    "SparseVectorTechnique3": 40_000_000,
-    "SparseVectorTechnique4": 200_000_000,
-    "LaplaceParallel": 40_000_000,
+    "SparseVectorTechnique3": 100_000_000,
+    "SparseVectorTechnique4": 800_000_000,
+    "LaplaceParallel": 200_000_000,
     "NumericalSVT": 30_000_000,
 }
 NAMES = frozenset(case.name for case in STANDARD)
