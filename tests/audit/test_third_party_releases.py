@@ -148,4 +148,5 @@ def test_sums_with_chosen_bounds_keep_what_their_cases_ask(case: Case) -> None:
 
 @pytest.mark.slow
 def test_farther_neighbours_are_told_apart_by_sums_with_chosen_bounds() -> None:
-    assert bounds_audited(BOUNDS[0], 60, MISSED, people=FAR).violated
+    # Sixty would need the two sides told apart without a single mistake.
+    assert bounds_audited(BOUNDS[0], 200, MISSED, people=FAR).violated
