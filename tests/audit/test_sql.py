@@ -83,7 +83,8 @@ def test_sound_engines_are_not_accused_at_length(name: str) -> None:
         error=1e-6,
     )
     assert not audit.violated
-    assert audit.epsilon_lower > 0.8 * float(engine.epsilon)  # the noise is used up, so the audit had power
+    used = 0.7 if engine.truncation else 0.8  # a quarter is for the report, which few neighbours move
+    assert audit.epsilon_lower > used * float(engine.epsilon)  # the noise is used up, so the audit had power
 
 
 def test_an_engine_with_two_methods_is_caught_by_what_it_raises_and_shows() -> None:

@@ -276,7 +276,7 @@ def shape(name: str) -> AuditRow:
         return sampled(draws, 0, 1, claim)
 
     power = SHAPES[name].slip.__name__.replace("_", " ")
-    return AuditRow(ENGINE, name, asked(False), asked(True), power, 1_000, 100_000)
+    return AuditRow(ENGINE, name, asked(False), asked(True), power, 3_000, 100_000)
 
 
 class Stock:

@@ -24,6 +24,7 @@ from tests.statistical.third_party import (
     ASKED,
     CLOSENESS,
     COMBINED,
+    TOO_FAR,
     TREES,
     Case,
     Draw,
@@ -35,6 +36,7 @@ from tests.statistical.third_party import (
     farther,
     neighbours,
     noise_of,
+    one_person_apart,
 )
 
 ALARM = 1e-9
@@ -44,7 +46,8 @@ MISSED = 1e-3
 """The error with which worse answers are refuted."""
 
 AGGREGATES = [case for case in cases() if case.collection in ASKED]
-DEVIATIONS = [case for case in cases() if case.collection in COMBINED]
+PUBLISHED = [case for case in cases() if case.collection in COMBINED]
+DEVIATIONS = list(map(one_person_apart, PUBLISHED))
 LAWS = [case for case in cases() if case.collection in CLOSENESS]
 SLICE = 22
 """Each so-manieth case is in the default suite."""
@@ -148,6 +151,12 @@ def test_some_failures_of_a_deviation_are_noticed(case: Case) -> None:
 @pytest.mark.parametrize("case", DEVIATIONS, ids=str)
 def test_deviations_keep_what_their_cases_ask(case: Case) -> None:
     assert not audited(answers(case), case, 1_000_000, ALARM).violated
+
+
+@pytest.mark.parametrize("name", TOO_FAR)
+def test_deviations_of_five_people_are_told_apart(name: str) -> None:
+    (case,) = (case for case in PUBLISHED if case.name == name)
+    assert audited(answers(case), case, 100_000, MISSED).violated
 
 
 @pytest.mark.parametrize("case", AGGREGATES[::SLICE], ids=str)

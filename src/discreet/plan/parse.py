@@ -317,7 +317,7 @@ def _item(e: exp.Expr) -> tuple[str | None, exp.Expr]:
             "SELECT * would release the rows of people.", hint="ask for aggregates: COUNT(*), SUM(x), AVG(x)"
         )
     if isinstance(e, exp.Aliases):
-        raise UnsupportedQuery("One name for each output column.")
+        raise UnsupportedQuery("One name for each output column.", hint="write expression AS name")
     return (e.alias, e.this) if isinstance(e, exp.Alias) else (None, e)
 
 
@@ -327,7 +327,10 @@ def _group(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
         return None
     if group.args.get("all"):
         if group.expressions:
-            raise UnsupportedQuery("GROUP BY ALL takes nothing beside it.")
+            raise UnsupportedQuery(
+                "GROUP BY ALL takes nothing beside it.",
+                hint="write GROUP BY ALL alone, or all groups by name",
+            )
         return None if not _plain_items(tree) else tuple(_plain_items(tree))
     for name, part in group.args.items():
         if part and name != "expressions":
@@ -357,7 +360,9 @@ def _same_name(e: exp.Column, named: dict[str, exp.Expr]) -> bool:
 
 def _ordering(o: exp.Expr) -> Ordering:
     if not isinstance(o, exp.Ordered) or o.args.get("with_fill"):
-        raise UnsupportedQuery("This form of ORDER BY is not answered here.")
+        raise UnsupportedQuery(
+            "This form of ORDER BY is not answered here.", hint="write ORDER BY column [DESC], …"
+        )
     descending = bool(o.args.get("desc"))
     return Ordering(o.this, descending, bool(o.args.get("nulls_first")))
 
