@@ -115,7 +115,7 @@ def test_the_whole_way_through_sessions_is_audited_too() -> None:
 
 @pytest.mark.slow
 def test_the_whole_way_through_sessions_is_audited_at_length() -> None:
-    audit = audit_sql(Ours(), claimed=claim_of(Ours()), bulk=False, candidates=30, seconds=300, error=1e-6)
+    audit = audit_sql(Ours(), claimed=claim_of(Ours()), bulk=False, candidates=30, seconds=200, error=1e-6)
     assert not audit.violated
 
 

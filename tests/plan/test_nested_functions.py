@@ -109,6 +109,14 @@ def test_places_of_round_that_are_shared_never_fail() -> None:
     assert connection.execute(f"SELECT count({finite(twice)}) FROM t s").fetchall() == [(0,)]
 
 
+def test_powers_of_ten_that_are_not_the_nearest_numbers_scale_as_in_the_database() -> None:
+    x, n = Column("real0", Type.REAL), Column("int0", Type.INT)
+    rounded, connection = call("round", [x, n]), duckdb.connect()
+    for digits in (22, 23, -23, 210):
+        text = f"SELECT {finite(rounded)} FROM (SELECT 0.1::DOUBLE AS real0, {digits}::BIGINT AS int0) s"
+        assert connection.execute(text).fetchone() == (evaluate_row(rounded, {"real0": 0.1, "int0": digits}),)
+
+
 def test_functions_inside_functions_never_fail_and_agree() -> None:
     check(1, 100)
 

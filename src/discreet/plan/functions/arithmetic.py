@@ -137,7 +137,7 @@ def _round(x: float, digits: int = 0) -> float:
         return -rounded if x < 0 else rounded
     if abs(digits) > 308:
         return x if digits > 0 else 0.0
-    scale = float(10 ** abs(digits))
+    scale = math.pow(10.0, abs(digits))  # as the database computes it: 10²³ is not the nearest number then
     y = abs(x) * scale if digits >= 0 else abs(x) / scale
     if math.isinf(y):
         return x
