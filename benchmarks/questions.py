@@ -189,6 +189,7 @@ def once(path: Path, name: str, *, with_limit: bool) -> None:
     """One question, in a process of its own."""
     if with_limit:
         with limited():
+            ask(visits(100), name)  # what is imported late is there, as where the smaller tables are asked
             report_sample(partial(ask, path, name))
     else:
         report_sample(partial(ask, path, name))

@@ -17,16 +17,20 @@ COUNTED = "SELECT u, count(*) AS n FROM t GROUP BY u"
 @pytest.mark.parametrize(
     ("sql", "rows", "threads", "bits"),
     [
-        (COUNTED, 10_000_000, 2, 20),
-        (COUNTED, 10**12, 1, 20),
+        (COUNTED, 10_000_000, 2, 21),
+        (COUNTED, 100_000_000, 2, 24),
+        (COUNTED, 10**12, 1, 24),
         (COUNTED, 3_000_000, 2, 19),
         (COUNTED, 100, 2, LEAVES),
-        (COUNTED, 10**9, 64, 17),
-        (COUNTED, 10**9, 8, 20),
-        (COUNTED, 10**9, 16, 19),
-        (" ".join(f"sum(x{i})" for i in range(30)), 10_000_000, 2, 17),
-        (" ".join(f"sum(x{i})" for i in range(10)), 10_000_000, 2, 18),
-        ("SELECT 1", 10_000_000, 2, 20),
+        (COUNTED, 10**9, 64, 20),
+        (COUNTED, 10**9, 8, 23),
+        (COUNTED, 10**9, 2048, 17),
+        (f"WITH a AS (\n{COUNTED}\n)\nSELECT sum(n) FROM a", 10**9, 2, 24),
+        (f"WITH a AS (\n{COUNTED}\n)\nSELECT n AS b, sum(n) FROM a GROUP BY b", 10**9, 2, 24),
+        (f"WITH a AS (\n{COUNTED}\n)\nSELECT n, sum(n) FROM a GROUP BY n", 10**9, 2, 22),
+        ("SELECT " + ", ".join(f"sum(x{i})" for i in range(30)) + " FROM t GROUP BY u", 10_000_000, 2, 18),
+        ("SELECT " + ", ".join(f"sum(x{i})" for i in range(10)) + " FROM t GROUP BY u", 10_000_000, 2, 19),
+        ("SELECT 1", 10_000_000, 2, 21),
     ],
 )
 def test_a_place_for_each_key_where_rows_are_many_and_states_few(
@@ -42,23 +46,25 @@ def test_rows_are_guessed_and_no_guess_is_no_failure(tmp_path: Path) -> None:
         assert rows_about(connection, "none") == 0
 
 
-@pytest.mark.parametrize("first", [0, -7, 2**31 - 3, -(2**62)])
+@pytest.mark.parametrize(
+    ("bits", "first"), [(20, 0), (20, -7), (20, 2**31 - 3), (20, -(2**62)), (24, -7), (24, 2**31 - 3)]
+)
 @pytest.mark.parametrize("more", [-3, -2, -1, 0, 1])
 def test_people_are_counted_one_by_one_whichever_table_they_are_kept_in(
-    first: int, more: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    bits: int, first: int, more: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Ids that just fit into such a table, and that just do not."""
-    monkeypatch.setattr("discreet.backends.duckdb.bits_of_a_key", lambda sql, **_: 20)
-    file, people = tmp_path / "t.parquet", (1 << 20) + more
+    monkeypatch.setattr("discreet.backends.duckdb.bits_of_a_key", lambda sql, **_: bits)
+    ids = (1 << bits) + more
+    file, people = tmp_path / "t.parquet", min(ids, 1_500_000)
     with duckdb.connect() as connection:
-        connection.execute(
-            f"COPY (SELECT i + {first} AS uid FROM range({people}) r(i) UNION ALL SELECT NULL) TO '{file}'"
-        )
+        spread = f"SELECT {first} + i * {ids - 1} // {people - 1} AS uid FROM range({people}) r(i)"
+        connection.execute(f"COPY ({spread} UNION ALL SELECT NULL) TO '{file}'")
     with connected({"t": str(file)}) as session:
         counted = 'SELECT uid AS u, count(*) AS n FROM main."t" GROUP BY uid'
         asked = f"SELECT count(*), sum(n), count(u) FROM ({counted})"
         assert session._backend.rows(asked, {}) == [(people + 1, people + 1, people)]
-        assert session._backend.rows("SELECT current_setting('perfect_ht_threshold')", {}) == [(20,)]
+        assert session._backend.rows("SELECT current_setting('perfect_ht_threshold')", {}) == [(bits,)]
 
 
 def test_only_tables_that_are_asked_for_are_looked_at_and_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -15,11 +15,11 @@ from discreet.backends.source import identifier
 LEAVES = 17
 """Bits that a key may always have: the leaves of a spread are 2^16 and NULL."""
 
-_PEOPLE = 20  # bits that it may have at most
+_PEOPLE = 24  # bits that it may have at most
 _ROWS = 4  # for each place
-_BYTES = 1 << 28  # of all threads' places together
-_STATE = 32  # bytes of an aggregate in a place, at most
-_AGGREGATES = re.compile(r"\b(?:any_value|arg_max|arg_min|bool_and|bool_or|count|first|list|max|min|sum)\(")
+_BYTES = 1 << 29  # of all threads' places together
+_COUNT, _STATE = 8, 32  # bytes of a count in a place, and of any other aggregate at most
+_AGGREGATES = re.compile(r"\b(any_value|arg_max|arg_min|bool_and|bool_or|count|first|list|max|min|sum)\(")
 _ESTIMATE = re.compile(r'"Estimated Cardinality": "(\d+)"')
 
 
@@ -27,8 +27,10 @@ def bits_of_a_key(sql: str, *, rows: int, threads: int) -> int:
     """The bits of a key up to which tables with a place for each value are worth their memory in this statement."""
     if rows // _ROWS < 2 << LEAVES:
         return LEAVES  # whatever it asks: statements with thousands of given keys are long
-    states = max(1, len(_AGGREGATES.findall(sql)))
-    places = min(rows // _ROWS, _BYTES // (threads * states * _STATE))
+    # without groups there is one place, and leaves have few
+    grouped = "".join(p for p in sql.split("\n)") if "GROUP BY" in p and not p.endswith(" GROUP BY b"))
+    state = sum(_COUNT if name == "count" else _STATE for name in _AGGREGATES.findall(grouped))
+    places = min(rows // _ROWS, _BYTES // (threads * max(_COUNT, state)))
     return min(max(places.bit_length() - 1, LEAVES), _PEOPLE)
 
 

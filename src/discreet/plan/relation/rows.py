@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -117,7 +118,7 @@ def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:
             "The question reads public tables only, which need no privacy.",
             hint="ask the database itself, or join them to a private table",
         )
-    rows, select = _lifted(rows, replace(select, where=exp.and_(*left) if left else None), context)
+    rows, select = _lifted(rows, replace(select, where=_all_of(left)), context)
     names = context.names(rows)
     first = next(t for t in tables_of(rows.node) if not t.public)
     named = ", ".join(t.name for t in tables_of(rows.node))
@@ -207,3 +208,9 @@ def _moved(item: Item, names: Renaming) -> Item:
     if item.expr is None or not columns_in([item.expr]) <= names.keys():
         return replace(item, fact=None)
     return replace(item, expr=renamed(item.expr, names))
+
+
+def _all_of(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
+    """One condition; whether each of them is one at all is seen when they are bound."""
+    parts = [exp.Paren(this=c.copy()) if isinstance(c, exp.Connector) else c.copy() for c in conditions]
+    return functools.reduce(lambda one, two: exp.And(this=one, expression=two), parts) if parts else None
