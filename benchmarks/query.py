@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import argparse
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -41,9 +41,11 @@ PER_PERSON = dp.PrivacyUnit("user_id", max_groups=GROUPS, max_rows=ROWS)
 PER_ROW = dp.PrivacyUnit.row()
 
 
-def in_duckdb(path: Path, sql: str) -> list[tuple[object, ...]]:
+def in_duckdb(path: Path, sql: str, settings: Sequence[str] = ()) -> list[tuple[object, ...]]:
     """The rows of one SQL text over the file, in a database opened for it."""
     with duckdb.connect() as db:
+        for setting in settings:
+            db.execute(setting)
         db.execute(f"CREATE VIEW visits AS SELECT * FROM read_parquet('{path}')")
         return db.execute(sql).fetchall()
 

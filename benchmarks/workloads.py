@@ -9,7 +9,7 @@ all ranges together, however much noise one of them has.
 Before: totals of ROLLUP and CUBE are the sums of the noisy finest groups, and each column of a batch has the same part
 of ε. After: totals are measured as well where that is better and made to agree with their parts; a batch is divided by
 need. Alone: each grouping set, each question of a batch, as a question of its own with its part of ε. Errors are root
-mean squares over all rows of a level and all draws, in the unit of the count, each row a person: of `plan`'s own laws
+mean squares over all rows of a level and all draws (ten times as many as of ranges), in the unit of the count, each row a person: of `plan`'s own laws
 and, for totals, of drawn noise through the same code that makes answers.
 """
 
@@ -272,7 +272,7 @@ def main() -> None:
     for (sizes, group), asked in itertools.product(shapes, WAYS):
         print(f"\n{group} of {' × '.join(map(str, sizes))}, {asked['noise']}, ε = 1")
         print(line("rows of", ("after", "drawn", "before", "alone", "/ before", "/ alone", "held")))
-        for x in levels(sizes, group, options.draws, asked):
+        for x in levels(sizes, group, 10 * options.draws, asked):
             worst, held = max(worst, x.after / x.alone), min(held, x.held)
             if x.keys == "all":
                 gains.append(x.before / x.drawn)
