@@ -9,8 +9,8 @@ all ranges together, however much noise one of them has.
 Before: totals of ROLLUP and CUBE are the sums of the noisy finest groups, and each column of a batch has the same part
 of ε. After: totals are measured as well where that is better and made to agree with their parts; a batch is divided by
 need. Alone: each grouping set, each question of a batch, as a question of its own with its part of ε. Errors are root
-mean squares over all rows of a level and all draws (ten times as many as of ranges), in the unit of the count, each row a person: of `plan`'s own laws
-and, for totals, of drawn noise through the same code that makes answers.
+mean squares over all rows of a level and all draws (ten times as many as of ranges), in the unit of the count, each row
+a person: of `plan`'s own laws and, for totals, of drawn noise through the same code that makes answers.
 """
 
 from __future__ import annotations
