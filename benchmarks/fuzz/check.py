@@ -33,7 +33,7 @@ _SETTINGS = (
     "SET enable_progress_bar = false",
     "SET GLOBAL TimeZone = 'UTC'",
     "SET GLOBAL python_enable_replacements = false",
-    "SET GLOBAL disabled_optimizers = 'common_subexpressions'",
+    "SET GLOBAL disabled_optimizers = 'common_subexpressions,projection_pullup'",
     "SET GLOBAL preserve_insertion_order = false",
 )
 

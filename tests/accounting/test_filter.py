@@ -20,6 +20,7 @@ from discreet.accounting.filter import (
 )
 from discreet.accounting.loss import PrivacyLoss
 from discreet.accounting.renyi_filter import ORDERS
+from discreet.accounting.spending import EXACT
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, ZCDPEvent
 from discreet.privacy.guarantee import Approximate, Budget
@@ -409,3 +410,42 @@ def test_the_best_adaptive_analyst_stays_within_the_budget(name: str) -> None:
     f = open_filter(name, Budget(1, F(1, 20)), curve=curve)
     assert most_that_an_adaptive_analyst_gets(f) <= 0.05
     assert most_that_an_adaptive_analyst_gets(f, room=8) > 0.05
+
+
+@pytest.mark.parametrize("name", ["basic", "zcdp", "gdp", "renyi", "renyi-curve"])
+def test_long_costs_are_rounded_up_by_little_and_short_ones_not_at_all(name: str) -> None:
+    """What the filter's own formula gives is the truth here, and the rounding is around it."""
+    curve = accounting.gaussian(8) * 3 if name == "renyi-curve" else None
+    f = open_filter(name, BUDGET, curve=curve)
+    short = longer = 0
+    for k in range(1, 60):
+        sigma = F(200 + k, 7)
+        c = charge(PrivacyLoss(Composed([GaussianEvent(1 / sigma**2)])), F(1, 10**9 + k))
+        for exact, added, most in zip(f._cost(c), f.cost(c), f.capacity, strict=True):
+            assert exact <= added < exact + F(1, 10**60)
+            assert (added <= most) == (exact <= most)
+            assert EXACT % added.denominator == 0 or added == most
+            assert added == exact or EXACT % exact.denominator
+            short, longer = short + (added == exact), longer + (added != exact)
+    assert longer > 20
+    spent = f.empty
+    for n in range(10**9, 10**9 + 300):
+        c = charge(PrivacyLoss(Composed([GaussianEvent(F(1, n))])), F(1, n))
+        spent = f.add(spent, f.cost(c))
+    assert max(len(str(x)) for x in spent) < 1500
+
+
+def test_a_cost_that_is_just_the_capacity_still_fits() -> None:
+    most = F(1, 10**9 + 7)
+    f = open_filter("basic", Budget(most))
+    c = Charge(Composed([ApproximateEvent(most, F(0))]), Approximate(most))
+    assert f.cost(c) == (most, 0)
+    assert spend(f, c) == 1
+    half = Charge(Composed([ApproximateEvent(most / 2, F(0))]), Approximate(most / 2))
+    assert spend(f, half) == 1  # each is rounded up by less than 1e-60
+
+
+def test_thirds_tenths_and_floats_are_added_as_they_are() -> None:
+    for x in (F(1, 3), F("0.1"), F(0.1), F(7, 997 * 991), F("1e-30"), F(5, 999)):
+        f = open_filter("basic", Budget(3))
+        assert f.cost(Charge(Composed([ApproximateEvent(x, F(0))]), Approximate(x))) == (x, 0)

@@ -211,7 +211,8 @@ def test_many_threads_spend_exactly_what_there_is(tmp_path: Path, pay: MakeCharg
 
 
 AMOUNTS = st.tuples(
-    st.fractions(min_value=0, max_value=1), st.sampled_from([Fraction(0), Fraction(1, 10**7)])
+    st.fractions(min_value=0, max_value=1, max_denominator=1000),
+    st.sampled_from([Fraction(0), Fraction(1, 10**7)]),
 )
 
 
@@ -317,24 +318,20 @@ def primes(count: int, bits: int) -> list[int]:
     return found
 
 
-def test_a_sum_that_nobody_could_read_again_is_refused_and_the_account_lives_on(
-    ledger: Ledger, pay: MakeCharge
-) -> None:
+def test_sums_stay_short_whatever_is_charged_and_are_never_below_it(ledger: Ledger, pay: MakeCharge) -> None:
     account = ledger.open_account("p", Budget(1))
-    account.charge("short", pay("1/10"), note={})
-    refused = 0
-    for n in primes(40, 499):
-        before = account.remaining
-        try:
-            account.charge("q", pay(Fraction(1, n)), note={})
-        except InvalidParameter as error:
-            refused += 1
-            assert "3000 digits" in error.message
-            assert account.refusal(pay(Fraction(1, n))) is not None
-            assert account.remaining == before
-    assert refused > 15
-    account.charge("r", pay("1/10"), note={})
-    assert account.remaining.epsilon < Fraction(8, 10)
+    charged = [Fraction(1, n) for n in primes(40, 499)]
+    for epsilon in charged:
+        account.charge("q", pay(epsilon), note={})
+    for k in range(3):
+        assert account.refusal(pay("1/3")) is None or k == 2
+        if k < 2:
+            account.charge("third", pay("1/3"), note={})
+    tallies = [e.content.spent for e in account.history() if isinstance(e.content, Charged)]
+    assert max(len(str(x)) for spent in tallies for x in spent) < 200
+    exact = sum(charged) + Fraction(2, 3)
+    left = account.remaining.epsilon
+    assert 0 <= 1 - exact - left < Fraction(40, 10**60)
     assert ledger.verify().ok
     with pytest.raises(InvalidParameter, match="3000 digits"):
         account.charge("long", pay(Fraction(1, 10**5000)), note={})

@@ -394,3 +394,13 @@ def test_a_twin_that_does_not_reserve_is_told_apart(monkeypatch: pytest.MonkeyPa
             return str(seen(account, [*others, ("ana", Fraction(1))])[0])
 
     assert world([("ben", Fraction(1)), ("cleo", Fraction(1))]) != world([])
+
+
+def test_the_digits_of_what_others_charged_refuse_nobody_who_is_apart(apart: Account) -> None:
+    ana, ben = apart.seen_by("ana"), apart.seen_by("ben")
+    for k in range(60):
+        ben.charge("q", charge_of(Fraction(10**57, 10**59 + 7 * k + 9)), note={})
+        assert ana.refusal(charge_of(Fraction(1, 3))) is None
+    assert ben.remaining.epsilon < Fraction(41, 100)
+    ana.charge("q", charge_of(Fraction(1, 3)), note={})
+    assert ana.remaining.epsilon == Fraction(2, 3)

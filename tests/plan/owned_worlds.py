@@ -88,7 +88,7 @@ class Engine:
     def __init__(self, threads: int = 1) -> None:
         self.connection = duckdb.connect(":memory:")
         self.connection.execute("SET GLOBAL preserve_insertion_order = false")
-        self.connection.execute("SET GLOBAL disabled_optimizers = 'common_subexpressions'")
+        self.connection.execute("SET GLOBAL disabled_optimizers = 'common_subexpressions,projection_pullup'")
         self.connection.execute(f"SET threads = {threads}")
         for name, table in TABLES.items():
             columns = ", ".join(f'"{c}" {kind or "VARCHAR"}' for c, kind in table.columns.items())

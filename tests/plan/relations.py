@@ -96,7 +96,7 @@ def database(rows: Data, schema: Mapping[str, Mapping[str, Type]] | None = None)
     """A database with the rows in it, set up as the backend's is."""
     db = duckdb.connect(":memory:")
     db.execute("SET threads = 1")
-    db.execute("SET disabled_optimizers = 'common_subexpressions'")
+    db.execute("SET disabled_optimizers = 'common_subexpressions,projection_pullup'")
     for name, content in rows.items():
         kinds = columns(name) if schema is None else schema[name]
         db.execute(f"CREATE TABLE {name} ({', '.join(f'{c} {k.value}' for c, k in kinds.items())})")

@@ -106,7 +106,7 @@ class Engine:
     def __init__(self) -> None:
         self.connection = duckdb.connect(":memory:")
         self.connection.execute("SET threads = 1")
-        self.connection.execute("SET disabled_optimizers = 'common_subexpressions'")
+        self.connection.execute("SET disabled_optimizers = 'common_subexpressions,projection_pullup'")
         self.filled: dict[str, tuple[Row, ...]] = {}
         for name, columns in COLUMNS.items():
             kinds = ", ".join(f'"{c}" {k}' for c, k in columns.items())

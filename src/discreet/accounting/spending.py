@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +15,13 @@ from discreet.privacy.guarantee import Approximate, Budget
 
 Tally: TypeAlias = tuple[Fraction, ...]
 """What has been spent, in the filter's own exact units."""
+
+EXACT = math.lcm(*range(1, 1001)) * 10**60 << 140
+"""What the denominator of a cost divides that is added as it is: numbers up to 1000, of decimals of up to 60 digits, of
+64-bit reals from 2^-150 on, and products of these."""
+
+_PARTS = 10**60
+"""Any other cost is rounded up to a whole number of these parts of 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +81,11 @@ class Filter(ABC):
 
     @final
     def cost(self, charge: Charge) -> Tally:
-        """What a charge costs in the filter's units.
+        """What a charge costs in the filter's units, rounded up where its fractions are long (`EXACT`).
+
+        So all sums are whole multiples of one fraction, which follows from the capacity alone: they never become too
+        long to be stored, whatever is charged, and nothing about one charge depends on which others were made before.
+        A cost within the capacity stays within it. Proof: docs/proofs/filters.md
 
         Raises:
             TypeError: anything but a charge, such as a `PrivacyLoss`.
@@ -84,11 +96,14 @@ class Filter(ABC):
                 f"a filter adds up charges, not a {type(charge).__name__}: what composes numerically is no "
                 "filter when each question follows earlier answers"
             )
-        return self._cost(charge)
+        cost = self._cost(charge)
+        if all(EXACT % x.denominator == 0 for x in cost):
+            return cost
+        return tuple(_short(x, most) for x, most in zip(cost, self.capacity, strict=True))
 
     @abstractmethod
     def _cost(self, charge: Charge) -> Tally:
-        """The cost of a charge."""
+        """The cost of a charge, not rounded."""
 
     @abstractmethod
     def loss(self, spent: Tally) -> PrivacyLoss:
@@ -110,3 +125,11 @@ class Filter(ABC):
     def affords(self, spent: Tally, cost: Tally) -> bool:
         """Whether one more charge stays within the capacity, exactly."""
         return all(x <= most for x, most in zip(self.add(spent, cost), self.capacity, strict=True))
+
+
+def _short(cost: Fraction, most: Fraction) -> Fraction:
+    """The cost, or the next number above it that is short; the capacity where it lies between them."""
+    if EXACT % cost.denominator == 0:
+        return cost
+    above = Fraction(-(-cost.numerator * _PARTS // cost.denominator), _PARTS)
+    return most if cost <= most < above else above

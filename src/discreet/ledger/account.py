@@ -439,7 +439,7 @@ class Account:
         seen = limits[:1] if self.alone else limits
         if (status := now.status) is not Status.OPEN:
             return shut(self.population, status, charge, analysts.least(seen))
-        if (wrong := above_one_query(charge, limits) or too_long(charge, limits, cost)) is not None:
+        if (wrong := above_one_query(charge, limits) or too_long(charge)) is not None:
             return wrong
         if self.people is not None and charge.guarantee.epsilon > self.people.budget.per_query:
             return above_each_query(charge, self.people.budget)

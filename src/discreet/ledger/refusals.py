@@ -6,13 +6,13 @@ from collections.abc import Callable, Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 from fractions import Fraction
 
-from discreet.accounting.filter import Charge, Tally
+from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, InvalidParameter
 from discreet.ledger.standing import Limit, Status
 from discreet.privacy.guarantee import Budget, decimal
 
 _DIGITS = 3000
-"""Of the numbers of a charge and its sums; an entry with a number of more than 4000 cannot be read again."""
+"""Of the numbers of a charge; an entry with a number of more than 4000 cannot be read again."""
 
 _LONG = 10**_DIGITS
 
@@ -62,16 +62,14 @@ def above_one_query(charge: Charge, limits: Sequence[Limit]) -> InvalidParameter
     return None
 
 
-def too_long(charge: Charge, limits: Sequence[Limit], cost: Tally) -> InvalidParameter | None:
-    """The refusal of a charge that nobody could read again, or whose sums nobody could; None when it is not."""
-    numbers = [charge.guarantee.epsilon, charge.guarantee.delta]
-    for limit in limits:
-        numbers += limit.filter.add(limit.spent, cost)
-    if all(max(x.numerator, x.denominator) < _LONG for x in numbers):
+def too_long(charge: Charge) -> InvalidParameter | None:
+    """The refusal of a charge whose numbers nobody could read again; sums stay short by themselves (`Filter.cost`)."""
+    asked = charge.guarantee.epsilon, charge.guarantee.delta
+    if all(max(x.numerator, x.denominator) < _LONG for x in asked):
         return None
     return InvalidParameter(
-        f"with this charge a sum of the account would have more than {_DIGITS} digits; nothing was charged.",
-        hint="ask with an epsilon and a delta that were asked before, or with short decimals, such as epsilon=0.5",
+        f"this charge has a number of more than {_DIGITS} digits; nothing was charged.",
+        hint="ask with short decimals, such as epsilon=0.5",
     )
 
 

@@ -27,9 +27,6 @@ from discreet.ledger.postgres.pool import Pool
 from discreet.ledger.postgres.statements import DURABLE, Statements
 from discreet.ledger.store import Added, Addition, Row
 
-DIGITS = 3000
-"""Of a sum that is left to the procedure: far from the longest that can be read again."""
-
 PROCEDURE = r"""
   CREATE PROCEDURE "{schema}".add(
     its_attempt bigint, its_fence bigint, its_population text, its_kind text, its_key text, before text, after text,
@@ -80,7 +77,6 @@ PROCEDURE = r"""
       IF above * most[2*i] > most[2*i-1] * below THEN RETURN; END IF;
       common := gcd(above, below);
       sums[i] := '"' || div(above, common) || '/' || div(below, common) || '"';
-      IF length(sums[i]) > {digits} THEN RETURN; END IF;
     END LOOP;
     added_up := '"seq":' || number || ',"spent":[' || array_to_string(sums, ',') || ']';
     its_body := before || added_up || after;

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from discreet.ledger.postgres.adding import DIGITS, PROCEDURE
+from discreet.ledger.postgres.adding import PROCEDURE
 
 FORMAT = 1
 """The version of the format that is written, in which docs/ledger-format.md describes the tables."""
@@ -43,7 +43,7 @@ END $make$
 
 def procedure(schema: str, text: str = PROCEDURE) -> str:
     """The statement that makes the procedure."""
-    return text.format(schema=schema, format=FORMAT, digits=DIGITS)
+    return text.format(schema=schema, format=FORMAT)
 
 
 def tables(schema: str) -> str:
