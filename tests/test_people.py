@@ -339,7 +339,7 @@ def test_ids_that_are_told_apart_are_two_people_and_rows_of_nobody_are_in_nothin
     with session({"t": rows}, unit=dp.PrivacyUnit("id", 1, 1), columns={}) as s:
         s.sql("SELECT COUNT(*) FROM t WHERE id = '7'", epsilon=1)
         s.sql("SELECT COUNT(*) FROM t", epsilon=1)
-        assert last(seen) == {None: 6}
+        assert last(seen) == {None: 3}  # no text file could hold ' 7', '7 ' or ''
 
 
 # --- what is not said ------------------------------------------------------------------------------------------------

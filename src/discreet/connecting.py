@@ -83,8 +83,9 @@ def connect(
     from discreet.session import Session
     from discreet.tables.facts import check_declared
     from discreet.tables.owners import find_owners
-    from discreet.tables.people import check_ids, check_people
+    from discreet.tables.people import check_people
     from discreet.tables.shapes import attach_all, check_unit, find_shapes, pin_all
+    from discreet.tables.spelling import check_ids
 
     who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
     wanted = None if relation is None else Relation.parse(relation)
@@ -96,7 +97,8 @@ def connect(
         _check_apart(backend.tables)
         owners = find_owners(who, public, backend.tables)
         whose = population if population is not None else _only_private(owners)
-        shapes = find_shapes(backend, owners, _kept(place, whose, backend.tables))
+        kept = _kept(place, whose, backend.tables)
+        shapes = find_shapes(backend, owners, kept)
         check_unit(who, shapes, owners)
         check_declared({t: s.columns for t, s in shapes.items()}, facts)
         book = Ledger.open(place)
@@ -114,8 +116,8 @@ def connect(
             analysts=analysts,
         )
         account = account.asked_by(analyst)
-        check_ids(account, shapes, owners, backend)
-        pinned = pin_all(account, shapes, owners)
+        now = check_ids(account, shapes, owners, backend, kept)
+        pinned = pin_all(account, shapes, owners, now)
         tables = attach_all(backend, pinned, owners, unit=who, facts=facts, account=account)
         return Session(book, account, backend, tables, version, bounds=bounds)
     except BaseException:
@@ -233,7 +235,7 @@ def _check_given(*, columns: object, budget: object, population: object, version
 
 
 def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str]) -> Kept:
-    """What the population's account knows of the tables: what a known table holds now is not looked at."""
+    """What the population's account knows of the tables: of what a known table is now, ids alone are looked at."""
     from discreet.backends.backend import Pinned
     from discreet.ledger.ledger import Ledger
     from discreet.ledger.places import is_there

@@ -439,7 +439,7 @@ def test_a_cost_that_is_just_the_capacity_still_fits() -> None:
     most = F(1, 10**9 + 7)
     f = open_filter("basic", Budget(most))
     c = Charge(Composed([ApproximateEvent(most, F(0))]), Approximate(most))
-    assert f.cost(c) == (most, 0)
+    assert f.cost(c) == (most, F(0))
     assert spend(f, c) == 1
     half = Charge(Composed([ApproximateEvent(most / 2, F(0))]), Approximate(most / 2))
     assert spend(f, half) == 1  # each is rounded up by less than 1e-60
@@ -448,4 +448,4 @@ def test_a_cost_that_is_just_the_capacity_still_fits() -> None:
 def test_thirds_tenths_and_floats_are_added_as_they_are() -> None:
     for x in (F(1, 3), F("0.1"), F(0.1), F(7, 997 * 991), F("1e-30"), F(5, 999)):
         f = open_filter("basic", Budget(3))
-        assert f.cost(Charge(Composed([ApproximateEvent(x, F(0))]), Approximate(x))) == (x, 0)
+        assert f.cost(Charge(Composed([ApproximateEvent(x, F(0))]), Approximate(x))) == (x, F(0))

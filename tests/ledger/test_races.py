@@ -11,7 +11,7 @@ from collections.abc import Callable
 from contextlib import closing
 from fractions import Fraction
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 import pytest
 
@@ -19,6 +19,7 @@ from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerBusy, LedgerError
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.sqlite import SQLiteStore
+from discreet.ledger.store import Transaction
 from discreet.privacy.guarantee import Budget
 
 MakeCharge: TypeAlias = Callable[..., Charge]
@@ -216,3 +217,31 @@ def test_a_ledger_that_is_held_too_long_is_busy_and_nothing_is_charged(path: Pat
             _ = account.remaining
     assert account.remaining.epsilon == 1
     account.charge("q", pay(1), note={})
+
+
+def test_an_entry_that_another_thread_adds_while_one_begins_to_read_is_no_missing_one(
+    monkeypatch: pytest.MonkeyPatch, pay: MakeCharge
+) -> None:
+    with Ledger.open(":memory:") as ledger:
+        account = ledger.open_account("p", Budget(1))
+        store, inside = account.log.store, False
+        read = store.read
+
+        def late(work: Callable[[Transaction], Any]) -> Any:
+            def then(transaction: Transaction) -> Any:
+                nonlocal inside
+                if not inside:  # the moment that is read is fixed, and now somebody else charges
+                    inside = True
+                    other = threading.Thread(
+                        target=account.charge, args=("q", pay("1/10")), kwargs={"note": {}}
+                    )
+                    other.start()
+                    other.join()
+                return work(transaction)
+
+            return read(then)
+
+        monkeypatch.setattr(store, "read", late)
+        assert account.remaining.epsilon == 1
+        assert inside
+        assert account.remaining.epsilon == Fraction(9, 10)

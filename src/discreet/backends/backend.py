@@ -20,24 +20,24 @@ class Pinned:
         columns: name → the SQL type as which it is read (a `Type` value); None for nested and binary columns.
         text: whether the first source was text (CSV, JSON).
         delimiter: what separated the cells of a CSV.
+        made: columns of ids that the source had in another type, and of which text was made here: decimals, UUIDs.
     """
 
     columns: Mapping[str, str | None]
     text: bool
     delimiter: str = ","
+    made: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
         """The form in which the ledger keeps it."""
-        return {
-            "columns": [list(c) for c in self.columns.items()],
-            "text": self.text,
-            "delimiter": self.delimiter,
-        }
+        kept: dict[str, Any] = {"columns": [list(c) for c in self.columns.items()], "text": self.text}
+        return {**kept, "delimiter": self.delimiter, **({"made": list(self.made)} if self.made else {})}
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Pinned:
         """What `to_json` wrote."""
-        return cls(dict(kept["columns"]), bool(kept["text"]), str(kept["delimiter"]))
+        columns, made = dict(kept["columns"]), tuple(map(str, kept.get("made", ())))
+        return cls(columns, bool(kept["text"]), str(kept["delimiter"]), made)
 
 
 class Backend(Protocol):
@@ -52,12 +52,16 @@ class Backend(Protocol):
     def tables(self) -> list[str]:
         """The names of the connected tables."""
 
+    def is_text(self, table: str) -> bool:
+        """Whether its source is a text file, whose cells are text whatever they look like."""
+
     def discover(self, table: str, ids: Collection[str] = ()) -> Pinned:
         """The shape of a table as it is now; columns named in `ids` get a type in which no two values are the same."""
 
-    def attach(self, table: str, pinned: Pinned, ids: Collection[str] = ()) -> None:
+    def attach(self, table: str, pinned: Pinned, ids: Collection[str] = (), *, trimmed: bool = False) -> None:
         """Makes the table answerable in its pinned shape. In columns named in `ids` no two values become the same: one
-        that the pinned type does not hold just as it is, is NULL.
+        that the pinned type does not hold just as it is, is NULL; and where they are `trimmed`, text that no text file
+        could have held: with spaces around it, or without any letter.
         """
 
     def contents(self, table: str, pinned: Pinned, most: int) -> Contents:

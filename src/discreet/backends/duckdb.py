@@ -45,6 +45,8 @@ _TYPES = {
 _LOSSY = ("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM", "TIMESTAMP_NS", "TIMESTAMPTZ_NS")
 """Types with values that differ and would be read as the same, or as NULL; so have decimals."""
 
+_NUMBERS = frozenset(k for k, kind in _TYPES.items() if kind in ("BIGINT", "DOUBLE"))
+
 _EXACT = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
 """Types of real numbers → where several whole numbers begin to be rounded to one."""
 
@@ -92,6 +94,10 @@ class DuckDB:
         """The names of the connected tables."""
         return list(self._sources)
 
+    def is_text(self, table: str) -> bool:
+        """Whether its source is a text file."""
+        return self._sources[table].text
+
     def discover(self, table: str, ids: Collection[str] = ()) -> Pinned:
         """The shape of a table as it is now; text sources are read as text, and so is an id
         that no number type can hold.
@@ -112,9 +118,16 @@ class DuckDB:
                 f"Table {table!r} has two columns called {twins[0]!r}.",
                 hint="rename one; upper and lower case make no difference",
             )
-        return Pinned(columns, source.text, source.delimiter)
+        made = [
+            n
+            for n in ids
+            if not source.text
+            and columns.get(n) == "VARCHAR"
+            and (n in source.made or not _is_text(kinds[n]))
+        ]
+        return Pinned(columns, source.text, source.delimiter, tuple(sorted(made)))
 
-    def attach(self, table: str, pinned: Pinned, ids: Collection[str] = ()) -> None:
+    def attach(self, table: str, pinned: Pinned, ids: Collection[str] = (), *, trimmed: bool = False) -> None:
         """Creates `main.<table>` in its pinned shape."""
         scans, typed = [], not self._sources[table].text
         described = [(part, self._described(table, part)) for part in self._sources[table].parts(pinned)]
@@ -126,10 +139,9 @@ class DuckDB:
             for n, kind in pinned.columns.items():
                 apart = n in ids and len({_kind_of(n, other) for _, other in described}) > 1
                 type_now = now.get(found[n] or "")
+                bare = pinned.text or (trimmed and n in ids)
                 shown.append(
-                    _as_pinned(
-                        n, kind, found[n], type_now, pinned.text, is_id=n in ids, typed=typed, apart=apart
-                    )
+                    _as_pinned(n, kind, found[n], type_now, bare, is_id=n in ids, typed=typed, apart=apart)
                 )
             scans.append(f"SELECT {', '.join(shown)} FROM {part}")
         empty = ", ".join(f"{identifier(n)} {kind or 'VARCHAR'}" for n, kind in pinned.columns.items())
@@ -309,6 +321,16 @@ def _is_lossy(kinds: Collection[str]) -> bool:
     return len({_read_as(k) for k in kinds}) > 1 or any(k in _LOSSY or k.startswith("DECIMAL") for k in kinds)
 
 
+def _is_number(kind: str) -> bool:
+    """Whether `_cast` makes one whole number of one number, and of no two; of bits it makes one of '1' and '01'."""
+    return kind == "BOOLEAN" or kind in _NUMBERS or kind.startswith("DECIMAL")
+
+
+def _is_text(kinds: Collection[str]) -> bool:
+    """Whether a column was text as it stands, and no text is made of it here."""
+    return all(k == "VARCHAR" or k.startswith("ENUM(") for k in kinds)
+
+
 def _kind_of(column: str, described: Mapping[str, str]) -> str | None:
     """DuckDB's type of a column, whose name is looked up as `attach` does."""
     lowered = {n.lower(): kind for n, kind in reversed(list(described.items()))}
@@ -328,8 +350,9 @@ def _as_pinned(
 ) -> str:
     """One column of the view: the cell in its pinned type, NULL where it does not fit.
 
-    `typed` where the source is no text file now: then ids that are spelled in two ways are two. `apart` where files
-    of the table have the column in several types.
+    `text` where cells are as those of a text file, without spaces around them. `typed` where the source is no text
+    file now: then ids that are spelled in two ways are two. `apart` where files of the table have the column in
+    several types.
     """
     shown = identifier(name)
     if kind is None:
@@ -352,7 +375,8 @@ def _as_pinned(
         # 2^53 and 2^53 + 1 are one double, and all times of a day one date: two people's ids would share one cap;
         # so would '7' and '007', where they are not just what a text file makes of a number
         exact = is_id and (
-            kind not in ("BIGINT", "VARCHAR") or (typed and (now, kind) == ("VARCHAR", "BIGINT"))
+            kind not in ("BIGINT", "VARCHAR")
+            or (kind == "BIGINT" and not _is_number(now) and (typed or now != "VARCHAR"))
         )
         cell = f"CASE WHEN TRY_CAST({cast} AS {now}) = {cell} THEN {cast} END" if exact else cast
     if text and kind == "VARCHAR":

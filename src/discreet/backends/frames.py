@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+from decimal import Decimal
 from typing import Any
 
 from discreet.errors import InvalidParameter, MissingExtra, SourceError
 
 
-def readable(frame: Any) -> Any:
-    """The frame in a form that the database can scan more than once.
+def readable(frame: Any) -> tuple[Any, frozenset[str]]:
+    """The frame in a form that the database can scan more than once; and the columns of which text was made.
 
     Raises:
         InvalidParameter: no data frame.
         SourceError: it has no columns, or two of one name.
     """
-    module = type(frame).__module__.split(".")[0]
+    module, made = type(frame).__module__.split(".")[0], frozenset[str]()
     if module == "pandas" and hasattr(frame, "columns"):
-        frame = _pandas(frame)
+        frame, made = _pandas(frame)
     elif module == "polars" and hasattr(frame, "collect_schema"):
         frame = _polars(frame)
     elif module == "pyarrow" and hasattr(frame, "schema"):
@@ -31,15 +32,15 @@ def readable(frame: Any) -> Any:
             hint="connect a path, a pandas or polars data frame, a pyarrow table, or a dict of names to these",
         )
     _check_names([str(n) for n in (frame.columns if module == "pandas" else frame.schema.names)])
-    return frame
+    return frame, made
 
 
-def _pandas(frame: Any) -> Any:
+def _pandas(frame: Any) -> tuple[Any, frozenset[str]]:
     """Columns of Python objects become text here: the database would guess their type from a sample of the rows."""
     import numpy as np
     import pandas as pd
 
-    plain = frame.copy(deep=False)
+    plain, made = frame.copy(deep=False), set()
     names = [str(c) for c in frame.columns]
     _check_names(names)
     plain.columns = names
@@ -55,8 +56,11 @@ def _pandas(frame: Any) -> Any:
             _check_valid(plain[column].array.__arrow_array__())
         kind = plain[column].dtype
         if kind == np.dtype(object) or (isinstance(kind, pd.StringDtype) and kind.storage == "python"):
-            plain[column] = pd.Series([_text(v) for v in plain[column]], index=plain.index, dtype=object)
-    return plain
+            cells = list(plain[column])
+            if any(not isinstance(v, str) and _text(v) is not None for v in cells):
+                made.add(column)
+            plain[column] = pd.Series([_text(v) for v in cells], index=plain.index, dtype=object)
+    return plain, frozenset(made)
 
 
 def _polars(frame: Any) -> Any:
@@ -109,6 +113,8 @@ def _text(value: Any) -> str | None:
             return None
         if isinstance(value, float):
             return None if value != value else str(int(value)) if value.is_integer() else repr(float(value))
+        if isinstance(value, Decimal):  # as the database's decimals: 7.00 is 7, and 1.50 is 1.5
+            return None if value.is_nan() else f"{value.normalize():f}" if value.is_finite() else str(value)
         text = str(value)
         text.encode()
     except Exception:  # a cell's own code may raise anything, and no cell may be heard

@@ -21,6 +21,7 @@ class Source:
             that it is not there or no such file at all; given None, its present shape is asked for, and what no
             owner can mean (no columns, two of one name) is a SourceError.
         frame: a data frame, and the name by which `parts` scans it.
+        made: columns of which text was made: of objects that are none.
     """
 
     kind: str
@@ -28,6 +29,7 @@ class Source:
     delimiter: str
     parts: Callable[[Pinned | None], list[str]]
     frame: tuple[str, Any] | None = None
+    made: frozenset[str] = frozenset()
 
 
 def listed(files: Sequence[str]) -> str:

@@ -174,14 +174,14 @@ def _frame(name: str, frame: Any, connection: duckdb.DuckDBPyConnection) -> Sour
     import duckdb
 
     view = f"frame\x01{name}"  # no table can be called that
-    plain = readable(frame)
+    plain, made = readable(frame)
     try:
         connection.register(view, plain)
         connection.execute(f"DESCRIBE {identifier(view)}").fetchall()
     except (duckdb.Error, TypeError, ValueError) as error:
         failed = type(error).__name__
     else:
-        return Source("a data frame", False, ",", lambda _: [identifier(view)], (view, plain))
+        return Source("a data frame", False, ",", lambda _: [identifier(view)], (view, plain), made)
     raise SourceError(
         f"A column of the data frame for table {name!r} has a type that cannot be read ({failed}).",
         hint="turn unusual columns (periods, complex numbers, half floats) into numbers or text, or leave them out",

@@ -331,9 +331,11 @@ class Account:
 
     def pins(self) -> dict[str, dict[str, Any]]:
         """The schemas of all tables that are pinned here, by the tables' names."""
-        rows = self._log.read(
-            lambda view: view.rows(after=0, limit=NO_END, population=self.population, kind=Pinned.kind)
-        )
+        return self._log.read(self.pins_in)
+
+    def pins_in(self, view: View) -> dict[str, dict[str, Any]]:
+        """As `pins`, as a step of a transaction."""
+        rows = view.rows(after=0, limit=NO_END, population=self.population, kind=Pinned.kind)
         return {p.table: p.schema for p in (from_row(row).content for row in rows) if isinstance(p, Pinned)}
 
     def history(self) -> list[Entry]:

@@ -42,9 +42,10 @@ class Log:
 
     def read(self, work: Callable[[View], T]) -> T:
         """What the work makes of one moment of the log."""
+        seen = self._seen  # before that moment: another thread may add an entry right after it
 
         def reading(transaction: Transaction) -> tuple[T, View]:
-            view = View(transaction, self.store.place, self._seen, self._known, self._told)
+            view = View(transaction, self.store.place, seen, self._known, self._told)
             return work(view), view
 
         return self._remember(*self.store.read(reading))

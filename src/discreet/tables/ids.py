@@ -35,7 +35,9 @@ def read_alike(
 
     - whole numbers beside whole numbers, and text beside text, are read as they are. Text is compared character by
       character ('7' is not '007', 'a' is not 'A', whatever a column's collation says); cells of text files lose the
-      spaces around them, as everywhere. Decimals, and whole numbers beyond 64 bits, are text: their shortest spelling.
+      spaces around them, as everywhere, and beside them an id in a typed source that has spaces around it is nobody's.
+      Decimals, and whole numbers beyond 64 bits, are text: their shortest spelling. Beside them stands no other text,
+      which may spell the same number in another way ('7.00').
     - whole numbers beside reals are whole numbers: 7.0 is 7 and −0.0 is 0. A real that is no whole number,
       NaN, an infinity, and a real so large that several whole numbers may have been rounded to it (2^53 and beyond) is
       nobody's id; of 32-bit reals those from 2^24 on are. The same holds of reals beside reals, of 32-bit reals and of
@@ -62,6 +64,12 @@ def read_alike(
     return read
 
 
+def beside_text_files(shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]) -> set[str]:
+    """The tables with ids that are compared with those of a text file."""
+    groups = (group for group, _ in _linked(owners) if any(shapes[t].text for t, _ in group))
+    return {table for group in groups for table, _ in group}
+
+
 def _one_type(
     kinds: Mapping[Place, str | None], shapes: Mapping[str, Pinned], by_key: bool, known: Collection[str]
 ) -> str | None:
@@ -74,6 +82,8 @@ def _one_type(
         if changed:
             raise _pinned_apart(kinds, changed[0])
         return _WHOLE
+    if found == {_TEXT} and len({c in shapes[t].made for t, c in kinds}) > 1:
+        raise _spelled_apart(kinds, shapes)
     if len(found) == 1 and (found == {_TEXT} or not by_key):
         return found.pop()
     if len(found) == 1:
@@ -118,6 +128,16 @@ def _pinned_apart(kinds: Mapping[Place, str | None], place: Place) -> InvalidPar
         f"{_name(place)} was fixed as {_word(kinds[place])} when it was first connected, and cannot be "
         f"read as a whole number now, to be compared with {_name(other)}.",
         hint="store the ids of the other tables in that type, or connect these tables one at a time",
+    )
+
+
+def _spelled_apart(kinds: Mapping[Place, str | None], shapes: Mapping[str, Pinned]) -> InvalidParameter:
+    made = next(p for p in kinds if p[1] in shapes[p[0]].made)
+    plain = next(p for p in kinds if p[1] not in shapes[p[0]].made)
+    return InvalidParameter(
+        f"{_name(made)} holds ids of which text is made here, such as decimals, and {_name(plain)} text as it stands: "
+        "one id may be spelled in two ways ('7' and '7.00').",
+        hint="store the ids of both in one type, as whole numbers or as text",
     )
 
 

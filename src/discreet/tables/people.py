@@ -13,13 +13,10 @@ from typing import TYPE_CHECKING, Any, Never, TypeAlias, TypeVar
 
 import numpy as np
 
-from discreet.backends.backend import Pinned
 from discreet.backends.leaving import PERSON, Leaving, hashed
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
-from discreet.plan.types import Type
 from discreet.privacy.guarantee import Budget, words
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.tables.owners import Owner
 
 if TYPE_CHECKING:
     from discreet.accounting.filter import Charge
@@ -142,49 +139,6 @@ def check_people(unit: PrivacyUnit, per_person: object, relation: Relation | Non
             "A budget for each person holds for add-remove neighbours only.",
             hint="leave relation= out: under replacement one person's records stand for another's",
         )
-
-
-def check_ids(
-    account: Account, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner], backend: Backend
-) -> None:
-    """Refuses a table whose ids another table of the account may hold in other words: a person would be two.
-
-    Tables of one session have their ids in one type (`tables/ids.py`). Those that are connected one at a time meet
-    here only, where a person is known by the text of the id.
-
-    Raises:
-        InvalidParameter: dates beside times, say, or a text file's '007' beside whole numbers, in a new table.
-        SourceError: 32-bit reals, also in a table that is known and had another type when it was pinned.
-    """
-    if account.people is None:
-        return
-    backend.check_ids({t: o.column for t, o in owners.items() if o.column is not None})
-    pins = account.pins()
-    known = {t: (Pinned.from_json(pin), Owner.from_json(pin)) for t, pin in pins.items()}
-    for table, shape in shapes.items():
-        own = owners[table].column
-        if own is None or table.casefold() in known:
-            continue
-        for other, (pinned, owner) in known.items():
-            if owner.column is not None and not _alike(_spelled(shape, own), _spelled(pinned, owner.column)):
-                raise InvalidParameter(
-                    f"Ids are spelled in one way in {table!r} and may be in another in {other!r}, and a person whose "
-                    "id is in both would have two budgets.",
-                    hint=f"connect {table!r} together with {other!r} first, so that both are read alike, or store "
-                    "the ids in one type",
-                )
-
-
-def _spelled(shape: Pinned, column: str) -> str:
-    """How ids are spelled: as numbers, as text as it stands, as what a text file makes of either, or another type."""
-    kind = shape.columns[column]
-    if kind in (Type.INT.value, Type.REAL.value):
-        return "numbers"
-    return "cells" if kind == Type.TEXT.value and shape.text else str(kind)
-
-
-def _alike(one: str, other: str) -> bool:
-    return one == other or {one, other} in ({"numbers", Type.TEXT.value}, {"cells", Type.TEXT.value})
 
 
 def _refuse_rows() -> Never:

@@ -11,11 +11,13 @@ from discreet.plan.schema import Fact, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
 from discreet.tables.facts import MOST_VALUES, declared_facts, found_facts
-from discreet.tables.ids import id_columns, read_alike
+from discreet.tables.ids import beside_text_files, id_columns, read_alike
 from discreet.tables.owners import Owner, check_same, path
+from discreet.tables.spelling import check_spelling
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
+    from discreet.ledger.log import View
 
 Kept = Mapping[str, tuple[Pinned, Owner]]
 """What the account knows of tables by their names: the shape and the owner of each."""
@@ -57,13 +59,30 @@ def check_unit(unit: PrivacyUnit, shapes: Mapping[str, Pinned], owners: Mapping[
             )
 
 
-def pin_all(account: Account, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]) -> dict[str, Pinned]:
-    """The shapes as the account keeps them, which another process may have pinned meanwhile."""
-    found = {}
-    for table, shape in shapes.items():
-        kept = account.pin(table.casefold(), {**shape.to_json(), **owners[table].to_json()})
-        check_same(table, Owner.from_json(kept), owners[table])
-        found[table] = Pinned.from_json(kept)
+def pin_all(
+    account: Account, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner], now: Mapping[str, Pinned]
+) -> dict[str, Pinned]:
+    """The shapes as the account keeps them, which another process may have pinned meanwhile.
+
+    All are one transaction with the look at the ids of the account's other tables: of two processes that connect tables
+    whose ids are not alike, one finds those of the other. `now` are the present shapes of tables that are known.
+
+    Raises:
+        InvalidParameter: another owner, or ids that may be spelled in two ways.
+    """
+
+    def pin(view: View) -> dict[str, Pinned]:
+        if account.people is not None:
+            check_spelling(account.pins_in(view), shapes, owners, now)
+        found = {}
+        for table, shape in shapes.items():
+            schema = {**shape.to_json(), **owners[table].to_json()}
+            kept = account.pinning(table.casefold(), schema)(view)
+            check_same(table, Owner.from_json(kept), owners[table])
+            found[table] = Pinned.from_json(kept)
+        return found
+
+    found = account.log.write(pin)
     check_columns(found, owners)
     read_alike(found, owners, known=found.keys())
     return found
@@ -79,9 +98,9 @@ def attach_all(
     account: Account,
 ) -> list[TableSchema]:
     """Makes every table answerable, and says what is public about each."""
-    schemas = []
+    schemas, alone, beside = [], account.people is not None, beside_text_files(shapes, owners)
     for table, shape in shapes.items():
-        backend.attach(table, shape, id_columns(owners, table))
+        backend.attach(table, shape, id_columns(owners, table), trimmed=alone or table in beside)
         owner = owners[table]
         types = {n: None if k is None else Type(k) for n, k in shape.columns.items()}
         known, digest = declared_facts(table, types, facts), None

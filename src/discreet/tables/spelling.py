@@ -1,0 +1,107 @@
+"""How ids are spelled where each person has a budget, and is known by the text of the id.
+
+A person whose id is '7' in one table and '7.00' in another would have two budgets, and be told apart by nobody.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from discreet.backends.backend import Pinned
+from discreet.errors import InvalidParameter
+from discreet.plan.types import Type
+from discreet.tables.owners import Owner
+
+if TYPE_CHECKING:
+    from discreet.backends.backend import Backend
+    from discreet.ledger.account import Account
+
+_WHOLE, _REAL, _PLAIN, _CELLS, _MADE = Type.INT.value, Type.REAL.value, "text", "cells", "made"
+
+_ALIKE = {
+    frozenset(pair)
+    for pair in ((_WHOLE, _REAL), (_WHOLE, _MADE), (_REAL, _MADE), (_WHOLE, _PLAIN), (_CELLS, _PLAIN))
+}
+"""Numbers have one spelling, however they are stored; text that stands beside whole numbers or a text file is taken at
+its word. What spells 7.0 or 7.00 as text is not known of text, so it does not stand beside reals and decimals."""
+
+
+def check_ids(
+    account: Account,
+    shapes: Mapping[str, Pinned],
+    owners: Mapping[str, Owner],
+    backend: Backend,
+    kept: Collection[str],
+) -> dict[str, Pinned]:
+    """The present shapes of the tables that are `kept`, where people have budgets of their own; none elsewhere.
+
+    Raises:
+        SourceError: 32-bit reals, also in a table that is known and had another type when it was pinned.
+    """
+    if account.people is None:
+        return {}
+    backend.check_ids({t: o.column for t, o in owners.items() if o.column is not None})
+    own = {t: o.column for t, o in owners.items() if o.column is not None and t in kept}
+    return {t: backend.discover(t, {column}) for t, column in own.items() if not backend.is_text(t)} | {
+        t: Pinned({column: Type.TEXT.value}, text=True) for t, column in own.items() if backend.is_text(t)
+    }
+
+
+def check_spelling(
+    pins: Mapping[str, Mapping[str, Any]],
+    shapes: Mapping[str, Pinned],
+    owners: Mapping[str, Owner],
+    now: Mapping[str, Pinned],
+) -> None:
+    """Refuses a table whose ids another table of the account may hold in other words: a person would be two.
+
+    Tables of one session have their ids in one type (`tables/ids.py`). Those that are connected one at a time meet
+    here only, where a person is known by the text of the id; and so does a table with what it was when it was first
+    connected, if its ids are text.
+
+    Args:
+        pins: the tables that the account knows.
+        shapes: the tables of the session, as they are read.
+        owners: whose their rows are.
+        now: the present shapes of those that the account knew.
+
+    Raises:
+        InvalidParameter: dates beside times, say, a text file's '007' beside whole numbers, or its '7.00' beside
+            decimals.
+    """
+    known = {t: (Pinned.from_json(pin), Owner.from_json(pin)) for t, pin in pins.items()}
+    for table, shape in shapes.items():
+        own = owners[table].column
+        if own is None:
+            continue
+        text = shape.columns[own] == Type.TEXT.value and table in now and own in now[table].columns
+        if text and not _alike(_spelled(now[table], own), _spelled(shape, own)):
+            raise _two_budgets(f"{table!r} and were in another when it was first connected", "")
+        if table.casefold() in known:
+            continue
+        for other, (pinned, owner) in known.items():
+            if owner.column is not None and not _alike(_spelled(shape, own), _spelled(pinned, owner.column)):
+                raise _two_budgets(
+                    f"{table!r} and may be in another in {other!r}",
+                    f"connect {table!r} together with {other!r} first, so that both are read alike, or ",
+                )
+
+
+def _two_budgets(where: str, first: str) -> InvalidParameter:
+    return InvalidParameter(
+        f"Ids are spelled in one way in {where}, and a person whose id is in both would have two budgets.",
+        hint=f"{first}store the ids in one type",
+    )
+
+
+def _spelled(shape: Pinned, column: str) -> str:
+    """How ids are spelled: their type; of text, whether it is as it stands, a text file's, or made of others."""
+    kind = shape.columns[column]
+    if kind != Type.TEXT.value:
+        return str(kind)
+    return _CELLS if shape.text else _MADE if column in shape.made else _PLAIN
+
+
+def _alike(one: str, other: str) -> bool:
+    return one == other or frozenset((one, other)) in _ALIKE
