@@ -13,6 +13,7 @@ from sqlglot import exp
 
 from discreet.rederive.derive import Source, parsed, stage_of, unit_rows, unit_stages
 from discreet.rederive.shapes import (
+    counts_rows,
     disagree,
     grouped_by,
     holds_only,
@@ -21,6 +22,7 @@ from discreet.rederive.shapes import (
     of_one_row,
     outputs,
     reads_stage,
+    text_of,
 )
 
 
@@ -33,13 +35,17 @@ def derive_reports(sql: str, source: Source) -> int:
     tree, ctes, source = parsed(sql, source)
     names = _unit_totals(ctes, source)
     reads_stage(tree, "unit totals", {"expressions", "from_", "with_"})
-    for e in tree.expressions:
-        counted = e.unalias().this
-        if type(counted) is not exp.Filter or counted.this.sql() != "COUNT(*)":
+    reports = outputs(tree)
+    for e in reports.values():
+        counted = text_of(e)
+        if type(counted) is not exp.Filter or not holds_only(counted, {"this", "expression"}):
             disagree("the report of truncation")
-        of_one_row(counted.expression.this)
-        known_columns(counted.expression, names, None)
-    return len(tree.expressions)
+        where = counted.expression
+        if not counts_rows(counted.this) or type(where) is not exp.Where or not holds_only(where, {"this"}):
+            disagree("the report of truncation")
+        of_one_row(where.this)
+        known_columns(where.this, names, None)
+    return len(reports)
 
 
 def derive_census(sql: str, source: Source) -> int:
@@ -154,13 +160,13 @@ def _unit_totals(ctes: Mapping[str, exp.Expr], source: Source) -> frozenset[str]
     totals = stage_of(ctes, "unit totals")
     reads_stage(totals, "unit groups", {"expressions", "from_", "group"})
     grouped_by(totals, ["u"])
-    names = set()
-    for e in totals.expressions[1:]:
-        total = e.unalias()
-        if type(total) not in (exp.Count, exp.Sum, exp.Max) or type(total.this) not in (exp.Star, exp.Column):
+    named = outputs(totals, ["u"])
+    for total in named.values():
+        if counts_rows(total):
+            continue
+        if type(total) not in (exp.Count, exp.Sum, exp.Max) or not holds_only(total, {"this", "big_int"}):
             disagree("the totals of a unit")
-        if type(total.this) is exp.Star and type(total) is not exp.Count:
+        if type(total.this) is not exp.Column:
             disagree("the totals of a unit")
-        known_columns(e, {*keys, *stages.tallies}, None)
-        names.add(e.alias)
-    return frozenset(names)
+        known_columns(total.this, {*keys, *stages.tallies}, None)
+    return frozenset(named)

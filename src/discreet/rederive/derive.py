@@ -17,16 +17,18 @@ from sqlglot import exp
 from discreet.rederive.kinds import Kind, kind_of
 from discreet.rederive.lists import combinations, joined, key_lists
 from discreet.rederive.owned import Table, owned
+from discreet.rederive.ranked import keys_and_sums, ranked, without_null
 from discreet.rederive.reach import Spans, never_fails, span_of
 from discreet.rederive.reading import read
 from discreet.rederive.shapes import (
     alias_of,
-    apart,
+    are_columns,
+    counts_rows,
     disagree,
     filters,
     grouped_by,
     holds_only,
-    is_written,
+    is_column,
     known_columns,
     nodes_of,
     of_one_row,
@@ -34,6 +36,7 @@ from discreet.rederive.shapes import (
     outputs,
     read_from,
     reads_stage,
+    stages_of,
     too_deep,
     whole_constant,
 )
@@ -80,7 +83,7 @@ def derive(sql: str, source: Source) -> Derived:
         InternalError: a shape that is not known to be bounded.
     """
     tree, ctes, source = parsed(sql, source)
-    keys, sums = _split(tree)
+    keys, sums = keys_and_sums(tree)
     by = _by_row if source.unit is None else _by_unit
     return by(tree, ctes, keys, sums, source)
 
@@ -130,12 +133,12 @@ def rows_and_tallies(sql: str, source: Source, stage: str) -> Weighted:
     """
     tree, ctes, source = parsed(sql, source)
     keys = [e.alias for e in tree.expressions if e.alias.startswith("g")]
-    found, ranked = unit_stages(ctes, keys, source), stage_of(ctes, stage)
+    found, weighted = unit_stages(ctes, keys, source), stage_of(ctes, stage)
     if found.kept is not None:
         disagree("how groups are ranked")
     tallies = outputs(stage_of(ctes, "unit groups"), ["u", *keys])
     row = outputs(stage_of(ctes, "unit rows"))
-    return Weighted(tree, keys, row, found.listed, ranked, _ranked(ranked, keys), tallies)
+    return Weighted(tree, keys, row, found.listed, weighted, ranked(weighted, keys), tallies)
 
 
 def unit_rows(
@@ -206,14 +209,9 @@ def parsed(sql: str, source: Source) -> tuple[exp.Select, dict[str, exp.Expr], S
         InternalError: a shape that is not known to be one.
     """
     tree = read(sql)
-    listed = tree.args.get("with_")
-    if not isinstance(tree, exp.Select) or listed is None or not holds_only(listed, {"expressions"}):
+    if not isinstance(tree, exp.Select):
         disagree("the shape of the query")
-    if not all(type(c) is exp.CTE and holds_only(c, {"this", "alias"}) for c in listed.expressions):
-        disagree("the stages of the query")
-    ctes = {alias_of(c): c.this for c in listed.expressions}
-    if not apart([alias_of(c) for c in listed.expressions]):
-        disagree("the stages of the query")
+    ctes = stages_of(tree)
     nodes = nodes_of(tree)
     never_fails(nodes)
     own = _without_nested(ctes, source)
@@ -265,6 +263,8 @@ def _by_unit(
     """Units of many rows: rows → tallies of each (unit, group) → bounded contributions of the ranked groups → sums."""
     reads_stage(tree, "unit bounded", {"expressions", "from_", "group", "with_"})
     grouped_by(tree, keys)
+    if not are_columns([e.unalias() for e in tree.expressions[: len(keys)]], keys):
+        disagree("what the groups are")
     stages = unit_stages(ctes, keys, source)
     bounded = stage_of(ctes, "unit bounded")
     reads_stage(bounded, "unit groups", {"expressions", "from_", "qualify"})
@@ -273,13 +273,15 @@ def _by_unit(
         of_one_row(e)
         known_columns(e, stages.tallies, None)
     for s in sums:
-        if type(s) is not exp.Sum or type(s.this) is not exp.Column or s.this.name not in inner:
+        if type(s) is not exp.Sum or not holds_only(s, {"this"}) or not is_column(s.this, "", s.this.name):
             disagree("a column that is not the sum of one bounded number")
+        if s.this.name not in inner:
+            disagree("a column that is not there")
     kinds = dict.fromkeys(stages.tallies, "HUGEINT")
     for e in inner.values():
         whole_kind(e, kinds)
     spans = tuple(_span(inner[s.this.name], stages.counts) for s in sums)
-    found = [n for n in (stages.kept, _ranked(bounded, keys)) if n is not None]
+    found = [n for n in (stages.kept, ranked(bounded, keys)) if n is not None]
     if len(found) > 1:
         disagree("how groups are ranked")
     return Derived(found[0] if found else None, spans, len(keys), combinations(stages.listed, keys))
@@ -301,18 +303,17 @@ def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: Source) -
     counts, tallies = set(), set()
     for name, e in outputs(groups, ["u", *keys]).items():
         argument = e.this
-        if (
-            type(e) not in (exp.Count, exp.Sum)
-            or type(argument) not in (exp.Column, exp.Star)
-            or e.expressions
-        ):
+        tallies.add(name)
+        if counts_rows(e):
+            counts.add(name)
+            continue
+        if type(e) not in (exp.Count, exp.Sum) or not holds_only(e, {"this", "big_int"}):
             disagree("a tally")
-        if type(argument) is exp.Star and type(e) is not exp.Count:
+        if type(argument) is not exp.Column:
             disagree("a tally")
-        known_columns(e, row.keys() - {"u", *keys}, None)
+        known_columns(argument, row.keys() - {"u", *keys}, None)
         if type(e) is exp.Sum:
             whole_kind(row[argument.name], {})
-        tallies.add(name)
         if type(e) is exp.Count:
             counts.add(name)
     if not {"u", *keys} <= row.keys():
@@ -330,7 +331,7 @@ def _kept(kept: exp.Select, keys: list[str], row: dict[str, exp.Expr]) -> tuple[
     passed = ["u", *keys, *(e.name for e in kept.expressions[len(keys) + 1 :])]
     if outputs(kept, passed) or len(set(passed)) != len(passed) or not set(passed) <= row.keys():
         disagree("the columns that a stage passes on")
-    most = _ranked(kept, keys, exp.DenseRank)
+    most = ranked(kept, keys, exp.DenseRank)
     if most is None:
         disagree("how groups are ranked")
     return {name: row[name] for name in passed}, most
@@ -372,30 +373,37 @@ def _by_row(
         known_columns(e, source.columns, "s")
     reads_stage(groups, "unit bounded", {"expressions", "from_", "group"})
     reads_stage(tree, "row groups", {"expressions", "from_", "joins", "with_"})
+    if alias_of(read_from(tree)) != "r":
+        disagree("what a stage reads")
     by = [e.name for e in groups.expressions if type(e) is exp.Column]
     grouped_by(groups, by)
-    totals = outputs(groups, by)
-    lists = joined(tree, ctes, "r")
-    for join in tree.args.get("joins") or []:
-        known_columns(join.args["on"], by, "r", lists)
-    sizes: dict[str, int] = {}
+    added = {name: _row_span(e, row) for name, e in outputs(groups, by).items()}
+    lists, sizes = joined(tree, ctes, "r"), dict[str, int]()
+    looked_up = {alias_of(j.this): j.args["on"].this for j in tree.args.get("joins") or []}
+    shown = list[str]()
     for e in tree.expressions[: len(keys)]:
-        column = e.unalias()
-        if column.table in lists and column.name == "g":
-            sizes[e.alias_or_name] = listed[lists[column.table]]
-        elif (column.table, column.name) != ("r", e.alias_or_name) or column.name not in by:
+        key = e.unalias()
+        if key.table in looked_up and is_column(key, key.table, "g"):
+            sizes[e.alias_or_name] = listed[lists[key.table]]
+            key = looked_up.pop(key.table)
+        if not is_column(key, "r", key.name):
             disagree("what the groups are")
+        shown.append(key.name)
+    # else there would be several rows for what is shown as one group
+    if looked_up or sorted(shown) != sorted(by) or len(set(by)) != len(by):
+        disagree("what the groups are")
     for s in sums:
-        if type(s) is not exp.Column or s.table != "r" or s.name not in totals:
+        if not is_column(s, "r", s.name) or s.name not in added:
             disagree("a column that is not a sum over rows")
-    spans = tuple(_row_span(totals[s.name], row) for s in sums)
-    return Derived(1, spans, len(keys), combinations(sizes, keys))
+    return Derived(1, tuple(added[s.name] for s in sums), len(keys), combinations(sizes, keys))
 
 
 def _row_span(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
     """What one row adds to a sum over rows."""
-    if type(total) is exp.Count and type(total.this) in (exp.Star, exp.Column) and not total.expressions:
-        known_columns(total, row.keys(), None)
+    if counts_rows(total):
+        return 0, 1
+    if type(total) is exp.Count and type(total.this) is exp.Column:
+        _of_column(total, row)
         return 0, 1
     if type(total) is exp.Sum:
         return _summed(total, row)
@@ -405,77 +413,33 @@ def _row_span(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
         summed, counted = _bare(difference.this), _bare(difference.expression.this)
         if type(summed) is exp.Sum and type(counted) is exp.Count and summed.this == counted.this:
             low, high = _summed(summed, row)
+            _of_column(counted, row)
             c = whole_constant(difference.expression.expression)
             return min(low - c, 0), max(high - c, 0)
     return disagree("a column that is not a sum over rows")
 
 
 def _summed(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:
-    if type(total.this) is not exp.Column or total.this.name not in row:
+    e = _of_column(total, row)
+    whole_kind(e, {})
+    return _span(e, frozenset())
+
+
+def _of_column(total: exp.Expr, row: dict[str, exp.Expr]) -> exp.Expr:
+    """What the one column is of which this is an aggregate, and nothing else."""
+    column = total.this
+    if not holds_only(total, {"this", "big_int"}) or not is_column(column, "", column.name):
         disagree("a column that is not a sum over rows")
-    whole_kind(row[total.this.name], {})
-    return _span(row[total.this.name], frozenset())
+    if column.name not in row:
+        disagree("a column that is not a sum over rows")
+    return row[column.name]
 
 
 def _bare(e: exp.Expr) -> exp.Expr:
     """An aggregate without its cast to a wide integer and without the 0 for an empty group."""
-    if type(e) is exp.Cast and e.to.this is _KIND.INT128:
+    if type(e) is exp.Cast and e.to.this is _KIND.INT128 and holds_only(e, {"this", "to"}):
         e = e.this
-    if type(e) is exp.Coalesce and len(e.expressions) == 1 and is_written(e.expressions[0], 0):
-        e = e.this
-    return e
-
-
-def _split(tree: exp.Select) -> tuple[list[str], list[exp.Expr]]:
-    """The group keys and, after them, the sums of the outermost SELECT; a sum is CAST(coalesce(…, 0) AS text)."""
-    keys: list[str] = []
-    sums: list[exp.Expr] = []
-    for e in tree.expressions:
-        text = e.unalias()
-        if type(text) is exp.Column and not sums:
-            if e.alias_or_name != f"g{len(keys)}":
-                disagree("the order of the keys")
-            keys.append(e.alias_or_name)
-            continue
-        inner = text.this if type(text) is exp.Cast and text.to.this is _KIND.TEXT else None
-        if (
-            type(inner) is not exp.Coalesce
-            or len(inner.expressions) != 1
-            or not is_written(inner.expressions[0], 0)
-        ):
-            disagree("a column that is not a sum")
-        if e.alias != f"m{len(sums)}":
-            disagree("the order of the columns")
-        sums.append(inner.this)
-    return keys, sums
-
-
-def _ranked(bounded: exp.Select, keys: list[str], function: type[exp.Expr] = exp.RowNumber) -> int | None:
-    """The k of QUALIFY row_number() OVER (PARTITION BY u ORDER BY …, every key) <= k; None when nothing ranks."""
-    qualify = bounded.args.get("qualify")
-    if qualify is None:
-        return None
-    test = qualify.this
-    window = test.this
-    if type(test) is not exp.LTE or type(window) is not exp.Window or type(window.this) is not function:
-        disagree("how groups are ranked")
-    if not holds_only(window.this, ()):
-        disagree("how groups are ranked")
-    by = window.args.get("partition_by") or []
-    if any(v and k not in ("this", "partition_by", "order", "over") for k, v in window.args.items()):
-        disagree("over what groups are ranked")
-    if [(type(p), p.name) for p in by] != [(exp.Column, "u")] or not window.args.get("order"):
-        disagree("over what groups are ranked")
-    terms = [o.this for o in window.args["order"].expressions]
-    if len(terms) != len(keys) + 1 or type(terms[0]) is not exp.Anonymous or terms[0].name.lower() != "hash":
-        disagree("the order of a unit's groups")
-    if [type(t) for t in terms[0].expressions] != [exp.Column] * (len(keys) + 1) + [exp.Placeholder]:
-        disagree("the order of a unit's groups")
-    if [t.name for t in terms[0].expressions[:-1]] != ["u", *keys]:
-        disagree("the order of a unit's groups")
-    if [(type(t), t.name) for t in terms[1:]] != [(exp.Column, k) for k in keys]:
-        disagree("the order of a unit's groups is not total")
-    return whole_constant(test.expression)
+    return without_null(e) or e
 
 
 def stage_of(ctes: Mapping[str, exp.Expr], name: str) -> exp.Select:

@@ -21,6 +21,8 @@ from discreet.rederive.shapes import (
     is_column,
     outputs,
     reads_stage,
+    stages_of,
+    text_of,
     whole_constant,
 )
 
@@ -46,6 +48,9 @@ def _of_rows(sql: str, source: Source) -> Derived:
     if not counted or len(found) != 1:
         disagree("how many values are counted")
     (plain,) = found
+    # as it stands: sum(d) − count(d)·c is bounded as rows are counted, and not as their values are
+    if type(plain.parent) is not exp.Alias or not holds_only(plain, {"this", "big_int"}):
+        disagree("how many values are counted")
     text = f"{before}count(d){after}"
     plain.set("this", exp.Distinct(expressions=[exp.column("d")]))
     if tree != _parsed(sql):
@@ -56,7 +61,7 @@ def _of_rows(sql: str, source: Source) -> Derived:
 def _of_units(sql: str, source: Source) -> Derived:
     """Rows → each value of each unit and group once → the first ones of the first groups → how many there are."""
     tree = _parsed(sql)
-    ctes = _stages(tree)
+    ctes = stages_of(tree)
     keys = [e.name for e in tree.expressions if type(e) is exp.Column]
     if keys != [f"g{i}" for i in range(len(keys))] or list(ctes)[-3:] != [
         "unit rows",
@@ -94,7 +99,7 @@ def _judged(
         f'"unit bounded" AS (SELECT {shown}least(n_d, {most}) AS m0 FROM "unit groups"{rank}) '
         f'SELECT {shown}CAST(coalesce(sum(m0), 0) AS VARCHAR) AS m0 FROM "unit bounded"{by}'
     )
-    own, judged = _stages(tree), _stages(_parsed(text))
+    own, judged = stages_of(tree), stages_of(_parsed(text))
     if list(own)[:-2] != list(judged)[:-2] or any(own[name] != judged[name] for name in list(own)[:-2]):
         disagree("the rows whose values are counted")
     return derive(text, source)
@@ -155,9 +160,8 @@ def _rank(
 
 def _counts_once(shown: dict[str, exp.Expr]) -> None:
     """The one column is CAST(count(DISTINCT d) AS text)."""
-    cast = shown.get("m0")
-    counted = cast.this if type(cast) is exp.Cast and cast.to.is_type("text") else None
-    if len(shown) != 1 or type(counted) is not exp.Count or not holds_only(counted, {"this", "big_int"}):
+    counted = text_of(shown["m0"]) if list(shown) == ["m0"] else None
+    if type(counted) is not exp.Count or not holds_only(counted, {"this", "big_int"}):
         disagree("how many values are counted")
     values = counted.this
     if type(values) is not exp.Distinct or not holds_only(values, {"expressions"}):
@@ -171,13 +175,6 @@ def _parsed(sql: str) -> exp.Select:
     if not isinstance(tree, exp.Select):
         disagree("the shape of the query")
     return tree
-
-
-def _stages(tree: exp.Select) -> dict[str, exp.Expr]:
-    listed = tree.args.get("with_")
-    if listed is None:
-        disagree("the stages of the query")
-    return {c.alias: c.this for c in listed.expressions}
 
 
 def _select(ctes: dict[str, exp.Expr], name: str) -> exp.Select:

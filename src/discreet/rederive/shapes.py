@@ -66,12 +66,43 @@ def is_column(e: exp.Expr, table: str, name: str) -> bool:
     )
 
 
+def text_of(e: exp.Expr) -> exp.Expr | None:
+    """The x of CAST(x AS text), which is all that the expression is; None of any other."""
+    if type(e) is not exp.Cast or not holds_only(e, {"this", "to"}) or not holds_only(e.to, {"this"}):
+        return None
+    found: exp.Expr = e.this
+    return found if e.to.this is exp.DataType.Type.TEXT else None
+
+
+def counts_rows(e: exp.Expr) -> bool:
+    """Whether it is just count(*)."""
+    return (
+        type(e) is exp.Count
+        and holds_only(e, {"this", "big_int"})
+        and type(e.this) is exp.Star
+        and holds_only(e.this, ())
+    )
+
+
 def alias_of(node: exp.Expr) -> str:
     """The alias of a table or of a query in FROM; one that renames columns is refused."""
     alias = node.args.get("alias")
     if type(alias) is not exp.TableAlias or not holds_only(alias, {"this"}):
         disagree("what is read")
     return str(alias.name)
+
+
+def stages_of(tree: exp.Select) -> dict[str, exp.Expr]:
+    """The stages before the last SELECT, by name; one that renames its columns is refused."""
+    listed = tree.args.get("with_")
+    if listed is None or not holds_only(listed, {"expressions"}):
+        disagree("the stages of the query")
+    if not all(type(c) is exp.CTE and holds_only(c, {"this", "alias"}) for c in listed.expressions):
+        disagree("the stages of the query")
+    stages = {alias_of(c): c.this for c in listed.expressions}
+    if len(stages) != len(listed.expressions) or not apart(stages):
+        disagree("the stages of the query")
+    return stages
 
 
 def read_from(select: exp.Expr) -> exp.Expr:
@@ -99,7 +130,7 @@ def outputs(select: exp.Select, plain: Sequence[str] = ()) -> dict[str, exp.Expr
     The database takes names that differ in upper and lower case for one name, so no two may differ in that alone.
     """
     passed = select.expressions[: len(plain)]
-    if not _are_columns(passed, plain):
+    if not are_columns(passed, plain):
         disagree("the columns that a stage passes on")
     rest = select.expressions[len(plain) :]
     named = {e.alias: e.this for e in rest if type(e) is exp.Alias}
@@ -113,7 +144,7 @@ def apart(names: Collection[str]) -> bool:
     return len({name.casefold() for name in names}) == len(names)
 
 
-def _are_columns(found: Sequence[exp.Expr], names: Sequence[str]) -> bool:
+def are_columns(found: Sequence[exp.Expr], names: Sequence[str]) -> bool:
     """Whether these are just the stage's own columns: `x.u` might be a field of the column x."""
     return len(found) == len(names) and all(map(is_column, found, [""] * len(names), names))
 
@@ -123,7 +154,7 @@ def grouped_by(select: exp.Select, keys: Sequence[str]) -> None:
     group = select.args.get("group")
     if group is not None:
         only_expressions(group)
-    if not _are_columns(group.expressions if group is not None else [], keys):
+    if not are_columns(group.expressions if group is not None else [], keys):
         disagree("what is grouped by")
 
 

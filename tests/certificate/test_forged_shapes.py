@@ -1,0 +1,169 @@
+"""Forged statements that look like known ones, and move further than is claimed: the database shows it, and no
+certificate of them passes. All else in it is made to fit.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from typing import Any
+
+import duckdb
+import pytest
+
+from discreet.certificate.checker import check
+from tests.certificate.asked import SINGLE, VISITS, ask, plain, session
+from tests.certificate.forging import Document, forged, measurement, sealed
+
+COUNT = 'SELECT CAST(coalesce(r.m0, 0) AS VARCHAR) AS m0 FROM "row groups" r'
+KEYS = "\"key 0\" AS (SELECT v, min(g) AS g FROM (VALUES ('a', 0), ('b', 1), ('c', 2)) l(v, g) GROUP BY v)"
+
+
+@cache
+def honest(kind: str, name: str) -> Document:
+    document: Document = plain(ask(session(kind, False), *SINGLE[name]).certificate())
+    assert check(sealed(forged(document, lambda d: None))).ok
+    return document
+
+
+def counted(value: str, total: str = "count(d)", by: str = "", last: str = COUNT) -> str:
+    """A statement in which each row is a unit, of the columns `value` and what is made of them."""
+    shown, group = (f"{by}, ", f" GROUP BY {by}") if by else ("", "")
+    return (
+        f'WITH "unit bounded" AS (SELECT {value} FROM main."visits" s), '
+        f'"row groups" AS (SELECT {shown}{total} AS m0 FROM "unit bounded"{group}) {last}'
+    )
+
+
+def broken(kind: str, name: str, place: tuple[Any, ...], sql: str) -> str | None:
+    """The step that a certificate breaks, with this statement in place of its own."""
+
+    def change(d: Document) -> None:
+        at: Any = measurement(d)
+        for step in place[:-1]:
+            at = at[step]
+        at[place[-1]] = sql
+
+    return check(sealed(forged(honest(kind, name), change))).broken
+
+
+def answers(sql: str, *rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
+    """What the database gives for rows of (uid, ward, cost, day, note, fee)."""
+    with duckdb.connect() as database:
+        database.execute(
+            "CREATE TABLE visits (uid BIGINT, ward VARCHAR, cost DOUBLE, day BIGINT, note VARCHAR, fee DOUBLE)"
+        )
+        assert list(VISITS) == [column[0] for column in database.execute("SELECT * FROM visits").description]
+        for row in rows:
+            database.execute("INSERT INTO visits VALUES (?, ?, ?, ?, ?, ?)", row)
+        return sorted(database.execute(sql).fetchall())
+
+
+def row(**said: Any) -> tuple[Any, ...]:
+    return tuple({"uid": 1, "ward": "a", "cost": 1.0, "day": 1, "note": "n", "fee": 1.0, **said}.values())
+
+
+REPORT = "CAST(count(*) FILTER (WHERE groups > 2) AS VARCHAR)"
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "count(*) FILTER (WHERE groups > 2) + CAST(sum(most) AS HUGEINT) * 1000000",
+        "1000000 * (count(*) FILTER (WHERE groups > 2))",
+        "CAST(count(*) FILTER (WHERE groups > 2) AS DOUBLE)",
+        "TRY_CAST(count(*) FILTER (WHERE groups > 2) AS VARCHAR)",
+        "CAST(sum(most) FILTER (WHERE groups > 2) AS VARCHAR)",
+        "CAST(count(DISTINCT most) FILTER (WHERE groups > 2) AS VARCHAR)",
+        "CAST(sum(count(*) FILTER (WHERE groups > 2)) OVER () AS VARCHAR)",
+    ],
+)
+def test_a_report_is_a_count_of_units_and_nothing_around_it(written: str) -> None:
+    honestly = measurement(honest("add-remove", "a report"))["truncation"]
+    assert REPORT in honestly
+    forged_one = honestly.replace(REPORT, written)
+    assert answers(forged_one)  # the database runs it
+    assert broken("add-remove", "a report", ("truncation",), forged_one) == "bounds"
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("(SELECT u, count(*) AS groups", "(SELECT unnest(range(1000)) AS u, count(*) AS groups"),
+        ("(SELECT u, count(*) AS groups", "(SELECT 1 AS u, count(*) AS groups"),
+        ("max(n) AS most", "max(n) AS most, unnest(range(1000)) AS more"),
+        ("max(n) AS most", "max(DISTINCT n) AS most"),
+        ("max(n) AS most", "max(n, 1) AS most"),
+    ],
+)
+def test_a_unit_has_one_row_of_totals(old: str, new: str) -> None:
+    honestly = measurement(honest("add-remove", "a report"))["truncation"]
+    assert old in honestly
+    assert broken("add-remove", "a report", ("truncation",), honestly.replace(old, new)) == "bounds"
+
+
+HIGH = 1_000_000
+NARROW = f'CAST(least(greatest(s."day", {HIGH}), {HIGH + 1}) AS BIGINT) AS d'
+
+
+@pytest.mark.parametrize("relation", ["each row"])
+@pytest.mark.parametrize(
+    "total",
+    [
+        f"(CAST(sum(d) AS HUGEINT) - CAST(count(DISTINCT d) AS HUGEINT) * {HIGH})",
+        f"(sum(d) - count(DISTINCT d) * {HIGH})",
+        "CAST(count(DISTINCT d) AS HUGEINT)",
+    ],
+)
+def test_different_values_are_counted_and_nothing_is_made_of_them(relation: str, total: str) -> None:
+    sql = counted(NARROW, total)
+    assert answers(sql, row())
+    assert broken(relation, "values of all", ("distinct", 0, 1), sql) == "bounds"
+
+
+def test_a_sum_less_the_number_of_different_values_moves_by_all_of_a_value() -> None:
+    sql = counted(NARROW, f"(CAST(sum(d) AS HUGEINT) - CAST(count(DISTINCT d) AS HUGEINT) * {HIGH})")
+    assert [answers(sql, *[row()] * n) for n in (1, 2, 3)] == [[("0",)], [("1000000",)], [("2000000",)]]
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ('"unit values" AS (', '"unit values"(d, g0, u) AS ('),
+        ('"unit bounded" AS (', '"unit bounded"(d, g0) AS ('),
+        ("CAST(count(DISTINCT d) AS VARCHAR)", "CAST(count(DISTINCT d) * 2 AS VARCHAR)"),
+        ("WITH ", "WITH RECURSIVE "),
+    ],
+)
+def test_no_stage_of_different_values_renames_its_columns(old: str, new: str) -> None:
+    place = measurement(honest("add-remove", "values"))["distinct"][0]
+    assert old in place[1]
+    assert broken("add-remove", "values", ("distinct", 0, 1), place[1].replace(old, new)) == "bounds"
+
+
+SHOWN = 'SELECT k.g AS g0, CAST(coalesce(r.m0, 0) AS VARCHAR) AS m0 FROM "row groups" r JOIN "key 0" k ON '
+WARD = 's."ward" AS g0'
+
+
+@pytest.mark.parametrize("kind", ["each row"])
+@pytest.mark.parametrize(
+    ("name", "sql"),
+    [
+        ("a count", counted('s."note" AS k0', "count(*)", "k0")),
+        ("a count", counted('s."note" AS k0', "count(*) AS m, unnest(range(5))", "k0", COUNT.replace("r.m0", "r.m"))),
+        ("a count", counted("1 AS one", "count(*) AS m, unnest(range(1000))", "", COUNT.replace("r.m0", "r.m"))),
+        ("a count", f"WITH {KEYS}, " + counted(WARD, "count(*)", "g0", f"{COUNT} JOIN \"key 0\" k ON r.g0 = k.v")[5:]),
+        ("text", f"WITH {KEYS}, " + counted(WARD, "count(*)", "g0", f"{SHOWN}'a' = k.v")[5:]),
+        ("text", f"WITH {KEYS}, " + counted(WARD, "count(*)", "g0", f"{SHOWN}upper(r.g0) = k.v")[5:]),
+        ("text", f"WITH {KEYS}, " + counted(f'{WARD}, s."note" AS g1', "count(*)", "g0, g1", f"{SHOWN}r.g0 = k.v")[5:]),
+    ],
+    ids=lambda v: str(v)[-60:],
+)  # fmt: skip
+def test_each_group_of_rows_is_shown_once(kind: str, name: str, sql: str) -> None:
+    answers(sql, row())  # the database runs it
+    assert broken(kind, name, ("sql",), sql) == "bounds"
+
+
+def test_groups_that_are_not_shown_would_tell_of_one_row() -> None:
+    sql = counted('s."note" AS k0', "count(*)", "k0")
+    assert answers(sql, *[row()] * 5) == [("5",)]
+    assert answers(sql, *[row()] * 5, row(note="rare")) == [("1",), ("5",)]
