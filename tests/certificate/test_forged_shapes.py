@@ -4,6 +4,7 @@ certificate of them passes. All else in it is made to fit.
 
 from __future__ import annotations
 
+from fractions import Fraction
 from functools import cache
 from typing import Any
 
@@ -11,6 +12,11 @@ import duckdb
 import pytest
 
 from discreet.certificate.checker import check
+from discreet.errors import InternalError
+from discreet.rederive.arguments import nothing_unread
+from discreet.rederive.levels import gaussian_cost, tier_of
+from discreet.rederive.reading import read
+from discreet.rederive.shapes import nodes_of
 from tests.certificate.asked import SINGLE, VISITS, ask, plain, session
 from tests.certificate.forging import Document, forged, measurement, sealed
 
@@ -167,3 +173,82 @@ def test_groups_that_are_not_shown_would_tell_of_one_row() -> None:
     sql = counted('s."note" AS k0', "count(*)", "k0")
     assert answers(sql, *[row()] * 5) == [("5",)]
     assert answers(sql, *[row()] * 5, row(note="rare")) == [("1",), ("5",)]
+
+
+@pytest.mark.parametrize(
+    ("name", "lists"), [("two keys", [5, 3]), ("two keys", [1, 15]), ("totals", [15, 1])]
+)
+@pytest.mark.parametrize("kind", ["add-remove", "replace", "each row"])
+def test_each_list_of_keys_is_as_long_as_is_claimed(kind: str, name: str, lists: list[int]) -> None:
+    document = forged(honest(kind, name), lambda d: measurement(d).update(lists=lists))
+    assert measurement(honest(kind, name))["lists"] == [3, 5]
+    assert check(sealed(document)).broken == "bounds"
+
+
+def test_totals_of_lists_of_other_lengths_would_cost_less_than_they_do() -> None:
+    """Twelve groups of a unit, in rows of twelve, are one total of one key, and twelve totals of the other."""
+    truly, falsely = ([tier_of(sizes, (0,), Fraction(1))] for sizes in ([2, 12], [24, 1]))
+    costs = [
+        gaussian_cost([t for t in tiers if t is not None], (0, 1), 12, replace=False)
+        for tiers in (truly, falsely)
+    ]
+    assert costs == [144, 12]
+
+
+LEAF = "CAST((r.{0} - CAST(0 AS BIGINT)) // 1000000 AS UTINYINT) AS b"
+
+
+@pytest.mark.parametrize("name", ['"B"', "b", '"b"'])
+def test_leaves_are_grouped_by_their_place_and_no_column_of_that_name(name: str) -> None:
+    sql = (
+        f'WITH "unit rows" AS (SELECT CAST(least(greatest(s."day", 0), 4999999) AS INTEGER) AS {name} '
+        f'FROM main."visits" s) SELECT {LEAF.format(name)}, CAST(count(*) AS VARCHAR) AS m0 '
+        f'FROM "unit rows" r WHERE r.{name} IS NOT NULL GROUP BY b'
+    )
+    assert answers(sql, row(day=1), row(day=1), row(day=7)) == [(0, "1"), (0, "2")]  # one leaf, twice
+    assert broken("each row", "a histogram", ("trees", 0, "sql"), sql) == "bounds"
+    other = sql.replace(f" AS {name} ", " AS v0 ").replace(f"r.{name}", "r.v0")
+    assert answers(other, row(day=1), row(day=1), row(day=7)) == [(0, "3")]
+    assert broken("each row", "a histogram", ("trees", 0, "sql"), other) is None
+
+
+@pytest.mark.parametrize("kind", ["add-remove", "replace"])
+def test_no_column_of_weighted_rows_has_the_name_of_the_leaf(kind: str) -> None:
+    sql = measurement(honest(kind, "quartiles"))["trees"][0]["sql"]
+    for name in ('"B"', "b"):
+        renamed = (
+            sql.replace(" AS v0", f" AS {name}")
+            .replace("r.v0", f"r.{name}")
+            .replace("count(v0)", f"count({name})")
+        )
+        assert broken(kind, "quartiles", ("trees", 0, "sql"), renamed) == "bounds"
+
+
+@pytest.mark.parametrize(
+    "sql",
+    [
+        "SELECT max(n, 1)",
+        "SELECT CASE n WHEN 1 THEN 2 END",
+        "SELECT n IN (SELECT 1)",
+        "SELECT list(n)",
+        "SELECT a.b.c.n",
+        "SELECT round(n, 1, 2)",
+        "SELECT n FROM t TABLESAMPLE 5 PERCENT",
+        "SELECT n FROM t ORDER BY n",
+        "SELECT n FROM t LIMIT 3",
+        "SELECT n FROM t GROUP BY ALL",
+        "SELECT n FROM t GROUP BY ROLLUP (n)",
+        "SELECT n FROM t GROUP BY n HAVING n > 3",
+        "SELECT n FROM range(0, 5, 2) t(n)",
+        "SELECT first_value(n IGNORE NULLS) OVER (ORDER BY n)",
+        "WITH RECURSIVE a AS (SELECT 1 AS n) SELECT n FROM a",
+        "SELECT n FROM t JOIN o USING (n)",
+        "SELECT n FROM t NATURAL JOIN o",
+        "SELECT n FROM t, LATERAL (SELECT t.n) o",
+        "SELECT * EXCLUDE (n) FROM t",
+        "SELECT COLUMNS('n') FROM t",
+    ],
+)
+def test_a_part_that_no_reader_looks_at_is_refused(sql: str) -> None:
+    with pytest.raises(InternalError, match="not read"):
+        nothing_unread(nodes_of(read(sql)))

@@ -142,7 +142,7 @@ def _read(m: Measurement) -> Found:
 def _reach(facts: Derived, m: Measurement) -> int:
     """How many groups a unit can enter."""
     declared = m.declared
-    if facts.keys != m.keys or facts.listed != declared or (m.lists is not None and len(m.lists) != m.keys):
+    if facts.keys != m.keys or facts.lists != m.lists:
         disagree("what the groups are")
     if (declared is None) != (m.threshold is not None):
         disagree("whether the groups are public")

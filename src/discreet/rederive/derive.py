@@ -14,8 +14,9 @@ from dataclasses import dataclass, field
 
 from sqlglot import exp
 
+from discreet.rederive.arguments import nothing_unread
 from discreet.rederive.kinds import Kind, kind_of
-from discreet.rederive.lists import combinations, joined, key_lists
+from discreet.rederive.lists import joined, key_lists, lengths
 from discreet.rederive.owned import Table, owned
 from discreet.rederive.ranked import keys_and_sums, ranked, without_null
 from discreet.rederive.reach import Spans, never_fails, span_of
@@ -67,13 +68,18 @@ class Derived:
         groups: how many groups it can enter; None when the text does not bound it.
         spans: for each integer column, the least and the greatest it can add to a group.
         keys: how many key columns come before them.
-        listed: how many groups there can be at all; None when no list of keys limits them.
+        lists: how many values each key's list has; None when one of them has no list.
     """
 
     groups: int | None
     spans: Spans
     keys: int
-    listed: int | None
+    lists: tuple[int, ...] | None
+
+    @property
+    def listed(self) -> int | None:
+        """How many groups there can be at all; None when no lists of keys limit them."""
+        return None if self.lists is None else math.prod(self.lists)
 
 
 def derive(sql: str, source: Source) -> Derived:
@@ -220,6 +226,7 @@ def parsed(sql: str, source: Source) -> tuple[exp.Select, dict[str, exp.Expr], S
     if nested or any(isinstance(e, _QUERIES) for e in nodes):
         disagree("a query inside a query")
     _read_once([e for e in nodes if isinstance(e, exp.Table)], ctes.keys())
+    nothing_unread(nodes)
     return tree, ctes, own
 
 
@@ -284,7 +291,7 @@ def _by_unit(
     found = [n for n in (stages.kept, ranked(bounded, keys)) if n is not None]
     if len(found) > 1:
         disagree("how groups are ranked")
-    return Derived(found[0] if found else None, spans, len(keys), combinations(stages.listed, keys))
+    return Derived(found[0] if found else None, spans, len(keys), lengths(stages.listed, keys))
 
 
 def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: Source) -> Stages:
@@ -340,9 +347,13 @@ def _kept(kept: exp.Select, keys: list[str], row: dict[str, exp.Expr]) -> tuple[
 def _sizes(
     keys: list[str], row: dict[str, exp.Expr], lists: Mapping[str, str], listed: Mapping[str, int]
 ) -> dict[str, int]:
-    """Key → how many values its list has, for keys that are places in lists."""
-    places = {k: e for k in keys if isinstance(e := row[k], exp.Column) and e.name == "g"}
-    return {k: listed[lists[e.table]] for k, e in places.items() if e.table in lists}
+    """Key → how many values its list has, for keys that are places in lists, each in one of its own."""
+    places = {
+        k: e.table for k in keys if isinstance(e := row[k], exp.Column) and e.name == "g" and e.table in lists
+    }
+    if len(set(places.values())) != len(places):
+        disagree("what the groups are")
+    return {k: listed[lists[alias]] for k, alias in places.items()}
 
 
 def _whose(rows: exp.Select, row: dict[str, exp.Expr], source: Source) -> None:
@@ -395,7 +406,7 @@ def _by_row(
     for s in sums:
         if not is_column(s, "r", s.name) or s.name not in added:
             disagree("a column that is not a sum over rows")
-    return Derived(1, tuple(added[s.name] for s in sums), len(keys), combinations(sizes, keys))
+    return Derived(1, tuple(added[s.name] for s in sums), len(keys), lengths(sizes, keys))
 
 
 def _row_span(total: exp.Expr, row: dict[str, exp.Expr]) -> tuple[int, int]:

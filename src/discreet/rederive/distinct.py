@@ -11,6 +11,7 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
+from discreet.rederive.arguments import nothing_unread
 from discreet.rederive.derive import Derived, Source, derive
 from discreet.rederive.reading import read
 from discreet.rederive.shapes import (
@@ -19,6 +20,7 @@ from discreet.rederive.shapes import (
     grouped_by,
     holds_only,
     is_column,
+    nodes_of,
     outputs,
     reads_stage,
     stages_of,
@@ -34,6 +36,7 @@ def derive_distinct(sql: str, source: Source) -> Derived:
     Raises:
         InternalError: a shape that is not known to be bounded.
     """
+    nothing_unread(nodes_of(_parsed(sql)))
     derived = _of_rows(sql, source) if source.unit is None else _of_units(sql, source)
     if len(derived.spans) != 1 or derived.spans[0][0] != 0:
         disagree("how many values are counted")

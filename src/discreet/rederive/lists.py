@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
@@ -56,7 +55,8 @@ def _are_first_places(shown: Sequence[exp.Expr]) -> bool:
 
 def _one_by_one(values: exp.Values) -> int:
     """How many rows VALUES has, each of them a constant and its place."""
-    if [c.name for c in values.args["alias"].columns] != ["v", "g"]:
+    named = values.args.get("alias")
+    if type(named) is not exp.TableAlias or [c.name for c in named.columns] != ["v", "g"]:
         disagree("the list of keys")
     for place, row in enumerate(values.expressions):
         if len(row.expressions) != 2 or not is_written(row.expressions[1], place):
@@ -138,9 +138,9 @@ def joined(select: exp.Select, ctes: Mapping[str, exp.Expr], reads: str) -> dict
     return found
 
 
-def combinations(sizes: Mapping[str, int], keys: Sequence[str]) -> int | None:
-    """How many groups there are when each key comes from a list of that length; None when one comes from none."""
-    return math.prod(sizes[k] for k in keys) if all(k in sizes for k in keys) else None
+def lengths(sizes: Mapping[str, int], keys: Sequence[str]) -> tuple[int, ...] | None:
+    """The length of each key's list, in order; None when one comes from none."""
+    return tuple(sizes[k] for k in keys) if all(k in sizes for k in keys) else None
 
 
 def _alias(join: exp.Expr, ctes: Mapping[str, exp.Expr], reads: str) -> str:

@@ -12,10 +12,11 @@ from fractions import Fraction
 from sqlglot import exp
 
 from discreet.rederive.derive import Derived, Source, Weighted, rows_and_tallies, rows_of_one, whole_kind
-from discreet.rederive.lists import combinations
+from discreet.rederive.lists import lengths
 from discreet.rederive.reach import span_of
 from discreet.rederive.shapes import (
     alias_of,
+    apart,
     conjuncts,
     disagree,
     filters,
@@ -25,6 +26,7 @@ from discreet.rederive.shapes import (
     outputs,
     read_from,
     reads_stage,
+    text_of,
     whole_constant,
 )
 
@@ -125,7 +127,7 @@ def _by_unit(sql: str, source: Source) -> DerivedSpread:
 
 
 def _reach(found: Weighted) -> Derived:
-    return Derived(found.groups, (), len(found.keys), combinations(found.listed, found.keys))
+    return Derived(found.groups, (), len(found.keys), lengths(found.listed, found.keys))
 
 
 def _total(weight: exp.Expr, tallies: dict[str, exp.Expr], value: str) -> int:
@@ -193,16 +195,16 @@ def _last(tree: exp.Select, keys: list[str], row: dict[str, exp.Expr]) -> tuple[
         disagree("what the leaves are")
     if (int(most) - low) // width >= held:  # the cast would fail on somebody's row
         disagree("what the leaves are")
-    text = weight.this if type(weight) is exp.Alias and weight.alias == "m0" else None
-    if type(text) is not exp.Cast or not text.to.is_type("text"):
+    number = text_of(weight.this) if type(weight) is exp.Alias and weight.alias == "m0" else None
+    if number is None:
         disagree("a column that is not a sum")
     group = tree.args.get("group")
     by = group.expressions if group is not None and holds_only(group, {"expressions"}) else []
-    if len(by) != len(keys) + 1 or not is_column(by[-1], "", "b") or "b" in row:
+    if len(by) != len(keys) + 1 or not is_column(by[-1], "", "b") or not apart(["b", *row]):
         disagree("what is grouped by")
     if not all(is_column(e, "r", k) for e, k in zip(by[:-1], keys, strict=True)):
         disagree("what is grouped by")
-    return value, (int(most) - low) // width + 1, text.this
+    return value, (int(most) - low) // width + 1, number
 
 
 def _known(tree: exp.Select, value: str) -> None:
