@@ -19,6 +19,8 @@ TYPES = {"i": "BIGINT", "j": "BIGINT", "x": "DOUBLE", "s": "VARCHAR", "d": "DATE
 GOOD = "(1, 1, 1.0, '1', DATE '2020-01-01', TIMESTAMP '2020-01-01')"
 MOST = (1 << 63) - 1
 
+TINY = "CAST(least(greatest(s.i, 0), 100) AS TINYINT)"
+SIGN = "least(greatest(sign(-s.x), 0), 1)"
 FAILING: list[tuple[str, str]] = [
     ("s.i + s.j", f"({MOST}, 1, 1.0, '1', NULL, NULL)"),
     ("s.i - s.j", f"(-2, {MOST}, 1.0, '1', NULL, NULL)"),
@@ -46,8 +48,40 @@ FAILING: list[tuple[str, str]] = [
     ("least(s.i, CAST(NULL AS BIGINT)) + 1", f"({MOST}, 1, 1.0, 'a', NULL, NULL)"),
     ("CASE WHEN s.i <= 0 THEN 0 ELSE s.j + 1 END", f"(1, {MOST}, 1.0, 'a', NULL, NULL)"),
     ("CASE WHEN s.i = 5 THEN CAST('a' AS BIGINT) END", "(5, 1, 1.0, 'a', NULL, NULL)"),
+    (f"{TINY} + {TINY}", "(100, 1, 1.0, 'a', NULL, NULL)"),
+    (f"{TINY} + 28", "(100, 1, 1.0, 'a', NULL, NULL)"),
+    (f"{TINY} * 2", "(100, 1, 1.0, 'a', NULL, NULL)"),
+    (f"({TINY} // 1) * 2", "(100, 1, 1.0, 'a', NULL, NULL)"),
+    (f"round({TINY}) + {TINY}", "(100, 1, 1.0, 'a', NULL, NULL)"),
+    (f"coalesce({TINY}, 0) + {TINY}", "(100, 1, 1.0, 'a', NULL, NULL)"),
+    (f"TRY({TINY} + 0) + {TINY}", "(100, 1, 1.0, 'a', NULL, NULL)"),
+    (f"TRY(abs({TINY})) * 2", "(100, 1, 1.0, 'a', NULL, NULL)"),
+    ("TRY_CAST(s.i AS TINYINT) + TRY_CAST(s.j AS TINYINT)", "(100, 100, 1.0, 'a', NULL, NULL)"),
+    ("-CAST(greatest(least(s.i, 0), -128) AS TINYINT)", "(-128, 1, 1.0, 'a', NULL, NULL)"),
+    (
+        "CAST(least(greatest(s.i, 0), 1000) AS SMALLINT) * CAST(1000 AS SMALLINT)",
+        "(1000, 1, 1.0, 'a', NULL, NULL)",
+    ),
+    (f"{SIGN} * 100 + {SIGN} * 100", "(1, 1, -1.0, 'a', NULL, NULL)"),
+    ("least(greatest(unicode(s.s), 0), 1000000) * 100000", "(1, 1, 1.0, '🎈', NULL, NULL)"),
+    ("s.s IS TRUE", "(1, 1, 1.0, 'a', NULL, NULL)"),
+    ("s.s IS NOT FALSE", "(1, 1, 1.0, 'a', NULL, NULL)"),
+    (f"CAST(least(greatest(s.x, 0), {MOST}) AS BIGINT)", "(1, 1, 1e30, 'a', NULL, NULL)"),
+    (
+        f"CAST(coalesce(CASE WHEN s.x > 0 THEN least(greatest(s.x, 0), 1) END, {MOST}) AS BIGINT)",
+        "(1, 1, NULL, 'a', NULL, NULL)",
+    ),
+    (f"CAST(CASE WHEN s.x > 5 THEN {MOST} ELSE 0.0::DOUBLE END AS BIGINT)", "(1, 1, 6.0, 'a', NULL, NULL)"),
+    (f"CAST(round(least(greatest(s.x, 0), {MOST}.0::DOUBLE)) AS BIGINT)", "(1, 1, 1e30, 'a', NULL, NULL)"),
 ]
 """An expression, and a row on which the database fails."""
+
+OF_OTHER_TYPES = [
+    ("CAST(TRY_CAST(s.s AS JSON) AS TIME)", "'x'", "'true'"),
+    ("CAST(TRY_CAST(s.s AS TIME) AS UUID)", "'x'", "'10:00:00'"),
+    ("CAST(TRY_CAST(s.s AS UINTEGER) AS UTINYINT)", "'7'", "'700'"),
+]
+"""A cast between types that are not known, a text on which it has a value, and one on which the database fails."""
 
 
 def fails(expression: str, row: str) -> bool:
@@ -82,12 +116,26 @@ def test_what_fails_on_some_row_is_found(expression: str, row: str) -> None:
         "lower(s.s) || 'a'",
         "s.d >= CAST('2020-01-01' AS DATE)",
         "CAST(s.i AS HUGEINT) * CAST(s.j AS HUGEINT)",
+        f"{TINY} + {TINY} // 4",
+        f"{TINY} + CAST(100 AS BIGINT)",
+        "sign(s.x) * CAST(100 AS BIGINT)",
+        "(s.x > 1.0::DOUBLE) IS TRUE",
+        "(s.x > 1.0::DOUBLE) IS NOT NULL",
+        f"CAST(least(greatest(s.i, 0), {MOST}) AS BIGINT)",
+        "CAST(least(greatest(s.x, 0), 9007199254740992) AS BIGINT)",
     ],
 )
 def test_what_cannot_fail_is_not(expression: str) -> None:
     assert failure(f"SELECT {expression} AS v FROM main.cells s", {"cells": TYPES}) is None
     nasty = [f"({MOST}, -{MOST}, 1e308, 'a', DATE '9999-12-31', NULL)", "(0, 0, 'nan', '', NULL, NULL)"]
     assert not any(fails(expression, row) for row in [*nasty, GOOD])
+
+
+@pytest.mark.parametrize(("expression", "good", "bad"), OF_OTHER_TYPES)
+def test_a_cast_between_types_that_are_not_known_is_found(expression: str, good: str, bad: str) -> None:
+    rows = [f"(1, 1, 1.0, {text}, NULL, NULL)" for text in (good, bad)]
+    assert fails(expression, rows[1])
+    assert failure(f"SELECT {expression} IS NULL AS v FROM main.cells s", {"cells": TYPES}) is not None
 
 
 def test_a_try_over_what_fails_inside_of_its_arguments_is_found() -> None:

@@ -232,9 +232,9 @@ def _capped(number: exp.Expr, row: dict[str, exp.Expr]) -> int:
         disagree("a tally")
     whole_kind(row[value.name], {})
     ends = span_of(row[value.name], frozenset())
-    if any(math.isinf(end) or abs(end) >= _MOST for end in ends):
+    if any(not -_MOST < end < _MOST for end in ends):
         disagree("a contribution without bounds")
-    if negated and any(ends[0] <= least for least in _least_of_narrow(row[value.name])):
+    if negated and any(math.floor(ends[0]) <= least for least in _least_of_narrow(row[value.name])):
         disagree("a number whose negative may not exist")
     return most
 

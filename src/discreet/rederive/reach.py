@@ -11,7 +11,9 @@ from sqlglot import exp
 
 from discreet.rederive.shapes import disagree
 
-Number: TypeAlias = int | float
+Number: TypeAlias = int | Fraction | float
+"""A float is a double of the database, which rounds what is computed of it; whole numbers and decimals are exact."""
+
 Span: TypeAlias = tuple[Number, Number]
 Spans: TypeAlias = tuple[tuple[int, int], ...]
 
@@ -114,7 +116,7 @@ def _extreme(e: exp.Expr, counts: frozenset[str]) -> Span:
 
 def _cast(e: exp.Expr, inner: Span) -> Span:
     """A cast to whole numbers rounds, and fails on what its type does not hold, so a span beyond the type is not
-    known; one to DOUBLE keeps what a double holds; others are not known.
+    known; one to DOUBLE keeps what a double holds, and decimals up to the last digits; others are not known.
     """
     to = e.args["to"]
     bits = _WHOLE.get(to.this)
@@ -125,9 +127,19 @@ def _cast(e: exp.Expr, inner: Span) -> Span:
         if any(not math.isinf(end) and not least <= end <= most for end in (low, high)):
             return -_INF, _INF
         return low, high
-    if to.this is _KIND.DOUBLE and all(math.isinf(x) or float(x) == x for x in inner):
-        return inner
-    return -_INF, _INF
+    if to.this is not _KIND.DOUBLE or any(isinstance(x, int) and float(x) != x for x in inner):
+        return -_INF, _INF
+    written = e.this.this if isinstance(e.this, exp.Neg) else e.this
+    if isinstance(written, exp.Literal) and len(written.name) <= _SHORT:
+        return float(inner[0]), float(inner[1])
+    return _double(inner[0], -_INF), _double(inner[1], _INF)
+
+
+def _double(x: Number, towards: float) -> float:
+    """An end as a double; of a decimal, whose digits the database divides by a power of ten, with room for that."""
+    if not isinstance(x, Fraction):
+        return float(x)
+    return math.nextafter(math.nextafter(float(x), towards), towards)
 
 
 def _nearest(x: Number, towards: Callable[[Fraction], int], sign: int) -> Number:
@@ -149,4 +161,15 @@ def _constant(e: exp.Expr) -> Number | None:
         return None if inner is None else -inner
     if not isinstance(e, exp.Literal) or e.is_string:
         return None
-    return int(e.name) if e.name.isdigit() else float(e.name)
+    if e.name.isdigit():
+        return int(e.name) if int(e.name) < 1 << 127 else None
+    if "e" in e.name.lower():
+        return None if math.isinf(float(e.name)) else float(e.name)
+    return Fraction(e.name) if len(e.name) <= _DIGITS else None
+
+
+_SHORT = 16
+"""Up to so many characters a decimal becomes the double next to it: its digits and its power of ten are doubles."""
+
+_DIGITS = 38
+"""Up to so many characters a number with a point is a decimal to the database, and exact."""

@@ -10,7 +10,7 @@ import datetime as dt
 import math
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 from sqlglot import exp
@@ -28,7 +28,8 @@ class Value:
 
     Attributes:
         kind: as in `kinds`; None where it is not known.
-        width: of whole numbers the bits of the type in which the database computes, without the sign; else 0.
+        width: of whole numbers the bits, without the sign, that the type has at least in which the database computes;
+            else 0.
         low, high: of whole numbers the least and the greatest.
     """
 
@@ -138,7 +139,7 @@ class Sure:
             case exp.Case():
                 return self._case(e)
             case exp.Coalesce():
-                return one_of(self.all([e.this, *e.expressions]))
+                return one_of(self._chosen([e.this, *e.expressions]))
             case exp.Least() | exp.Greatest():
                 return self._extreme(e)
             case exp.Nullif():
@@ -149,7 +150,11 @@ class Sure:
                 self.booleans([e.this, e.args.get("expression")])
                 return Value("BOOLEAN")
             case exp.Is():
-                self.value(e.this)
+                inner, told = self.value(e.this), e.expression
+                if type(told) is not exp.Null and (
+                    type(told) is not exp.Boolean or inner.kind not in ("BOOLEAN", NULL)
+                ):
+                    raise MayFail("a condition that is no truth value")
                 return Value("BOOLEAN")
             case _:
                 return self._function(e)
@@ -164,7 +169,7 @@ class Sure:
         if kind in _MATCHED and _is_text(e.expression) and all(v.kind is not None for v in parts):
             return self._of_its_kind(e)
         if kind in _OF_NUMBERS and all(map(_is_number, parts)) and not e.args.get("decimals"):
-            return self._of_its_kind(e)
+            return parts[0] if kind in _KEPT and parts[0].width else self._of_its_kind(e)
         if kind is exp.Abs and is_real(parts[0].kind):
             return parts[0]
         if kind is exp.Log and all(v.kind != NULL and _is_number(v) for v in parts) and _are_positive(e):
@@ -176,12 +181,41 @@ class Sure:
         raise MayFail(f"{kind.__name__} outside of TRY")
 
     def _of_its_kind(self, e: exp.Expr) -> Value:
-        return of_kind(kind_of(e, lambda c: self.columns(c).kind))
+        if type(e) is exp.Sign:
+            return Value("BIGINT", 7, -1, 1)
+        found = of_kind(kind_of(e, lambda c: self.columns(c).kind))
+        return replace(found, width=min(self._bits(e), found.width)) if found.width else found
+
+    def _bits(self, e: exp.Expr) -> int:
+        """How many bits the type of a whole number has at least, without the sign."""
+        match e:
+            case exp.Column():
+                return self.columns(e).width
+            case exp.Literal():
+                return _literal(e).width
+            case exp.Cast():
+                return next((w for kind, (w, _) in _WIDTHS.items() if e.to.is_type(kind)), 0)
+            case exp.Paren() | exp.Neg() | exp.Abs() | exp.Round() | exp.Trunc():
+                return self._bits(e.this)
+            case exp.Add() | exp.Sub() | exp.Mul() | exp.IntDiv() | exp.Mod():
+                return max(self._bits(e.this), self._bits(e.expression)) or 63  # of days
+            case exp.Ascii() | exp.Unicode():
+                return 31
+            case exp.Length() | exp.StrPosition() | exp.DateDiff() | exp.Anonymous():
+                return 63
+            case _:
+                return 7
+
+    def _chosen(self, es: Sequence[exp.Expr]) -> list[Value]:
+        """The values of expressions of which one is taken, or which are computed with each other."""
+        values = self.all(es)
+        _beside_reals(es, values)
+        return values
 
     def _extreme(self, e: exp.Expr) -> Value:
         """LEAST and GREATEST pass over NULL: a constant, which is none, holds the result on its side."""
         es = [e.this, *e.expressions]
-        values = self.all(es)
+        values = self._chosen(es)
         found = one_of(values)
         sure = [v for part, v in zip(es, values, strict=True) if v.width and _is_constant(part)]
         if not found.width or not sure:
@@ -206,7 +240,7 @@ class Sure:
             return _written(e.this.name, target)
         if e.to.is_type(*_WIDTHS):
             return self._whole(e, inner)
-        if target == "VARCHAR" or inner.kind == NULL or target == inner.kind:
+        if inner.kind == NULL or (inner.kind is not None and target in ("VARCHAR", inner.kind)):
             return Value(target)
         if target == "DOUBLE" and (_is_number(inner) or inner.kind == _DECIMAL):
             return self._of_its_kind(e)
@@ -226,14 +260,13 @@ class Sure:
             low, high = 0, 1
         elif not inner.width and inner.kind != NULL:
             raise MayFail("a cast outside of TRY")
-        wide = signed and 0 < inner.width <= width  # a type that holds all of the other
-        if not wide and not (-(1 << width) * signed <= low <= high < 1 << width):
+        if not (-(1 << width) * signed <= low <= high < 1 << width):
             raise MayFail("a cast outside of TRY")
-        return Value(kind, max(width, 31), low, high)
+        return Value(kind, width, low, high) if signed else Value(None)  # which is not computed with
 
     def _computed(self, e: exp.Expr) -> Value:
         """Arithmetic on reals, which has a value always, and on whole numbers that cannot leave their type."""
-        values = self.all([e.this, e.args.get("expression")])
+        values = self._chosen([x for x in (e.this, e.args.get("expression")) if x is not None])
         one, other = values[0], values[-1]
         if type(e) is exp.Neg and one.kind == _DECIMAL:
             return one
@@ -267,14 +300,17 @@ class Sure:
             arms.append(reader.value(arm.args["true"]))
             if e.this is None:
                 reader = type(self)(self.columns, reader.positive | _above_zero_unless(arm.this))
-        return one_of([*arms, *reader.all([default])])
+        arms += reader.all([default])
+        taken = [*(arm.args["true"] for arm in ifs), default]
+        _beside_reals([x for x in taken if x is not None], arms)
+        return one_of(arms)
 
 
 def _named(e: exp.Anonymous, parts: Sequence[Value]) -> Value:
     """The functions that have no class of their own."""
     name = e.name.lower()
     if name == "hash":
-        return of_kind("BIGINT")
+        return Value(None)  # by which groups are ordered, and nothing else is made of it
     if name == "isfinite" and (is_real(parts[0].kind) or parts[0].kind in _TIMES):
         return Value("BOOLEAN")
     if name == "date_part" and _is_text(e.expressions[0]) and parts[1].kind in _TIMES:
@@ -284,6 +320,18 @@ def _named(e: exp.Anonymous, parts: Sequence[Value]) -> Value:
     ):
         return Value("INTERVAL")
     raise MayFail(f"{name} outside of TRY")
+
+
+def _beside_reals(es: Sequence[exp.Expr], values: Sequence[Value]) -> None:
+    """Beside a real, whole numbers become reals: the next ones, where they are none.
+
+    Raises:
+        MayFail: a bound of them would then be another than it is written.
+    """
+    if any(is_real(v.kind) for v in values):
+        for e, v in zip(es, values, strict=True):
+            if v.width and any(not math.isinf(x) and float(x) != x for x in span_of(e, frozenset())):
+                raise MayFail("a whole number that no real is")
 
 
 def _is_short(v: Value) -> bool:
@@ -327,7 +375,7 @@ def _literal(e: exp.Literal) -> Value:
     if e.is_string:
         return Value("VARCHAR")
     n = int(e.name) if _is_whole(e) else 1 << 127
-    width = next((w for w in (31, 63, 127) if n < 1 << w), 0)
+    width = next((w for w in (7, 15, 31, 63, 127) if n < 1 << w), 0)  # beside a narrow type it is one itself
     return Value("HUGEINT" if width == 127 else "BIGINT", width, n, n) if width else Value(_DECIMAL)
 
 
@@ -342,7 +390,7 @@ def _of_type(e: exp.Cast) -> Value:
     """Any value of the type that a cast names."""
     found = _told(e)
     width, signed = next((w for kind, w in _WIDTHS.items() if e.to.is_type(kind)), (0, False))
-    return Value(found, max(width, 31), -(1 << width), (1 << width) - 1) if signed else of_kind(found)
+    return Value(found, width, -(1 << width), (1 << width) - 1) if signed else of_kind(found)
 
 
 def _written(text: str, target: Kind) -> Value:
@@ -415,4 +463,5 @@ _OF_TEXT = frozenset(
      exp.EndsWith, exp.Replace, exp.StrPosition, exp.Ascii, exp.Unicode}
 )  # fmt: skip
 _MATCHED = frozenset({exp.RegexpLike, exp.RegexpFullMatch, exp.RegexpExtract})
+_KEPT = (exp.Round, exp.Trunc)
 _OF_NUMBERS = frozenset({exp.Floor, exp.Ceil, exp.Round, exp.Trunc, exp.Sign, exp.Radians, exp.Degrees})
