@@ -199,7 +199,25 @@ class Relations:
         if w.chance(0.3):
             w.use("inner HAVING")
             text += f" HAVING COUNT(*) > {w.rng.choice('012')}"
-        return self._derived(text, out)
+        return self._multiplied(self._derived(text, out))
+
+    def _multiplied(self, of: Source) -> Source:
+        """At times a text of each person, joined with itself in stage after stage."""
+        w = self.writer
+        if not w.language.is_own or not w.chance(0.1):
+            return of
+        w.use("text multiplied through GROUP BY")
+        for _ in range(w.rng.randint(1, 3)):
+            keys = list({n.role: n for n in of.holders()}.values())
+            texts = [n.text for n in of.names if n.kind == "t"] or [f"CAST({of.names[-1].text} AS VARCHAR)"]
+            selected = [f"{k.text} AS k{i}" for i, k in enumerate(keys)]
+            many = " || ".join([w.rng.choice(texts)] * w.rng.choice((2, 64)))
+            by = ", ".join(k.text for k in keys) or "1"
+            text = f"SELECT {', '.join([*selected, f'MAX({many}) AS n0'])} FROM {of.text} GROUP BY {by}"
+            of = self._derived(
+                text, [*(replace(k, text=f"k{i}") for i, k in enumerate(keys)), Name("n0", "t")]
+            )
+        return of
 
     def windows(self, depth: int) -> Source:
         """Window functions over a person's rows, and QUALIFY."""

@@ -113,7 +113,7 @@ def test_what_fails_on_some_row_is_found(expression: str, row: str) -> None:
         "7 // greatest(s.i, 1)",
         "CASE WHEN s.x > 0.0::DOUBLE THEN s.x / s.x END",
         "s.x * s.x - s.x",
-        "lower(s.s) || 'a'",
+        "CASE WHEN length(lower(s.s)) + length('a') <= 65536 THEN lower(s.s) || 'a' END",
         "s.d >= CAST('2020-01-01' AS DATE)",
         "CAST(s.i AS HUGEINT) * CAST(s.j AS HUGEINT)",
         f"{TINY} + {TINY} // 4",
@@ -143,6 +143,44 @@ def test_a_try_over_what_fails_inside_of_its_arguments_is_found() -> None:
         assert failure(f"SELECT {expression} AS v FROM main.cells s", {"cells": TYPES}) is not None
 
 
+GROWING = [
+    "s.s || s.s",
+    "CASE WHEN length(s.s) <= 65536 THEN s.s || s.s END",
+    "CASE WHEN length(s.s) + length(s.s) <= 65537 THEN s.s || s.s END",
+    "CASE WHEN length(s.s) + length(s.s) <= 65536 THEN s.s || s.s || s.s END",
+    "CASE WHEN length(s.s) + length(s.s) <= 65536 THEN '' ELSE s.s || s.s END",
+    "CASE WHEN length(s.s || s.s) <= 65536 THEN s.s || s.s END",
+    "CASE s.b WHEN length(s.s) + length(s.s) <= 65536 THEN s.s || s.s END",
+    "TRY(s.s || s.s)",
+    "concat_ws('-', s.s, s.s)",
+    "CASE WHEN length(s.s) + length(s.s) <= 65536 THEN concat_ws('-', s.s, s.s) END",
+    "replace(s.s, 'a', 'aa')",
+    "CASE WHEN length(s.s) <= 65536 THEN replace(s.s, 'a', 'aa') END",
+    "CASE WHEN length(s.s) <= 65536 THEN replace(s.s, 'a', s.s) END",
+    "CASE WHEN length(s.s) <= 65536 THEN TRY(regexp_replace(s.s, 'ab', 'cd', 'g')) END",
+    "TRY(lpad(s.s, 1000000, 'x'))",
+    "TRY(rpad(s.s, CAST(s.i AS INTEGER), 'x'))",
+    "TRY(repeat(s.s, 1000000))",
+]
+
+
+@pytest.mark.parametrize("expression", GROWING)
+def test_a_text_that_grows_without_the_guard_of_its_length_is_found(expression: str) -> None:
+    kinds = {**TYPES, "b": "BOOLEAN"}
+    assert failure(f"SELECT {expression} AS v FROM main.cells s", {"cells": kinds}) is not None
+
+
+def test_a_text_whose_length_is_held_is_not() -> None:
+    for expression in (
+        "CASE WHEN length(s.s) + length(s.s) + length('b') <= 65536 THEN s.s || s.s || 'b' END",
+        "CASE WHEN length(s.s) <= 32768 THEN replace(s.s, 'a', 'aa') END",
+        "CASE WHEN length(s.s) <= 65536 THEN replace(s.s, 'aa', 'bb') END",
+        "CASE WHEN length(s.s) <= 32768 THEN TRY(regexp_replace(s.s, 'ab', 'cd', 'g')) END",
+        "TRY(lpad(s.s, 1000, 'x'))",
+    ):
+        assert failure(f"SELECT {expression} AS v FROM main.cells s", {"cells": TYPES}) is None
+
+
 @pytest.mark.parametrize("name", list(FUNCTIONS))
 def test_every_function_of_the_language_is_written_so_that_it_cannot_fail(name: str) -> None:
     for call in calls(name):
@@ -154,6 +192,7 @@ FORGED: list[tuple[str, str, str, str]] = [
     ("groups", "a division by a person's number", 'WHERE (s."day"', 'WHERE 7 // (s."day" - 3) > -99 AND (s."day"'),
     ("groups", "a text filled up", 'WHERE (s."day"', """WHERE lpad(s."note", 5, '') <> 'a' AND (s."day\""""),
     ("groups", "a comparison that casts", 'WHERE (s."day"', 'WHERE s."note" <> 5 AND (s."day"'),
+    ("groups", "texts that are joined", 'WHERE (s."day"', """WHERE s."note" || s."note" <> 'a' AND (s."day\""""),
     ("two keys", "a product of numbers", "WHERE s.", 'WHERE s."day" * s."day" >= 0 AND s.'),
 ]  # fmt: skip
 

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pytest
 
 from discreet.plan.evaluate import evaluate_row
-from discreet.plan.expr import Call, Column
+from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.measures.lattice_value import range_of
 from discreet.plan.render import finite
@@ -76,6 +76,40 @@ def test_a_function_means_the_same_on_many_random_rows(name: str) -> None:
     for expr in exact_calls(name):
         rows = [tuple(drawn(kind, rng) for kind in columns(expr)) for _ in range(10_000)]
         assert disagreements(expr, rows) == [], name
+
+
+_X = Column("c0", Type.TEXT)
+_Y = Column("c1", Type.TEXT)
+
+
+@pytest.mark.parametrize(
+    ("name", "args", "most"),
+    [
+        ("||", (_X, _X), 32768),
+        ("||", (_X, Literal("ab", Type.TEXT)), 65534),
+        ("concat_ws", (Literal("--", Type.TEXT), _X, _Y, Literal("a", Type.TEXT)), 65533),
+        ("concat_ws", (_Y, _X, _X), 65536),
+        ("replace", (_X, Literal("ab", Type.TEXT), Literal("cdefg", Type.TEXT)), 21845),
+        ("replace", (_X, Literal("abc", Type.TEXT), Literal("d", Type.TEXT)), 65536),
+        ("regexp_replace", (_X, Literal("b", Type.TEXT), Literal("cd", Type.TEXT)), 32768),
+    ],
+    ids=lambda v: v if isinstance(v, str) else "",
+)
+def test_a_text_that_would_become_too_long_is_null(name: str, args: tuple[Expr, ...], most: int) -> None:
+    expr = Call(name, args, Type.TEXT)
+    if "c1" not in repr(args):
+        expr = Call("nullif", (expr, _Y), Type.TEXT)
+    rows: list[Row] = [("é" * n, None) for n in (most - 1, most, most + 1, 5 * most)]
+    assert disagreements(expr, rows) == []
+    wanted = [False, False, True, True] if args[0] != _Y else [True] * 4  # NULL, as the separator is
+    assert [evaluate_row(expr, dict(zip(("c0", "c1"), row, strict=True))) is None for row in rows] == wanted
+
+
+def test_texts_joined_one_by_one_have_one_guard() -> None:
+    joined: Expr = _X
+    for _ in range(30):
+        joined = Call("||", (joined, _Y), Type.TEXT)
+    assert finite(joined).count("CASE") == 1
 
 
 @pytest.mark.parametrize("kind", [k for k in OF_CELLS if k is not Type.TEXT])

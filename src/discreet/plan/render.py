@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
 from discreet.errors import UnsupportedQuery
@@ -64,6 +64,8 @@ def _write(expr: Expr, place: Place) -> tuple[str, bool]:
             return constant(value, kind), False
         case Call(name, args, kind):
             function = FUNCTIONS[name]
+            if name == "||":  # one guard for a || b || c: each repeats its arguments
+                args = tuple(_parts(expr))
             written = [_write(a, place) for a in args]
             texts = [
                 _guard(t, a.type) if fragile and not function.stubborn else t
@@ -79,6 +81,16 @@ def _write(expr: Expr, place: Place) -> tuple[str, bool]:
             )
         case _:
             raise TypeError(f"{type(expr).__name__} is not a row-level expression")
+
+
+def _parts(expr: Expr) -> Iterator[Expr]:
+    """The texts that are joined, in order."""
+    match expr:
+        case Call("||", args):
+            for a in args:
+                yield from _parts(a)
+        case _:
+            yield expr
 
 
 def _guard(text: str, kind: Type | None) -> str:

@@ -15,6 +15,7 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from discreet.rederive.growing import grows
 from discreet.rederive.kinds import NULL, Kind, is_real, kind_of, together
 from discreet.rederive.reach import span_of
 
@@ -116,6 +117,7 @@ class Sure:
             raise MayFail("a condition that is no truth value")
 
     def _value(self, e: exp.Expr) -> Value:
+        _stays_short(e)
         match e:
             case exp.Column():
                 return self.columns(e)
@@ -164,6 +166,8 @@ class Sure:
         if kind in _COMPARED and not e.args.get("query"):
             _comparable(parts)
             return Value("BOOLEAN")
+        if kind is exp.Length and parts[0].kind in ("VARCHAR", NULL):
+            return Value("BIGINT", 63, 0, _LONGEST)
         if kind in _OF_TEXT and all(v.kind in ("VARCHAR", NULL) for v in parts):
             return self._of_its_kind(e)
         if kind in _MATCHED and _is_text(e.expression) and all(v.kind is not None for v in parts):
@@ -231,6 +235,7 @@ class Sure:
             type(inner) is exp.Cast and not isinstance(inner.this, exp.Column | exp.Literal)
         ):
             inner = inner.this
+        _stays_short(inner)
         self.all(_parts(inner))
         return self._of_its_kind(e)
 
@@ -304,6 +309,11 @@ class Sure:
         taken = [*(arm.args["true"] for arm in ifs), default]
         _beside_reals([x for x in taken if x is not None], arms)
         return one_of(arms)
+
+
+def _stays_short(e: exp.Expr) -> None:
+    if grows(e):
+        raise MayFail("a text that may grow without bound")
 
 
 def _named(e: exp.Anonymous, parts: Sequence[Value]) -> Value:
@@ -451,6 +461,9 @@ _WIDTHS = {
 }
 """The bits of each type of whole numbers, without the sign, and whether it has one."""
 
+_LONGEST = 1 << 32
+"""Bytes that a text has at most."""
+
 _WHOLES = {"BIGINT": 63, "HUGEINT": 127}
 _DECIMAL = "DECIMAL"
 _CONSTANT = frozenset({exp.Literal, exp.Cast, exp.DataType, exp.Paren, exp.Neg, exp.Add, exp.Sub, exp.Mul})
@@ -459,7 +472,7 @@ _COMPARED = frozenset(
     {exp.EQ, exp.NEQ, exp.GT, exp.GTE, exp.LT, exp.LTE, exp.NullSafeEQ, exp.Between, exp.In}
 )
 _OF_TEXT = frozenset(
-    {exp.Lower, exp.Upper, exp.Length, exp.Trim, exp.DPipe, exp.ConcatWs, exp.Contains, exp.StartsWith,
+    {exp.Lower, exp.Upper, exp.Trim, exp.DPipe, exp.ConcatWs, exp.Contains, exp.StartsWith,
      exp.EndsWith, exp.Replace, exp.StrPosition, exp.Ascii, exp.Unicode}
 )  # fmt: skip
 _MATCHED = frozenset({exp.RegexpLike, exp.RegexpFullMatch, exp.RegexpExtract})

@@ -24,12 +24,14 @@ class Fixed:
         result: the kind of its values.
         text: SQL with {0}, {1}, …
         meaning: None for an error.
+        total: the meaning in DuckDB's terms, where the text as it stands has another.
     """
 
     wanted: tuple[Kind, ...]
     result: Kind
     text: str
     meaning: Callable[..., Value]
+    total: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,11 @@ class Apply(Expression):
         """The call as an analyst writes it."""
         return FIXED[self.name].text.format(*operands)
 
+    def total_sql(self, operands: Sequence[str]) -> str:
+        """The call with the meaning that it has for an analyst, in DuckDB's terms."""
+        found = FIXED[self.name]
+        return (found.total or found.text).format(*operands)
+
 
 def _position(text: str, part: str) -> int:
     starts = (i for i in range(len(text) - len(part) + 1) if text[i : i + len(part)] == part)
@@ -86,6 +93,11 @@ def _replaced(text: str, old: str, new: str) -> str:
         else:
             out, i = out + text[i], i + 1
     return out
+
+
+def _joined(one: str, other: str) -> str | None:
+    both = [*one, *other]
+    return "".join(both) if len(both) <= _LONGEST else None
 
 
 def _cut(x: float) -> float:
@@ -122,6 +134,8 @@ def _one_or_two(text: str) -> bool:
 
 
 _T, _I, _R, _B = Kind.TEXT, Kind.INT, Kind.REAL, Kind.BOOL
+_LONGEST = 65536  # characters of a text that is made of others
+_LONG = f"replace(lpad('', 655, 'a'), 'a', '{'b' * 100}') || lpad('', 35, 'c')"  # one character less
 _DATE = "make_date({year}, {{0}}, {{1}})"
 FIXED: MappingProxyType[str, Fixed] = MappingProxyType(
     {
@@ -131,6 +145,14 @@ FIXED: MappingProxyType[str, Fixed] = MappingProxyType(
         "STARTS": Fixed((_T, _T), _B, "starts_with({0}, {1})", lambda t, p: t[: len(p)] == p),
         "LPAD": Fixed((_T,), _T, "lpad({0}, 3, 'xy')", lambda t: _filled(t, 3, "xy")),
         "REPLACE": Fixed((_T,), _T, "replace({0}, 'a', 'ba')", lambda t: _replaced(t, "a", "ba")),
+        "JOIN": Fixed((_T, _T), _T, "({0} || {1})", _joined),
+        "AFTER MANY": Fixed(
+            (_T,),
+            _I,
+            f"length({_LONG} || {{0}})",
+            lambda t: 65535 + len(t) if len(t) < 2 else None,
+            "CASE WHEN length({0}) < 2 THEN 65535 + length({0}) END",
+        ),
         "PATTERN": Fixed((_T,), _B, "regexp_matches({0}, '^[a-b]?.$')", _one_or_two),
         "TRUNC": Fixed((_R,), _R, "trunc({0})", _cut),
         "DAYS": Fixed((_I, _I), _I, f"({_DATE.format(year=2023)} - DATE '2023-01-01')", _day_of_year),

@@ -48,7 +48,8 @@ def sql(expression: Expression) -> str:
 
 def total_sql(expression: Expression) -> str:
     """The expression with every node made total and every number typed: its meaning in DuckDB's terms."""
-    text = node_sql(expression, [total_sql(e) for e in parts_of(expression)])
+    parts = [total_sql(e) for e in parts_of(expression)]
+    text = expression.total_sql(parts) if isinstance(expression, Apply) else node_sql(expression, parts)
     if expression.kind is Kind.REAL:
         return f"list_filter([TRY(CAST({text} AS DOUBLE)) + 0.0::DOUBLE], lambda v: isfinite(v))[1]"
     if expression.kind is Kind.INT:

@@ -11,7 +11,7 @@ from typing import Any
 from discreet.errors import UnsupportedQuery
 from discreet.plan.functions.function import Function, exactly
 from discreet.plan.functions.regex import Regex, matches, regex
-from discreet.plan.functions.text import LONGEST_PART, MOST_REWRITTEN, rewritten
+from discreet.plan.functions.text import LONGEST_PART, longest, rewritten, written
 from discreet.plan.types import Type
 
 _T, _I, _B = Type.TEXT, Type.INT, Type.BOOL
@@ -81,7 +81,7 @@ def _group(text: str, span: Sequence[int | None], group: int) -> str:
 
 
 def _replace(text: str, pattern: str, replacement: str, flags: str = "") -> str | None:
-    if len(text) > MOST_REWRITTEN:
+    if len(text) > longest(1, len(replacement)):
         return None
     out, at = "", 0
     for span in matches(_compiled(pattern, flags), text):
@@ -113,6 +113,12 @@ def _extract_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
     return f"regexp_extract({', '.join([*args[:2], f'TRY_CAST({args[2]} AS INTEGER)', *args[3:]])})"
 
 
+def _replace_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
+    """A match has one character or more, and a group at most as many, which takes two characters to be named."""
+    most = longest(1, len(written(args[2])))
+    return rewritten(args[0], f"TRY(regexp_replace({', '.join(args)}))", most)
+
+
 PATTERN = (
     Function(
         "regexp_matches",
@@ -141,7 +147,7 @@ PATTERN = (
     Function(
         "regexp_replace",
         _optional([_T, _T, _T, _T], _T),
-        lambda args, _: rewritten(args[0], f"TRY(regexp_replace({', '.join(args)}))"),
+        _replace_sql,
         _replace,
         constants=(1, 2, 3),
         check=_check_replace,

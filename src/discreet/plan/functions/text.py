@@ -1,7 +1,7 @@
 """Text: case, length, parts, and LIKE patterns, which take linear time.
 
-No function makes a text longer than a small multiple of what it read, so that no row can use up the memory: what
-replaces or fills is written out, and a text that is too long to be rewritten is NULL.
+No row can use up the memory, also where texts are made of texts many times over: what replaces or fills is written
+out, and a text that would become too long by being rewritten, or joined with others, is NULL.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from discreet.plan.types import Type
 _T, _I, _B = Type.TEXT, Type.INT, Type.BOOL
 MOST_POSITIONS = 1 << 31  # DuckDB's positions are 32-bit; beyond them the text ends anyway
 MOST_REWRITTEN = 1 << 16
-"""Characters of a text that may be rewritten with longer parts; a longer one becomes NULL."""
+"""Characters of a text that is made of others, or rewritten with longer parts; a longer one becomes NULL."""
 
 MOST_PADDED = 1000
 """Characters to which a text may be filled up."""
@@ -25,9 +25,19 @@ LONGEST_PART = 100
 """Characters of a text that replaces another."""
 
 
-def rewritten(text: str, sql: str) -> str:
+def longest(old: int, new: int) -> int:
+    """How long a text may be in which so many characters may stand in the place of each `old`."""
+    return MOST_REWRITTEN // max(-(-new // old), 1)
+
+
+def rewritten(text: str, sql: str, most: int) -> str:
     """SQL for a text that is rewritten, NULL where it is too long for that."""
-    return f"CASE WHEN length({text}) <= {MOST_REWRITTEN} THEN {sql} END"
+    return f"CASE WHEN length({text}) <= {most} THEN {sql} END"
+
+
+def written(constant: str) -> str:
+    """The text that a constant of SQL is."""
+    return constant[1:-1].replace("''", "'")
 
 
 def _concat_signature(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
@@ -38,8 +48,27 @@ def _joined_signature(types: Sequence[Type | None]) -> tuple[list[Type], Type] |
     return ([_T] * len(types), _T) if len(types) >= 2 and types[0] in (_T, None) else None
 
 
+def _short(text: str) -> str | None:
+    return text if len(text) <= MOST_REWRITTEN else None
+
+
+def _concat_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
+    """The lengths are added up first: what is too long is never made."""
+    length = " + ".join(f"length({a})" for a in args)
+    return f"CASE WHEN {length} <= {MOST_REWRITTEN} THEN {' || '.join(args)} END"
+
+
+def _joined_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
+    """As `_concat_sql`, with a separator after each part that is not NULL, of which the last is not written."""
+    separator, *parts = args
+    length = " + ".join(f"COALESCE(length({p}) + length({separator}), 0)" for p in parts)
+    return (
+        f"CASE WHEN {length} <= {MOST_REWRITTEN} + length({separator}) THEN concat_ws({', '.join(args)}) END"
+    )
+
+
 def _joined(separator: str | None, *texts: str | None) -> str | None:
-    return None if separator is None else separator.join(t for t in texts if t is not None)
+    return None if separator is None else _short(separator.join(t for t in texts if t is not None))
 
 
 def _like(text: str, pattern: str, escape: str = "") -> bool:
@@ -155,6 +184,15 @@ def _check_filling(size: int | None, fill: str | None) -> None:
         )
 
 
+def _replace(text: str, old: str, new: str) -> str | None:
+    return text.replace(old, new) if len(text) <= longest(len(old), len(new)) else None
+
+
+def _replace_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
+    old, new = map(written, args[1:])
+    return rewritten(args[0], f"replace({', '.join(args)})", longest(len(old), len(new)))
+
+
 def _filling(text: str, size: int, fill: str) -> str:
     return (fill * size)[: max(size - len(text), 0)]
 
@@ -191,10 +229,8 @@ TEXT = (
     _stripped("ltrim", str.lstrip),
     _stripped("rtrim", str.rstrip),
     Function("length", exactly([_T], _I), template("length({0})"), len),
-    Function("||", _concat_signature, lambda a, _: f"({' || '.join(a)})", lambda *a: "".join(a)),
-    Function(
-        "concat_ws", _joined_signature, lambda a, _: f"concat_ws({', '.join(a)})", _joined, takes_null=True
-    ),
+    Function("||", _concat_signature, _concat_sql, lambda *a: _short("".join(a))),
+    Function("concat_ws", _joined_signature, _joined_sql, _joined, takes_null=True),
     Function("substring", _substring_signature, _substring_sql, _substring),
     Function("right", exactly([_T, _I], _T), lambda a, _: f"TRY(right({a[0]}, {_clamped(a[1])}))", _right),
     Function(
@@ -208,8 +244,8 @@ TEXT = (
     Function(
         "replace",
         exactly([_T, _T, _T], _T),
-        lambda a, _: rewritten(a[0], f"replace({', '.join(a)})"),
-        lambda text, old, new: text.replace(old, new) if len(text) <= MOST_REWRITTEN else None,
+        _replace_sql,
+        _replace,
         constants=(1, 2),
         check=_check_replacement,
     ),
