@@ -207,3 +207,28 @@ def test_numbers_that_arrow_cannot_hold_become_floats(session: Session) -> None:
     release = ask(session, "SELECT COUNT(*) * 9223372036854775807 AS n, COUNT(*) AS m FROM data")
     assert release.rows[0][0] > 1 << 64  # eight rows, and hardly any noise
     assert [str(field.type) for field in release.to_arrow().schema] == ["double", "int64"]
+
+
+@pytest.mark.parametrize(
+    "made",
+    [
+        "COUNT(*) + 1e308 * 10",
+        "COUNT(*) - 1e308 - 1e308",
+        "COUNT(*) * 1e308",
+        "COUNT(*) * 1e200 * 1e200",
+        "COUNT(*) / 1e-308",
+        "COUNT(*) / (1e-200 * 1e-200)",
+        "-(SUM(x) * 1e308)",
+        "ROUND(SUM(x) * 1e307)",
+        "COUNT(*) * 1e308 / 1e308",
+        "AVG(x) * 1e308 * 10",
+        "SQRT(COUNT(*)) * 1e308",
+    ],
+)
+def test_numbers_beyond_what_doubles_hold_are_null_and_can_be_looked_at(session: Session, made: str) -> None:
+    for of_group in ("", "ward, "):
+        by = " GROUP BY ward" if of_group else ""
+        release = ask(session, f"SELECT {of_group}{made} AS n FROM data{by}")
+        every_view(release)
+        every_view(release.nonnegative())
+        assert "1e308 *" not in made or "+" not in made or {row[-1] for row in release.rows} == {None}

@@ -102,7 +102,19 @@ class MeanError:
 
 
 def affine_of(expr: Expr) -> tuple[Fraction, dict[int, Fraction]] | None:
-    """(constant, index → coefficient) when the expression is affine in the noisy integers."""
+    """(constant, index → coefficient) when the expression is affine in the noisy integers, and all that it is made of
+    is far within what doubles hold: beyond, the answer is NULL at times.
+    """
+    found = _affine(expr)
+    if found is None or any(abs(x) > _FAR for x in (found[0], *found[1].values())):
+        return None
+    return found
+
+
+_FAR = 1 << 800
+
+
+def _affine(expr: Expr) -> tuple[Fraction, dict[int, Fraction]] | None:
     match expr:
         case Measured(i, step, _):
             return Fraction(0), {i: step}
