@@ -252,3 +252,14 @@ def test_no_column_of_weighted_rows_has_the_name_of_the_leaf(kind: str) -> None:
 def test_a_part_that_no_reader_looks_at_is_refused(sql: str) -> None:
     with pytest.raises(InternalError, match="not read"):
         nothing_unread(nodes_of(read(sql)))
+
+
+@pytest.mark.parametrize("name", ["two keys", "quartiles", "values"])
+def test_a_registry_says_nothing_that_no_statement_says(name: str) -> None:
+    """How many rows count is read off no text: whatever is claimed of it, the entry is the same."""
+    before = honest("add-remove", name)
+    after = sealed(forged(before, lambda d: measurement(d).update(rows=1)))
+    assert measurement(before)["rows"] == 3
+    assert after["registry"] == sealed(before)["registry"] == before["registry"]
+    (said,) = before["registry"]["unit"]["contribution"]
+    assert said == {"groups": 2, "of_groups": 15 if name == "two keys" else 3}

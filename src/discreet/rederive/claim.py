@@ -75,7 +75,8 @@ class Measurement:
         keys: how many keys the groups have.
         lists: how many values each of them may have; None where the groups are private.
         groups: how many groups a unit enters at most.
-        rows: how many of its rows count in each; None where each row is a unit.
+        rows: how many of its rows count in each, as the question was asked, which is compared with no text; None where
+            each row is a unit.
         columns: the integer columns, in order.
         trees: the spreads.
         levels: the totals that are measured as well.
