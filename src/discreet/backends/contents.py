@@ -25,17 +25,22 @@ class Contents:
         values: column → its distinct values, sorted, None last where a cell is NULL; for columns of few values.
         bounds: column of numbers → the least and the largest; for the others.
         digest: a SHA-256 of the rows in any order: another when a cell changes.
+        rows: how many there are.
+        alike: column → in how many of them one value stands at most, NULL aside.
     """
 
     values: Mapping[str, tuple[Any, ...]]
     bounds: Mapping[str, tuple[Any, Any]]
     digest: str
+    rows: int
+    alike: Mapping[str, int]
 
 
 def contents(ask: Ask, table: str, pinned: Pinned, most: int) -> Contents:
     """The contents of an attached table; columns of more than `most` values are told by their bounds."""
     values: dict[str, tuple[Any, ...]] = {}
     bounds: dict[str, tuple[Any, Any]] = {}
+    alike: dict[str, int] = {}
     for name, kind in pinned.columns.items():
         if kind is None:
             continue
@@ -48,7 +53,10 @@ def contents(ask: Ask, table: str, pinned: Pinned, most: int) -> Contents:
         elif kind in ("BIGINT", "DOUBLE"):
             [reach] = ask(f"SELECT min({cell}), max({cell}) {source}")
             bounds[name] = (reach[0], reach[1])
-    return Contents(values, bounds, _digest(ask, table, pinned))
+        each = f"SELECT {cell} AS v, count(*) AS n {source} GROUP BY v"
+        [[alike[name]]] = ask(f"SELECT coalesce(max(n), 0) FROM ({each}) WHERE v IS NOT NULL")
+    [[rows]] = ask(f"SELECT count(*) FROM main.{identifier(table)}")
+    return Contents(values, bounds, _digest(ask, table, pinned), rows, alike)
 
 
 _PATTERNS = {

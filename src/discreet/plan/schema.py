@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
 
@@ -132,6 +132,8 @@ class TableSchema:
         reached: the foreign key that leads to the unit, where the table does not have the unit's column.
         public: whether the table holds nobody's data.
         digest: of a public table, a SHA-256 of its rows, for the identity of questions that read it.
+        rows: of a public table, how many it has; None where it is not known.
+        alike: of a public table, column → in how many rows one value stands at most.
     """
 
     name: str
@@ -142,6 +144,8 @@ class TableSchema:
     reached: Reached | None = None
     public: bool = False
     digest: str | None = None
+    rows: int | None = None
+    alike: Mapping[str, int] = field(default_factory=dict)
 
     def find(self, name: str) -> str:
         """The column's own spelling; names match without regard to case when that is unambiguous.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from discreet.backends.backend import Backend, Pinned
@@ -103,17 +104,16 @@ def attach_all(
         backend.attach(table, shape, id_columns(owners, table), trimmed=alone or table in beside)
         owner = owners[table]
         types = {n: None if k is None else Type(k) for n, k in shape.columns.items()}
-        known, digest = declared_facts(table, types, facts), None
+        known, held = declared_facts(table, types, facts), None
         if owner.public:
-            contents = backend.contents(table, shape, MOST_VALUES)
-            known, digest = found_facts(contents) | known, contents.digest
+            held = backend.contents(table, shape, MOST_VALUES)
+            known = found_facts(held) | known
         # a table that has no column of the unit's own keeps the unit's name: with none, each row would be a unit
         own = PrivacyUnit(owner.column or unit.column, unit.max_groups, unit.max_rows)
-        schemas.append(
-            TableSchema(
-                table, types, known, own, account.relation, owner.reached, public=owner.public, digest=digest
-            )
-        )
+        schema = TableSchema(table, types, known, own, account.relation, owner.reached, public=owner.public)
+        if held is not None:
+            schema = replace(schema, digest=held.digest, rows=held.rows, alike=held.alike)
+        schemas.append(schema)
     return schemas
 
 

@@ -16,6 +16,7 @@ from discreet.plan.expr import Column
 from discreet.plan.parse import Select, default_name, group_nodes
 from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.describe import describe
+from discreet.plan.relation.growth import check_growth
 from discreet.plan.relation.lifting import SUBQUERY, lift, subqueries
 from discreet.plan.relation.names import Entry, Item, Names
 from discreet.plan.relation.nested import read_where
@@ -81,8 +82,13 @@ class Draft:
     table: TableSchema
 
     def settled(self) -> tuple[Relation, Names]:
-        """The rows with the columns that were used, and the same scope over them."""
+        """The rows with the columns that were used, and the same scope over them.
+
+        Raises:
+            UnsupportedQuery: joins with public tables make too many rows of one.
+        """
         node, names = settle(self.rows.node, self.names.used)
+        check_growth(node)
         entries = tuple(Entry(e.alias, tuple(_moved(i, names) for i in e.items)) for e in self.names.entries)
         merged = tuple(_moved(i, names) for i in self.names.merged)
         scope = Names(entries, self.names.unit, merged)
