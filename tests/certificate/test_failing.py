@@ -20,6 +20,7 @@ GOOD = "(1, 1, 1.0, '1', DATE '2020-01-01', TIMESTAMP '2020-01-01')"
 MOST = (1 << 63) - 1
 
 TINY = "CAST(least(greatest(s.i, 0), 100) AS TINYINT)"
+HUNDRED = "CAST(100.0 AS DOUBLE)"
 SIGN = "least(greatest(sign(-s.x), 0), 1)"
 FAILING: list[tuple[str, str]] = [
     ("s.i + s.j", f"({MOST}, 1, 1.0, '1', NULL, NULL)"),
@@ -64,6 +65,12 @@ FAILING: list[tuple[str, str]] = [
     ),
     (f"{SIGN} * 100 + {SIGN} * 100", "(1, 1, -1.0, 'a', NULL, NULL)"),
     ("least(greatest(unicode(s.s), 0), 1000000) * 100000", "(1, 1, 1.0, '🎈', NULL, NULL)"),
+    (f"least(greatest(s.i, 0), 4) % 1000 * CAST({1 << 62} AS BIGINT)", "(4, 1, 1.0, 'a', NULL, NULL)"),
+    ("CAST(s.x * CAST(0.0 AS DOUBLE) AS BIGINT)", "(1, 1, 'inf', 'a', NULL, NULL)"),
+    (
+        f"CAST(greatest(greatest(s.x, {HUNDRED}) * CAST(-1.0 AS DOUBLE), -{HUNDRED}) AS BIGINT)",
+        "(1, 1, 'nan', 'a', NULL, NULL)",
+    ),
     ("s.s IS TRUE", "(1, 1, 1.0, 'a', NULL, NULL)"),
     ("s.s IS NOT FALSE", "(1, 1, 1.0, 'a', NULL, NULL)"),
     (f"CAST(least(greatest(s.x, 0), {MOST}) AS BIGINT)", "(1, 1, 1e30, 'a', NULL, NULL)"),
@@ -117,6 +124,7 @@ def test_what_fails_on_some_row_is_found(expression: str, row: str) -> None:
         "s.d >= CAST('2020-01-01' AS DATE)",
         "CAST(s.i AS HUGEINT) * CAST(s.j AS HUGEINT)",
         f"{TINY} + {TINY} // 4",
+        f"least(greatest(s.i, 0), 4) // 1000 * CAST({1 << 62} AS BIGINT)",
         f"{TINY} + CAST(100 AS BIGINT)",
         "sign(s.x) * CAST(100 AS BIGINT)",
         "(s.x > 1.0::DOUBLE) IS TRUE",

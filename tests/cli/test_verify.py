@@ -83,7 +83,7 @@ def test_the_registry_is_printed_when_the_release_is_verified(call: Call) -> Non
     found = json.loads(call("verify", "release.json", "--registry").stdout)
     assert found["parameters"] == {"epsilon": "1/1", "delta": "0/1"}
     assert found["unit"]["is"] == ["all rows of visits with one value of uid"]
-    assert found["unit"]["contribution"] == [{"groups": 2, "rows": 3, "of_groups": 3}]
+    assert found["unit"]["contribution"] == [{"groups": 2, "of_groups": 3}]
     assert found["flavor"]["definition"] == "pure differential privacy"
     assert found["life_cycle"]["data_version"] == "2026-01"
     assert len(found["out_of_scope"]) >= 5

@@ -20,7 +20,7 @@ _TOKEN = re.compile(
     | (?<![0-9A-Za-z_])'(?:[^'\0]|'')*'(?![0-9A-Za-z_])
     | (?<![0-9A-Za-z_])"(?:[^"\0]|"")+"(?![0-9A-Za-z_])
     | [A-Za-z_][0-9A-Za-z_]*(?!\$)
-    | [0-9]+(?:\.[0-9]+)?(?:[eE][+-]?[0-9]+)?(?![0-9A-Za-z_.$])
+    | [0-9]{1,40}(?:\.[0-9]{1,40})?(?:[eE][+-]?[0-9]{1,3})?(?![0-9A-Za-z_.$])
     | \$secret(?![0-9A-Za-z_$])
     | [(),.]
     | (?<![-+*/<>=!|%])(?:<=|>=|<>|!=|//|\|\||[-+*/<>=%])(?![-+*/<>=!|%])
@@ -29,7 +29,8 @@ _TOKEN = re.compile(
 )
 """What a statement is made of: spaces, constants, names, numbers, the secret's place, and operators that stand alone.
 
-There are no comments, no escapes, no text between dollars, and outside of quotes nothing but ASCII."""
+There are no comments, no escapes, no text between dollars, and outside of quotes nothing but ASCII; numbers
+are no longer than any type holds."""
 
 
 def ambiguity(sql: str) -> str | None:

@@ -53,8 +53,7 @@ def span_of(e: exp.Expr, counts: frozenset[str]) -> Span:
             low, high = span_of(e.this, counts)
             return _nearest(low, math.ceil, -1), _nearest(high, math.floor, 1)
         case exp.Mul():
-            ends = [_times(a, b) for a in span_of(e.this, counts) for b in span_of(e.expression, counts)]
-            return min(ends), max(ends)
+            return _product(span_of(e.this, counts), span_of(e.expression, counts))
         case _:
             return -_INF, _INF
 
@@ -151,8 +150,12 @@ def _hull(spans: list[Span]) -> Span:
     return min(s[0] for s in spans), max(s[1] for s in spans)
 
 
-def _times(a: Number, b: Number) -> Number:
-    return 0 if a == 0 or b == 0 else a * b
+def _product(one: Span, other: Span) -> Span:
+    """The product of what is bounded on all sides; else it could be NaN, which no bound holds."""
+    if any(not -_FAR < end < _FAR for end in (*one, *other)):
+        return -_INF, _INF
+    ends = [a * b for a in one for b in other]
+    return min(ends), max(ends)
 
 
 def _constant(e: exp.Expr) -> Number | None:
@@ -167,6 +170,9 @@ def _constant(e: exp.Expr) -> Number | None:
         return None if math.isinf(float(e.name)) else float(e.name)
     return Fraction(e.name) if len(e.name) <= _DIGITS else None
 
+
+_FAR = 1 << 500
+"""Products of what is less far are doubles, and not infinite."""
 
 _SHORT = 16
 """Up to so many characters a decimal becomes the double next to it: its digits and its power of ten are doubles."""

@@ -282,7 +282,8 @@ class Sure:
         if type(e) is exp.IntDiv or (type(e) is exp.Mod and not real):
             if real or not self._is_positive(e.expression, other):
                 raise MayFail("a division by what may be 0")
-            return Value(kind, width, *_divided(one, max(other.low, 1)))
+            least = max(other.low, 1) if type(e) is exp.IntDiv else 1
+            return Value(kind, width, *_divided(one, least))
         if type(e) is exp.Div or real:
             return Value(kind if is_real(kind) else "DOUBLE")
         ends = _ends(type(e), one, other)
@@ -362,7 +363,7 @@ def _ends(kind: type[exp.Expr], a: Value, b: Value) -> list[int]:
 
 
 def _divided(a: Value, least: int) -> tuple[int, int]:
-    """Where whole numbers lie when they are divided by `least` or more, or are what a division leaves."""
+    """Where whole numbers lie when they are divided by `least` or more; what a division leaves lies where they do."""
     return min(a.low, 0), max(a.high // least if a.low >= 0 else a.high, 0)
 
 
