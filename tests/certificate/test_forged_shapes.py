@@ -17,7 +17,7 @@ from discreet.rederive.arguments import nothing_unread
 from discreet.rederive.levels import gaussian_cost, tier_of
 from discreet.rederive.reading import read
 from discreet.rederive.shapes import nodes_of
-from tests.certificate.asked import SINGLE, VISITS, ask, plain, session
+from tests.certificate.asked import SEVERAL, SINGLE, VISITS, ask, plain, session
 from tests.certificate.forging import Document, forged, measurement, sealed
 
 COUNT = 'SELECT CAST(coalesce(r.m0, 0) AS VARCHAR) AS m0 FROM "row groups" r'
@@ -263,3 +263,15 @@ def test_a_registry_says_nothing_that_no_statement_says(name: str) -> None:
     assert after["registry"] == sealed(before)["registry"] == before["registry"]
     (said,) = before["registry"]["unit"]["contribution"]
     assert said == {"groups": 2, "of_groups": 15 if name == "two keys" else 3}
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("SELECT l.u AS u", "SELECT l.u AS u, CASE l.c1 WHEN 1 THEN 2 END AS c99")]
+)
+def test_nor_is_one_in_a_nested_query(old: str, new: str) -> None:
+    where = session("add-remove", True)
+    document = plain(ask(where, *SEVERAL["a join"]).certificate())
+    sql = measurement(document)["sql"]
+    assert old in sql and check(document).ok
+    change = forged(document, lambda d: measurement(d).update(sql=sql.replace(old, new)))
+    assert check(sealed(change)).broken == "bounds"

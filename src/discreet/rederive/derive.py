@@ -218,7 +218,7 @@ def parsed(sql: str, source: Source) -> tuple[exp.Select, dict[str, exp.Expr], S
     if not isinstance(tree, exp.Select):
         disagree("the shape of the query")
     ctes = stages_of(tree)
-    nodes = nodes_of(tree)
+    everything = nodes = nodes_of(tree)
     never_fails(nodes)
     own = _without_nested(ctes, source)
     nodes = nodes if own is source else nodes_of(tree)
@@ -226,7 +226,7 @@ def parsed(sql: str, source: Source) -> tuple[exp.Select, dict[str, exp.Expr], S
     if nested or any(isinstance(e, _QUERIES) for e in nodes):
         disagree("a query inside a query")
     _read_once([e for e in nodes if isinstance(e, exp.Table)], ctes.keys())
-    nothing_unread(nodes)
+    nothing_unread(everything)
     return tree, ctes, own
 
 
