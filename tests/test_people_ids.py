@@ -219,11 +219,12 @@ def test_a_person_in_two_tables_of_one_question_is_one_unit_or_the_tables_are_re
         assert seen[0] <= 1
 
 
+@pytest.mark.parametrize(("name", "number"), [("b", "7::BIGINT"), ("a", "7::DECIMAL(9,2)")])
 def test_two_tables_that_are_connected_at_once_are_looked_at_one_after_the_other(
-    tmp_path: Path, seen: list[int], monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, seen: list[int], monkeypatch: pytest.MonkeyPatch, name: str, number: str
 ) -> None:
     path, barrier, real = tmp_path / "l.ledger", threading.Barrier(2), shapes.pin_all
-    sources = [written(tmp_path, "a", "parquet", "7::BIGINT"), written(tmp_path, "b", "csv", "'007'")]
+    sources = [written(tmp_path, "a", "parquet", number), written(tmp_path, name, "csv", "'007'")]
     refused: list[str] = []
 
     def pin_all(*args: Any) -> Any:

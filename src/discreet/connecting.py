@@ -116,7 +116,7 @@ def connect(
             analysts=analysts,
         )
         account = account.asked_by(analyst)
-        now = check_ids(account, shapes, owners, backend, kept)
+        now = check_ids(account, owners, backend, kept)
         pinned = pin_all(account, shapes, owners, now)
         tables = attach_all(backend, pinned, owners, unit=who, facts=facts, account=account)
         return Session(book, account, backend, tables, version, bounds=bounds)

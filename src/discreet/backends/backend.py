@@ -61,7 +61,7 @@ class Backend(Protocol):
     def attach(self, table: str, pinned: Pinned, ids: Collection[str] = (), *, trimmed: bool = False) -> None:
         """Makes the table answerable in its pinned shape. In columns named in `ids` no two values become the same: one
         that the pinned type does not hold just as it is, is NULL; and where they are `trimmed`, text that no text file
-        could have held: with spaces around it, or without any letter.
+        could have held: with spaces around it, or empty.
         """
 
     def contents(self, table: str, pinned: Pinned, most: int) -> Contents:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     from discreet.backends.backend import Backend
     from discreet.ledger.account import Account
 
-_WHOLE, _REAL, _PLAIN, _CELLS, _MADE = Type.INT.value, Type.REAL.value, "text", "cells", "made"
+_WHOLE, _REAL, _TEXT = Type.INT.value, Type.REAL.value, Type.TEXT.value
+_PLAIN, _CELLS, _MADE = "text", "cells", "made"
 
 _ALIKE = {
     frozenset(pair)
@@ -28,11 +29,7 @@ its word. What spells 7.0 or 7.00 as text is not known of text, so it does not s
 
 
 def check_ids(
-    account: Account,
-    shapes: Mapping[str, Pinned],
-    owners: Mapping[str, Owner],
-    backend: Backend,
-    kept: Collection[str],
+    account: Account, owners: Mapping[str, Owner], backend: Backend, kept: Collection[str]
 ) -> dict[str, Pinned]:
     """The present shapes of the tables that are `kept`, where people have budgets of their own; none elsewhere.
 
@@ -41,10 +38,12 @@ def check_ids(
     """
     if account.people is None:
         return {}
-    backend.check_ids({t: o.column for t, o in owners.items() if o.column is not None})
-    own = {t: o.column for t, o in owners.items() if o.column is not None and t in kept}
-    return {t: backend.discover(t, {column}) for t, column in own.items() if not backend.is_text(t)} | {
-        t: Pinned({column: Type.TEXT.value}, text=True) for t, column in own.items() if backend.is_text(t)
+    own = {t: o.column for t, o in owners.items() if o.column is not None}
+    backend.check_ids(own)
+    return {
+        t: Pinned({column: _TEXT}, text=True) if backend.is_text(t) else backend.discover(t, {column})
+        for t, column in own.items()
+        if t in kept
     }
 
 
@@ -75,10 +74,11 @@ def check_spelling(
         own = owners[table].column
         if own is None:
             continue
-        text = shape.columns[own] == Type.TEXT.value and table in now and own in now[table].columns
-        if text and not _alike(_spelled(now[table], own), _spelled(shape, own)):
-            raise _two_budgets(f"{table!r} and were in another when it was first connected", "")
-        if table.casefold() in known:
+        if table.casefold() in known:  # maybe only since this session has looked
+            (before, _), present = known[table.casefold()], now.get(table, shape)
+            text = before.columns.get(own) == _TEXT and own in present.columns
+            if text and not _alike(_spelled(present, own), _spelled(before, own)):
+                raise _two_budgets(f"{table!r} and were in another when it was first connected", "")
             continue
         for other, (pinned, owner) in known.items():
             if owner.column is not None and not _alike(_spelled(shape, own), _spelled(pinned, owner.column)):
@@ -98,7 +98,7 @@ def _two_budgets(where: str, first: str) -> InvalidParameter:
 def _spelled(shape: Pinned, column: str) -> str:
     """How ids are spelled: their type; of text, whether it is as it stands, a text file's, or made of others."""
     kind = shape.columns[column]
-    if kind != Type.TEXT.value:
+    if kind != _TEXT:
         return str(kind)
     return _CELLS if shape.text else _MADE if column in shape.made else _PLAIN
 
