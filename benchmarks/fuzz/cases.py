@@ -12,7 +12,7 @@ from random import Random
 from typing import Any
 
 from benchmarks.fuzz.check import Asked, Databases, Outcome, check
-from benchmarks.fuzz.questions import PRIVATE_GROUPS, random_question
+from benchmarks.fuzz.questions import random_question
 from benchmarks.fuzz.worlds import Shape, Table, World, random_neighbours, random_shape
 from discreet.plan.schema import Fact, Range, Values
 from discreet.privacy.unit import Relation
@@ -43,8 +43,7 @@ def cases(seed: int, questions: int = QUESTIONS) -> Iterator[Case]:
     first, second = random_neighbours(rng, shape)
     for i in range(questions):
         question = random_question(rng, shape)
-        delta = PRIVATE_GROUPS in question.constructs
-        asked = _asked(rng, question.dialect, needs_delta=delta, derived=i % _DERIVED == 0)
+        asked = _asked(rng, question.dialect, needs_delta=question.needs_delta, derived=i % _DERIVED == 0)
         extra = [
             *(["second derivation"] if asked.derived else []),
             *(["bounds='auto'"] if asked.auto else []),

@@ -257,8 +257,12 @@ class Writer:
     used: list[str] = field(default_factory=list)
 
     def use(self, *constructs: str) -> None:
-        """Notes constructs."""
+        """Notes constructs of what is written."""
         self.used.extend(constructs)
+
+    def drop(self, since: int) -> None:
+        """Forgets the constructs after the first `since`: what they were noted for is not in the question."""
+        del self.used[since:]
 
     def chance(self, share: float) -> bool:
         """Whether something of this probability happens."""

@@ -98,11 +98,12 @@ _LONG = 150  # characters, beyond which most questions are written anew: what co
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A text, and the constructs that its writer used."""
+    """A text, the constructs that stand in it, and whether its groups are perhaps selected privately."""
 
     sql: str
     constructs: tuple[str, ...]
     dialect: str = "duckdb"
+    needs_delta: bool = False
 
 
 def random_question(rng: Random, shape: Shape) -> Question:
@@ -125,10 +126,10 @@ def _question(writer: Writer, shape: Shape) -> Question:
         text = text.replace("{x}", rng.choice(list(table.columns)))
         return Question(text, ("wrong on purpose",), name)
     text = _Asker(writer, Relations(writer, shape)).ask()
+    needs_delta = PRIVATE_GROUPS in writer.used
     if rng.random() < 0.05:
-        writer.use("changed text")
-        text = _changed(rng, text)
-    return Question(text, tuple(dict.fromkeys(writer.used)), name)
+        writer.used, text = ["changed text"], _changed(rng, text)  # which others are left in it is not known
+    return Question(text, tuple(dict.fromkeys(writer.used)), name, needs_delta)
 
 
 def _wide(language: Language) -> float:
@@ -159,10 +160,13 @@ class _Asker:
         items += [f"{text} AS m{i}" for i, (text, _) in enumerate(aggregates)]
         answer = [*(Name(k.text, k.kind) for k in keys), *(Name(t, k) for t, k in aggregates)]
         if w.chance(0.2):
+            before = len(w.used)
             text = w.expression(w.rng.choice("irnbtds"), answer, w.depth())
             if any(n.text in text for n in answer):
                 w.use("expression over the answer")
                 items.append(f"{text} AS o")
+            else:
+                w.drop(before)
         if w.chance(0.03):
             w.use("DP_INTERVAL_LOW")
             items.append("DP_INTERVAL_LOW(m0) AS low, DP_INTERVAL_HIGH(m0) AS high")
@@ -172,7 +176,7 @@ class _Asker:
         if not group:
             w.rng.shuffle(items)
         tail = self._tail(answer, aggregates)
-        common = self._common(f"{self.source.text}{where}")
+        common = f"WITH {', '.join(r.common)} " if r.common else ""
         clause = self._clause() if w.chance(0.04 if w.language.is_own else 0.15) else ""
         return f"{common}SELECT {clause}{', '.join(items)} FROM {self.source.text}{where}{group}{tail}"
 
@@ -193,14 +197,6 @@ class _Asker:
         written = ", ".join(f"{name} = {value}" for name, value in said)
         return f"WITH DIFFERENTIAL_PRIVACY OPTIONS ({written}) " if said else "WITH DIFFERENTIAL_PRIVACY "
 
-    def _common(self, text: str) -> str:
-        """WITH, and those of its subqueries that are used."""
-        kept: list[str] = []
-        for one in reversed(self.relations.common):
-            if re.search(rf"\b{one.partition(' ')[0]}\b", " ".join([text, *kept])):
-                kept.insert(0, one)
-        return f"WITH {', '.join(kept)} " if kept else ""
-
     def _keys(self) -> list[Name]:
         w, names = self.w, self.source.names
         listed = [n for n in names if n.listed]
@@ -216,12 +212,17 @@ class _Asker:
             found = w.rng.sample(names, min(n, len(names)))
             w.use(*([] if all(k.listed for k in found) else [PRIVATE_GROUPS]))
             return found
-        w.use("GROUP BY expressions", PRIVATE_GROUPS)
         column = w.rng.choice(listed or list(names))
-        found = [Name(w.expression(column.kind, [column], 1), column.kind)]
-        kind = w.rng.choice("irtbds")
-        found += [Name(w.expression(kind, names, w.depth()), kind)] if n == 2 else []
-        return [k for k in found if any(name.text in k.text for name in names)]
+        found = []
+        for kind, of in ((column.kind, [column]), (w.rng.choice("irtbds"), names))[:n]:
+            before = len(w.used)
+            key = Name(w.expression(kind, of, w.depth() if found else 1), kind)
+            if any(name.text in key.text for name in names):
+                found.append(key)
+            else:
+                w.drop(before)
+        w.use(*["GROUP BY expressions", PRIVATE_GROUPS] if found else [])
+        return found
 
     def _group(self, keys: list[Name]) -> tuple[bool, str]:
         """GROUP BY in one of its spellings; whether it adds up totals."""
@@ -267,10 +268,8 @@ class _Asker:
         how = w.rng.choices(list(weights), list(weights.values()))[0]
         kind = "r"
         if how == "count":
-            text, kind = (
-                w.rng.choice(("COUNT(*)", "COUNT(1)", f"COUNT({self._any()})", f"COUNT({self._any()})")),
-                "i",
-            )
+            of = w.rng.choice(("*", "1", "x", "x"))
+            text, kind = f"COUNT({self._any() if of == 'x' else of})", "i"
             w.use("COUNT(*)" if "*" in text else "COUNT(x)")
         elif how == "distinct":
             units = [n.text for n in names if n.role == "unit"]
@@ -289,11 +288,11 @@ class _Asker:
         elif how == "spread":
             text = w.rng.choice(_SPREAD)
             w.use(text.split("(")[0] + (" WITHIN GROUP" if "WITHIN" in text else ""))
-            text = text.replace("{v}", self._bounded()).replace("{m}", self._whole())
+            text = self._of_value(text)
         elif how == "several":
             text, kind = w.rng.choice(_SEVERAL), "l"
             w.use(text.partition("(")[0] + (" of a list" if "[" in text else ""))
-            text = text.replace("{v}", self._bounded()).replace("{m}", self._whole())
+            text = self._of_value(text)
         elif how == "moment":
             text = w.rng.choice(_OF_MOMENTS)
             moment, kind = self._moment(narrow=text in _COUNTED and w.chance(0.8))
@@ -305,14 +304,14 @@ class _Asker:
             text, kind = f"{name}({w.filter(names)})", "i" if name == "COUNT_IF" else "b"
         else:
             low, high = w.rng.choice(((0, 1), (0, 1), (0, 1), (-1, 1), (-2, 3)))
-            counted = w.chance(0.5)
-            w.use("COUNT_WITHIN" if counted else "SUM_WITHIN")
-            value = w.rng.choice(("*", self._any())) if counted else self._bounded()
-            name, low = ("COUNT", max(low, 0)) if counted else ("SUM", low)
-            text = f"{name}_WITHIN({value}, {low}, {high})"
+            name, low = ("COUNT", max(low, 0)) if w.chance(0.5) else ("SUM", low)
+            value = self._bounded() if name == "SUM" else "*" if w.chance(0.5) else self._any()
             if w.chance(0.3):
                 w.use(f"contribution_bounds_per_group of {name}")
                 text = f"{name}({value}, contribution_bounds_per_group => ({low}, {high}))"
+            else:
+                w.use(f"{name}_WITHIN")
+                text = f"{name}_WITHIN({value}, {low}, {high})"
         if w.chance(0.03 if how == "two" else 0.15):
             w.use("FILTER")
             text += f" FILTER (WHERE {w.filter(names)})"
@@ -330,6 +329,12 @@ class _Asker:
         while "{v}" in text:
             text = text.replace("{v}", self._bounded(w.chance(0.15 if text.startswith(_ONCE) else 0.03)), 1)
         return w.fill(text, kind, names, w.depth()), kind
+
+    def _of_value(self, template: str) -> str:
+        """An aggregate's template over a bounded number, or over what has few values."""
+        if "{m}" in template:
+            return template.replace("{m}", self._whole())
+        return template.replace("{v}", self._bounded())
 
     def _any(self) -> str:
         w = self.w

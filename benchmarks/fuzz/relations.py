@@ -100,9 +100,12 @@ class Relations:
     def join(self, depth: int) -> Source:
         """Two private relations along the unit."""
         w = self.writer
-        left, right = self.owned(depth), self._single(depth)
+        left = self.owned(depth)
+        before = self._written()
+        right = self._single(depth)
         pairs = _pairs(left, right)
         if not pairs and not w.chance(self.slip * 5):
+            self._drop(before)
             return left
         one, other = w.rng.choice(pairs) if pairs else (left.names[0], right.names[0])
         kind = w.rng.choice(w.language.joins)
@@ -129,8 +132,8 @@ class Relations:
         kind = w.rng.choice(w.language.public_joins)
         if w.chance(self.slip):
             kind = w.rng.choice(("FULL JOIN", "RIGHT JOIN", "ASOF JOIN", "POSITIONAL JOIN"))
-        w.use(f"public {kind}")
         if kind in (",", "CROSS JOIN"):
+            w.use(f"public {kind}")
             return _joined(left, right, kind, "")
         texts = [n.text for n in left.names if n.kind == "t"]
         if texts and w.chance(0.7):
@@ -141,6 +144,7 @@ class Relations:
             w.use("public RIGHT JOIN towards the private side")
             found = _joined(right, left, "RIGHT JOIN", f"ON {on}")
             return replace(found, public=False, names=(*right.names, *left.names))
+        w.use(f"public {kind}")
         return _joined(left, right, kind, f"ON {on}")
 
     def public(self, table: Table) -> Source:
@@ -241,12 +245,11 @@ class Relations:
         w, of = self.writer, self.owned(depth)
         items, names = self._items(of)
         every = w.rng.choice(("UNION ALL", "UNION ALL", "UNION")) if w.language.is_own else "UNION ALL"
-        w.use(every)
         selected = ", ".join(items)
         again = f"SELECT {selected} FROM {of.text}{self.where(of)}"
         if w.language.is_own and w.chance(0.7):
             every = w.rng.choice(("EXCEPT", "INTERSECT", "EXCEPT ALL", "INTERSECT ALL"))
-            w.use(every)
+        w.use(every)
         return self._derived(f"SELECT {selected} FROM {of.text} {every} {again}", names)
 
     def where(self, of: Source) -> str:
@@ -329,8 +332,21 @@ class Relations:
 
     def _single(self, depth: int) -> Source:
         """A table, or a subquery."""
+        before = self._written()
         found = self.owned(depth) if self.writer.chance(0.4) else self.owned(0)
-        return self.owned(0) if found.joined else found
+        if not found.joined:
+            return found
+        self._drop(before)
+        return self.owned(0)
+
+    def _written(self) -> tuple[int, int]:
+        """How many constructs and common table expressions there are, for `_drop`."""
+        return len(self.writer.used), len(self.common)
+
+    def _drop(self, since: tuple[int, int]) -> None:
+        """Forgets what belongs to a relation that is not in the question."""
+        self.writer.drop(since[0])
+        del self.common[since[1] :]
 
     def _comma(self, left: Source, right: Source, on: str) -> Source:
         """A comma join is closed in a subquery, with the equation in its WHERE."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -16,9 +17,10 @@ from benchmarks.fuzz.__main__ import asked_in_order
 from benchmarks.fuzz.cases import QUESTIONS, Case, cases, load, tried, write
 from benchmarks.fuzz.check import Asked, Databases
 from benchmarks.fuzz.dialects import LANGUAGES, constructs
-from benchmarks.fuzz.functions import TEMPLATES, Language, Name, Writer
+from benchmarks.fuzz.functions import DUCKDB, TEMPLATES, Language, Name, Writer
+from benchmarks.fuzz.questions import random_question
 from benchmarks.fuzz.tally import Tally, one_seed, rare
-from benchmarks.fuzz.worlds import LAYOUTS, Shape, World, without
+from benchmarks.fuzz.worlds import LAYOUTS, Shape, World, random_shape, without
 from discreet.errors import InternalError
 from discreet.plan.dialects.conventions import prepare
 from discreet.plan.dialects.dialect import as_duckdb
@@ -120,6 +122,40 @@ def test_where_some_constructs_are_rare_other_questions_are_not_asked(tmp_path: 
     found = one_seed(7001, tmp_path, wanted)
     assert found.asked == found.seen["second derivation"] == QUESTIONS // 4
     assert one_seed(7001, tmp_path, {"no such construct"}).asked == 0
+
+
+OWN = (*(t for found in DUCKDB.templates.values() for t in found), ("function case", "CASE WHEN"))
+CAPITALS = re.compile(r"[A-Z_][A-Z_0-9]+(?: [A-Z_]{2,})*")
+
+
+def standing(construct: str, language: Language) -> list[str]:
+    """Regular expressions of which one fits any question that the construct stands in."""
+    spellings = [t for c, t, *_ in (*OWN, *language.aggregates) if c == construct]
+    for found in language.templates.values():
+        spellings += [t for c, t in found if c == construct]
+    if spellings:
+        parts = ([p.strip(" ()") for p in re.split(r"\{\w\}", text)] for text in set(spellings))
+        return [".*".join(re.escape(p) for p in found if p) for found in parts]
+    kind, _, name = construct.partition(" ")
+    if kind in (forms := {"window": r"\b{}\(", "framed": r"\b{}\(.*\b(ROWS|RANGE) ", "option": r"\b{} = "}):
+        return [forms[kind].format(name)]
+    words = CAPITALS.findall(construct)[:1]
+    return [rf"\b{w if 'JOIN' in w else w.replace(' ', '.*')}\b" for w in words]
+
+
+def test_constructs_are_counted_only_where_they_stand() -> None:
+    looked: set[str] = set()
+    for seed in range(60):
+        rng = Random(seed)
+        shape = random_shape(rng)
+        for _ in range(30):
+            question = random_question(rng, shape)
+            for construct in question.constructs:
+                wanted = standing(construct, LANGUAGES.get(question.dialect, DUCKDB))
+                looked.update([construct] if wanted else [])
+                fits = any(re.search(w, question.sql, re.DOTALL | re.IGNORECASE) for w in wanted)
+                assert fits or not wanted, (construct, question.sql)
+    assert len(looked) > 300
 
 
 def test_neighbours_differ_in_more_than_the_order_of_their_rows() -> None:
