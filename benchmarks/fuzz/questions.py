@@ -385,16 +385,18 @@ class _Asker:
         moments = [n for n in names if n.kind in "ds"]
         if not moments:
             return "DATE '2024-02-29'", "d"
+        kind = w.rng.choice(sorted({n.kind for n in moments}))  # fewer columns are times
+        moments = [n for n in moments if n.kind == kind]
         one = w.rng.choice([n for n in moments if n.bounded] or moments)
         if one.bounded and not narrow and w.chance(0.7):
-            return one.text, one.kind
+            return one.text, kind
         w.use("clamp of dates")
-        kind = "DATE" if one.kind == "d" else "TIMESTAMP"
+        written = "DATE" if kind == "d" else "TIMESTAMP"
         if narrow:
-            high = "2024-03-15" if one.kind == "d" else "2024-02-29 00:02:00"
-            return _NARROW.format(k=kind, h=high, m=one.text), one.kind
+            high = "2024-03-15" if kind == "d" else "2024-02-29 00:02:00"
+            return _NARROW.format(k=written, h=high, m=one.text), kind
         low, high = w.rng.choice(_CLAMPS)
-        return f"greatest({kind} '{low}', least({kind} '{high}', {one.text}))", one.kind
+        return f"greatest({written} '{low}', least({written} '{high}', {one.text}))", kind
 
 
 _WORD = re.compile(r"\s+|\w+|'[^']*'|.", re.DOTALL)

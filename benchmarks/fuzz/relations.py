@@ -206,9 +206,9 @@ class Relations:
         return self._multiplied(self._derived(text, out))
 
     def _multiplied(self, of: Source) -> Source:
-        """At times a text of each person, joined with itself in stage after stage."""
+        """Half the time a text of each person, joined with itself in stage after stage: mostly longer than is asked."""
         w = self.writer
-        if not w.language.is_own or not w.chance(0.1):
+        if not w.language.is_own or not w.chance(0.5):
             return of
         w.use("text multiplied through GROUP BY")
         for _ in range(w.rng.randint(1, 3)):
