@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import shutil
 import threading
-from decimal import Decimal
+from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
 import duckdb
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -217,6 +218,54 @@ def test_a_person_in_two_tables_of_one_question_is_one_unit_or_the_tables_are_re
         assert "spelled in two ways" in str(error) or "ids of different types" in str(error)
     else:
         assert seen[0] <= 1
+
+
+@pytest.mark.parametrize("column", ["id", "ID"])
+def test_a_column_that_is_found_with_other_upper_and_lower_case_is_looked_at_as_well(
+    tmp_path: Path, seen: list[int], column: str
+) -> None:
+    """It is read as the pinned one, so a person in it is one that the ledger knows."""
+    path = tmp_path / "l.ledger"
+    ask_once(path, written(tmp_path, "a", "csv", "'007'"))
+    with pytest.raises(dp.errors.InvalidParameter, match="spelled in one way"):
+        ask_once(path, {"a": pd.DataFrame({column: [7]})})
+    assert seen == [1]
+
+
+REALS: list[tuple[list[Any], list[Any]]] = [
+    ([BIG], [float(BIG)]),
+    ([Decimal("0.123456789012345678")], [0.123456789012345678]),
+    ([7], [np.float32(7)]),
+    ([(1 << 24) + 1], [np.float32((1 << 24) + 1)]),
+    ([0], [Decimal("-0.0")]),
+    ([1234567890123456789012345678901234567], [Decimal("1234567890123456789012345678901234567")]),
+]
+
+
+@pytest.mark.parametrize("name", ["a", "b"], ids=["same table", "other table"])
+@pytest.mark.parametrize(("first", "second"), REALS)
+def test_reals_and_decimals_among_python_objects_give_nobody_a_second_budget(
+    tmp_path: Path, seen: list[int], first: list[Any], second: list[Any], name: str
+) -> None:
+    path = tmp_path / "l.ledger"
+    ask_once(path, {"a": pd.DataFrame({"id": pd.Series(first, dtype=object)})})
+    ask_once(path, {name: pd.DataFrame({"id": pd.Series(second, dtype=object)})})
+    assert seen == [1, 0]
+
+
+def test_the_digits_of_a_decimal_do_not_follow_the_decimal_context(tmp_path: Path, seen: list[int]) -> None:
+    path, ids = tmp_path / "l.ledger", [Decimal("1234567.50"), Decimal("1234568.50")]
+    ask(path, "a", ids)
+    with localcontext(prec=3):
+        ask(path, "a", ids)
+    assert seen == [2, 0]
+    assert people(path) == 2
+
+
+def test_categories_that_are_32_bit_reals_are_32_bit_reals(tmp_path: Path) -> None:
+    ids = pd.Series(np.array([(1 << 24) + 1], np.float32)).astype("category")
+    with pytest.raises(dp.errors.SourceError, match="32 bits"):
+        ask_once(tmp_path / "l.ledger", {"a": pd.DataFrame({"id": ids})})
 
 
 @pytest.mark.parametrize(("name", "number"), [("b", "7::BIGINT"), ("a", "7::DECIMAL(9,2)")])

@@ -85,7 +85,7 @@ def connect(
     from discreet.tables.owners import find_owners
     from discreet.tables.people import check_people
     from discreet.tables.shapes import attach_all, check_unit, find_shapes, pin_all
-    from discreet.tables.spelling import check_ids
+    from discreet.tables.spelling import present_ids
 
     who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
     wanted = None if relation is None else Relation.parse(relation)
@@ -116,7 +116,7 @@ def connect(
             analysts=analysts,
         )
         account = account.asked_by(analyst)
-        now = check_ids(account, owners, backend, kept)
+        now = present_ids(backend, owners, account)
         pinned = pin_all(account, shapes, owners, now)
         tables = attach_all(backend, pinned, owners, unit=who, facts=facts, account=account)
         return Session(book, account, backend, tables, version, bounds=bounds)

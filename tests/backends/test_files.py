@@ -389,18 +389,16 @@ def test_no_two_ids_become_one_and_none_is_lost(kind: str, values: list[str], tm
     assert answers(file, "SELECT COUNT(*) FROM t", unit=unit)[()] == [len(values)]
 
 
-def test_one_id_stays_one_id_across_files_that_store_it_in_other_types(tmp_path: Path) -> None:
-    for name, kind in (
-        ("a", "BIGINT"),
-        ("b", "DOUBLE"),
-        ("c", "VARCHAR"),
-        ("d", "DECIMAL(10,2)"),
-        ("e", "INTEGER"),
-    ):
-        if kind == "VARCHAR":
-            write_parquet(tmp_path / f"{name}.parquet", "SELECT i::VARCHAR AS uid FROM range(1, 4) r(i)")
-        else:
-            write_parquet(tmp_path / f"{name}.parquet", f"SELECT i::{kind} AS uid FROM range(1, 4) r(i)")
+@pytest.mark.parametrize(
+    "kinds",
+    [("BIGINT", "DOUBLE", "DECIMAL(10,2)", "INTEGER", "UBIGINT"), ("BIGINT", "VARCHAR", "INTEGER")],
+    ids=["numbers", "text beside whole numbers"],
+)
+def test_one_id_stays_one_id_across_files_that_store_it_in_other_types(
+    kinds: tuple[str, ...], tmp_path: Path
+) -> None:
+    for i, kind in enumerate(kinds):
+        write_parquet(tmp_path / f"{i}.parquet", f"SELECT i::{kind} AS uid FROM range(1, 4) r(i)")
     unit = dp.PrivacyUnit("uid", max_groups=1, max_rows=1)
     assert answers({"t": tmp_path / "*.parquet"}, "SELECT COUNT(DISTINCT uid) FROM t", unit=unit)[()] == [3]
 

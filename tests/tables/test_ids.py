@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet.errors import InvalidParameter
+from discreet.errors import InvalidParameter, SourceError
 from discreet.plan.types import Type
 from discreet.session import Session
 from tests.tables.shop import SHOP, database, opened, schemas, shop_unit
@@ -192,3 +192,93 @@ def test_a_key_that_was_fixed_as_a_real_leads_nowhere(tmp_path: Path) -> None:
         InvalidParameter, match=r"orders\.id was fixed as a number when it was first connected"
     ):
         opened({**SHOP, "orders": orders}, ledger=place)
+
+
+# --- ids that were pinned as text, and are stored otherwise now ------------------------------------------------------
+
+UPPER = "'550E8400-E29B-41D4-A716-446655440000'"
+
+
+@pytest.mark.parametrize(
+    ("text", "now"),
+    [
+        ("'7.00'", "7::DECIMAL(9, 2)"),
+        ("'007'", "7"),
+        ("'7.0'", "7::DOUBLE"),
+        (UPPER, f"{UPPER}::UUID"),
+        ("'t'", "TRUE"),
+    ],
+)
+@pytest.mark.parametrize("how", ["parquet", "csv"])
+def test_tables_that_were_pinned_as_text_are_compared_as_they_are_stored_now(
+    text: str, now: str, how: str, tmp_path: Path
+) -> None:
+    for table, ids in (("a", text), ("b", text), ("c", now)):
+        duckdb.sql(f"COPY (SELECT {ids} AS id) TO '{tmp_path / table}.{how if table == 'b' else 'parquet'}'")
+    a, b, c = tmp_path / "a.parquet", tmp_path / f"b.{how}", tmp_path / "c.parquet"
+    place = tmp_path / "ledger"
+    opened({"a": a, "b": b}, unit=ONE, public=[], ledger=place).close()
+    with pytest.raises(InvalidParameter, match=r"a\.id holds ids of which text is made here"):
+        opened({"a": c, "b": b}, unit=ONE, public=[], ledger=place)
+    with opened({"a": c}, unit=ONE, public=[], ledger=place) as session:
+        assert len(session.tables) == 1
+    with opened({"a": c, "b": c}, unit=ONE, public=[], ledger=place) as session:
+        assert session._backend.rows("SELECT a.id = b.id FROM main.a, main.b", {}) == [(True,)]
+
+
+def test_two_populations_are_compared_as_their_tables_are_stored_now(tmp_path: Path) -> None:
+    units = {name: dp.PrivacyUnit(f"{name}_id", max_rows=1) for name in ("patient", "doctor")}
+    budget = dict.fromkeys(units, dp.Budget(1))
+    for table, ids in (("a", "'7.00'"), ("b", "'7.00'"), ("c", "7::DECIMAL(9, 2)")):
+        rows = f"SELECT {ids} AS patient_id, 1 AS doctor_id"
+        duckdb.sql(f"COPY ({rows}) TO '{tmp_path / table}.parquet'")
+    a, b, c = (tmp_path / f"{t}.parquet" for t in "abc")
+    place = tmp_path / "ledger"
+    dp.connect_both({"a": a, "b": b}, units=units, budget=budget, ledger=place).close()
+    with pytest.raises(InvalidParameter, match=r"a\.patient_id holds ids of which text is made here"):
+        dp.connect_both({"a": c, "b": b}, units=units, ledger=place)
+
+
+MIXED = [
+    ("7::DECIMAL(9, 2)", "'7.00'"),
+    ("7::DOUBLE", "'7.0'"),
+    (f"{UPPER}::UUID", UPPER),
+    ("DATE '2020-01-01'", "TIMESTAMP '2020-01-01'"),
+    ("1", "TRUE"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), MIXED)
+def test_files_that_spell_one_id_in_two_ways_are_no_table(one: str, other: str, tmp_path: Path) -> None:
+    """Its rows would count twice over the caps, in a single table."""
+    for file, ids in (("a-1", one), ("a-2", other)):
+        duckdb.sql(f"COPY (SELECT {ids} AS id) TO '{tmp_path / file}.parquet'")
+    with pytest.raises(SourceError, match="spell one id in several ways"):
+        opened({"a": tmp_path / "a-*.parquet"}, unit=ONE, public=[])
+    place = tmp_path / "ledger"
+    opened({"a": tmp_path / "a-2.parquet"}, unit=ONE, public=[], ledger=place).close()
+    with pytest.raises(SourceError, match="spell one id in several ways"):
+        opened({"a": tmp_path / "a-*.parquet"}, unit=ONE, public=[], ledger=place)
+
+
+ALIKE = [
+    ("7", "'7'"),
+    ("7", "7::DECIMAL(9, 2)"),
+    ("7::DOUBLE", "7::UBIGINT"),
+    ("7::DECIMAL(9, 2)", "7::DOUBLE"),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), ALIKE)
+def test_files_that_spell_ids_alike_are_one_table(one: str, other: str, tmp_path: Path) -> None:
+    for file, ids in (("a-1", one), ("a-2", other)):
+        duckdb.sql(f"COPY (SELECT {ids} AS id) TO '{tmp_path / file}.parquet'")
+    with opened({"a": tmp_path / "a-*.parquet"}, unit=ONE, public=[]) as session:
+        assert session._backend.rows("SELECT id FROM main.a", {}) == [("7",)] * 2
+
+
+def test_text_beside_whole_numbers_in_one_table_is_text_as_it_stands_to_other_tables(tmp_path: Path) -> None:
+    for file, ids in (("a-1", "7"), ("a-2", "'7.00'"), ("b", "7::DECIMAL(9, 2)")):
+        duckdb.sql(f"COPY (SELECT {ids} AS id) TO '{tmp_path / file}.parquet'")
+    with pytest.raises(InvalidParameter, match=r"b\.id holds ids of which text is made here"):
+        opened({"a": tmp_path / "a-*.parquet", "b": tmp_path / "b.parquet"}, unit=ONE, public=[])

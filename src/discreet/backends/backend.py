@@ -58,6 +58,14 @@ class Backend(Protocol):
     def discover(self, table: str, ids: Collection[str] = ()) -> Pinned:
         """The shape of a table as it is now; columns named in `ids` get a type in which no two values are the same."""
 
+    def present(self, table: str, ids: Collection[str]) -> Pinned:
+        """As what a table stores these columns now, each under the name that is given here, which `attach` looks up
+        with upper and lower case aside; those that it does not have are left out.
+
+        Raises:
+            SourceError: files of the table spell one id in several ways.
+        """
+
     def attach(self, table: str, pinned: Pinned, ids: Collection[str] = (), *, trimmed: bool = False) -> None:
         """Makes the table answerable in its pinned shape. In columns named in `ids` no two values become the same: one
         that the pinned type does not hold just as it is, is NULL; and where they are `trimmed`, text that no text file

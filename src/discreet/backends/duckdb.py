@@ -12,6 +12,7 @@ import duckdb
 
 from discreet.backends.backend import Pinned
 from discreet.backends.contents import Contents, contents
+from discreet.backends.frames import EXACT
 from discreet.backends.leaving import Leaving, check_hashing, check_views
 from discreet.backends.places import LEAVES, bits_of_a_key, rows_about
 from discreet.backends.quiet import quietly
@@ -101,12 +102,16 @@ class DuckDB:
     def discover(self, table: str, ids: Collection[str] = ()) -> Pinned:
         """The shape of a table as it is now; text sources are read as text, and so is an id
         that no number type can hold.
+
+        Raises:
+            SourceError: files of the table spell one id in several ways.
         """
         source = self._sources[table]
         kinds: dict[str, set[str]] = {}
         for part in source.parts(None):
             for name, kind in self._described(table, part).items():
-                kinds.setdefault(name, set()).add(kind)
+                if source.frame is None or not name.endswith(EXACT):
+                    kinds.setdefault(name, set()).add(kind)
         columns = {
             n: "VARCHAR" if source.text or (n in ids and _is_lossy(found)) else _read_together(found)
             for n, found in kinds.items()
@@ -118,14 +123,41 @@ class DuckDB:
                 f"Table {table!r} has two columns called {twins[0]!r}.",
                 hint="rename one; upper and lower case make no difference",
             )
-        made = [
+        made = () if source.text else self._made(table, {n: kinds[n] for n in ids if n in kinds}, columns)
+        return Pinned(columns, source.text, source.delimiter, made)
+
+    def present(self, table: str, ids: Collection[str]) -> Pinned:
+        """As what a table stores these columns now."""
+        source = self._sources[table]
+        if source.text:
+            return Pinned(dict.fromkeys(sorted(ids), "VARCHAR"), True, source.delimiter)
+        described = [self._described(table, part) for part in source.parts(None)]
+        found = {n: {k for now in described if (k := _kind_of(n, now)) is not None} for n in sorted(ids)}
+        kinds = {n: some for n, some in found.items() if some}
+        columns = {n: "VARCHAR" if _is_lossy(some) else _read_together(some) for n, some in kinds.items()}
+        return Pinned(columns, False, source.delimiter, self._made(table, kinds, columns))
+
+    def _made(
+        self, table: str, kinds: Mapping[str, Collection[str]], columns: Mapping[str, str | None]
+    ) -> tuple[str, ...]:
+        """The columns of ids of which text is made here.
+
+        Raises:
+            SourceError: files of the table spell one id in several ways.
+        """
+        made = {n.lower() for n in self._sources[table].made}
+        for name, found in kinds.items():
+            if not _spell_alike(found):
+                raise SourceError(
+                    f"The files of table {table!r} hold the ids {name!r} in types that spell one id in several ways "
+                    "('7' and '7.00'): a person would be two.",
+                    hint="write all files with one type of ids",
+                )
+        return tuple(
             n
-            for n in ids
-            if not source.text
-            and columns.get(n) == "VARCHAR"
-            and (n in source.made or not _is_text(kinds[n]))
-        ]
-        return Pinned(columns, source.text, source.delimiter, tuple(sorted(made)))
+            for n, found in sorted(kinds.items())
+            if columns[n] == "VARCHAR" and (n.lower() in made or not any(_is_text([k]) for k in found))
+        )
 
     def attach(self, table: str, pinned: Pinned, ids: Collection[str] = (), *, trimmed: bool = False) -> None:
         """Creates `main.<table>` in its pinned shape."""
@@ -135,6 +167,8 @@ class DuckDB:
             self._probe(table, part, [n for n, kind in now.items() if kind in _STRAINED])
             exact = {n.lower(): n for n in reversed(now)} | {n: n for n in now}
             found = {n: exact.get(n, exact.get(n.lower())) for n in pinned.columns}
+            if self._sources[table].frame is not None:
+                found |= {n: f"{found[n]}{EXACT}" for n in ids if f"{found.get(n)}{EXACT}" in now}
             shown = []
             for n, kind in pinned.columns.items():
                 apart = n in ids and len({_kind_of(n, other) for _, other in described}) > 1
@@ -319,6 +353,21 @@ def _read_together(kinds: Collection[str]) -> str | None:
 def _is_lossy(kinds: Collection[str]) -> bool:
     """Whether two ids might be read as one: the caps would then hold for two people together."""
     return len({_read_as(k) for k in kinds}) > 1 or any(k in _LOSSY or k.startswith("DECIMAL") for k in kinds)
+
+
+def _spell_alike(kinds: Collection[str]) -> bool:
+    """Whether files that have ids in these types spell one id in one way, once text is made of them where that is
+    needed: numbers have one spelling, and beside whole ones text is taken at its word.
+    """
+    told = [k for k in kinds if k != '"NULL"']
+    if len(told) < 2:
+        return True
+    whole = [k for k in told if _TYPES.get(k) == "BIGINT"]
+    return (
+        all(k in _NUMBERS or _read_as(k) == "DOUBLE" for k in told)
+        or all(k in whole or _is_text([k]) for k in told)
+        or (not _is_lossy(told) and _read_as(told[0]) not in (None, "VARCHAR"))
+    )
 
 
 def _is_number(kind: str) -> bool:

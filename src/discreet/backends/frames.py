@@ -5,7 +5,14 @@ from __future__ import annotations
 from decimal import Decimal
 from typing import Any
 
+import numpy as np
+
 from discreet.errors import InvalidParameter, MissingExtra, SourceError
+
+EXACT = "\x01"
+"""Ends the name of a column that stands beside one of the same name: the same cells as ids, without reals to which
+several numbers may have been rounded. No column of a frame's own has such a name.
+"""
 
 
 def readable(frame: Any) -> tuple[Any, frozenset[str]]:
@@ -31,13 +38,13 @@ def readable(frame: Any) -> tuple[Any, frozenset[str]]:
             f"a {type(frame).__name__} cannot be connected.",
             hint="connect a path, a pandas or polars data frame, a pyarrow table, or a dict of names to these",
         )
-    _check_names([str(n) for n in (frame.columns if module == "pandas" else frame.schema.names)])
+    if module != "pandas":
+        _check_names([str(n) for n in frame.schema.names])
     return frame, made
 
 
 def _pandas(frame: Any) -> tuple[Any, frozenset[str]]:
     """Columns of Python objects become text here: the database would guess their type from a sample of the rows."""
-    import numpy as np
     import pandas as pd
 
     plain, made = frame.copy(deep=False), set()
@@ -47,7 +54,8 @@ def _pandas(frame: Any) -> tuple[Any, frozenset[str]]:
     for column in names:
         kind = plain[column].dtype
         if isinstance(kind, pd.CategoricalDtype):
-            plain[column] = plain[column].astype(object)
+            its = kind.categories.dtype  # reals stay reals: what they may have been rounded from is looked at
+            plain[column] = plain[column].astype(its if its.kind == "f" else object)
         elif isinstance(kind, pd.SparseDtype):
             plain[column] = plain[column].sparse.to_dense()
         elif isinstance(kind, pd.ArrowDtype) or (
@@ -59,7 +67,12 @@ def _pandas(frame: Any) -> tuple[Any, frozenset[str]]:
             cells = list(plain[column])
             if any(not isinstance(v, str) and _text(v) is not None for v in cells):
                 made.add(column)
-            plain[column] = pd.Series([_text(v) for v in cells], index=plain.index, dtype=object)
+            texts = [_text(v) for v in cells]
+            plain[column] = pd.Series(texts, index=plain.index, dtype=object)
+            rounded = [isinstance(v, float | np.floating) and _is_rounded(v) for v in cells]
+            if any(rounded):
+                exact = [None if r else t for r, t in zip(rounded, texts, strict=True)]
+                plain[column + EXACT] = pd.Series(exact, index=plain.index, dtype=object)
     return plain, frozenset(made)
 
 
@@ -113,13 +126,31 @@ def _text(value: Any) -> str | None:
             return None
         if isinstance(value, float):
             return None if value != value else str(int(value)) if value.is_integer() else repr(float(value))
-        if isinstance(value, Decimal):  # as the database's decimals: 7.00 is 7, and 1.50 is 1.5
-            return None if value.is_nan() else f"{value.normalize():f}" if value.is_finite() else str(value)
-        text = str(value)
+        if isinstance(value, Decimal):
+            return None if value.is_nan() else _plain(value) if value.is_finite() else str(value)
+        is_whole = isinstance(value, np.floating) and value.is_integer()
+        text = str(int(value)) if is_whole else str(value)
         text.encode()
     except Exception:  # a cell's own code may raise anything, and no cell may be heard
         return None
     return text
+
+
+def _plain(value: Decimal) -> str:
+    """As the database's decimals: 7.00 is 7, and 1.50 is 1.5. Every digit stays, whatever decimal context holds."""
+    text = f"{value:f}"
+    text = text.rstrip("0").rstrip(".") if "." in text else text
+    return "0" if text == "-0" else text
+
+
+def _is_rounded(real: float | np.floating[Any]) -> bool:
+    """Whether a real number is not whole, or one to which several whole numbers may have been rounded."""
+    try:
+        digits = int(np.finfo(type(real)).nmant) + 1 if isinstance(real, np.floating) else 53
+        exact = abs(float(real)) < 1 << min(53, digits) and real.is_integer()
+        return bool(real == real and not exact)
+    except Exception:  # a cell's own code may raise anything
+        return True
 
 
 def _check_names(names: list[str]) -> None:

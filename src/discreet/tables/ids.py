@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeAlias
 
@@ -47,6 +47,8 @@ def read_alike(
     - a table that was pinned from a text file and comes from a typed source later has the ids that the text file could
       have held, as they stand: there ' a' is another id than 'a', and '007' as text another than '7', so ' a' and
       '007' are nobody's rather than taken for the others.
+    - ids that were pinned as text stand beside each other as they are stored now (`check_present`): text beside text,
+      and text that is made here, also of whole numbers, beside text that is made here.
     - the columns of the unit may also be dates, times or booleans, all of one type.
 
     Anything else is refused, since it could make one person two (whose rows then count twice over the caps) or
@@ -62,6 +64,34 @@ def read_alike(
         for table, column in group:
             read[table] = replace(read[table], columns={**read[table].columns, column: wanted})
     return read
+
+
+def check_present(
+    pinned: Mapping[str, Pinned], owners: Mapping[str, Owner], now: Mapping[str, Pinned]
+) -> None:
+    """Refuses linked ids that were pinned as text where one table makes text of something else now, and another has it
+    as it stands: the shapes that were pinned do not tell, and a person whose ids are '7' and '7.00' would be two.
+
+    Args:
+        pinned: the shapes as which the tables are read.
+        owners: whose their rows are.
+        now: as what ids are stored now (`Backend.present`); a column that is not there is nobody's.
+
+    Raises:
+        InvalidParameter: one id may be spelled in two ways.
+    """
+    for group, _ in _linked(owners):
+        there = [(t, c) for t, c in group if pinned[t].columns[c] == _TEXT and c in now[t].columns]
+        if len({_stored(now[t], c) for t, c in there}) > 1:
+            raise _spelled_apart(there, now)
+
+
+def _stored(shape: Pinned, column: str) -> str:
+    """How the ids of a column are spelled once they are text: as they stand, as numbers are, or as their type is."""
+    kind = shape.columns[column]
+    if kind == _TEXT:
+        return "made" if column in shape.made else "text"
+    return "made" if kind in (_WHOLE, _REAL) else str(kind)
 
 
 def beside_text_files(shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]) -> set[str]:
@@ -131,11 +161,13 @@ def _pinned_apart(kinds: Mapping[Place, str | None], place: Place) -> InvalidPar
     )
 
 
-def _spelled_apart(kinds: Mapping[Place, str | None], shapes: Mapping[str, Pinned]) -> InvalidParameter:
-    made = next(p for p in kinds if p[1] in shapes[p[0]].made)
-    plain = next(p for p in kinds if p[1] not in shapes[p[0]].made)
+def _spelled_apart(places: Iterable[Place], shapes: Mapping[str, Pinned]) -> InvalidParameter:
+    ways = {p: _stored(shapes[p[0]], p[1]) for p in places}
+    made = next(p for p, how in ways.items() if how != "text")
+    plain = next(p for p, how in ways.items() if how != ways[made])
+    other = "text as it stands" if ways[plain] == "text" else "such of another type"
     return InvalidParameter(
-        f"{_name(made)} holds ids of which text is made here, such as decimals, and {_name(plain)} text as it stands: "
+        f"{_name(made)} holds ids of which text is made here, such as decimals, and {_name(plain)} {other}: "
         "one id may be spelled in two ways ('7' and '7.00').",
         hint="store the ids of both in one type, as whole numbers or as text",
     )

@@ -12,7 +12,7 @@ from discreet.plan.schema import Fact, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
 from discreet.tables.facts import MOST_VALUES, declared_facts, found_facts
-from discreet.tables.ids import beside_text_files, id_columns, read_alike
+from discreet.tables.ids import beside_text_files, check_present, id_columns, read_alike
 from discreet.tables.owners import Owner, check_same, path
 from discreet.tables.spelling import check_spelling
 
@@ -66,7 +66,7 @@ def pin_all(
     """The shapes as the account keeps them, which another process may have pinned meanwhile.
 
     All are one transaction with the look at the ids of the account's other tables: of two processes that connect tables
-    whose ids are not alike, one finds those of the other. `now` are the present shapes of tables that are known.
+    whose ids are not alike, one finds those of the other. `now` is as what the tables store their ids now.
 
     Raises:
         InvalidParameter: another owner, or ids that may be spelled in two ways.
@@ -81,6 +81,8 @@ def pin_all(
             kept = account.pinning(table.casefold(), schema)(view)
             check_same(table, Owner.from_json(kept), owners[table])
             found[table] = Pinned.from_json(kept)
+        check_columns(found, owners)
+        check_present(found, owners, now)
         return found
 
     found = account.log.write(pin)

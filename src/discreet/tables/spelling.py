@@ -5,12 +5,13 @@ A person whose id is '7' in one table and '7.00' in another would have two budge
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from discreet.backends.backend import Pinned
 from discreet.errors import InvalidParameter
 from discreet.plan.types import Type
+from discreet.tables.ids import id_columns
 from discreet.tables.owners import Owner
 
 if TYPE_CHECKING:
@@ -28,23 +29,18 @@ _ALIKE = {
 its word. What spells 7.0 or 7.00 as text is not known of text, so it does not stand beside reals and decimals."""
 
 
-def check_ids(
-    account: Account, owners: Mapping[str, Owner], backend: Backend, kept: Collection[str]
+def present_ids(
+    backend: Backend, owners: Mapping[str, Owner], account: Account | None = None
 ) -> dict[str, Pinned]:
-    """The present shapes of the tables that are `kept`, where people have budgets of their own; none elsewhere.
+    """As what each table stores its ids now, whatever was pinned.
 
     Raises:
-        SourceError: 32-bit reals, also in a table that is known and had another type when it was pinned.
+        SourceError: files that spell one id in several ways; and where people have budgets of their own, 32-bit reals,
+            also in a table that is known and had another type when it was pinned.
     """
-    if account.people is None:
-        return {}
-    own = {t: o.column for t, o in owners.items() if o.column is not None}
-    backend.check_ids(own)
-    return {
-        t: Pinned({column: _TEXT}, text=True) if backend.is_text(t) else backend.discover(t, {column})
-        for t, column in own.items()
-        if t in kept
-    }
+    if account is not None and account.people is not None:
+        backend.check_ids({t: o.column for t, o in owners.items() if o.column is not None})
+    return {table: backend.present(table, id_columns(owners, table)) for table in owners}
 
 
 def check_spelling(
@@ -63,7 +59,7 @@ def check_spelling(
         pins: the tables that the account knows.
         shapes: the tables of the session, as they are read.
         owners: whose their rows are.
-        now: the present shapes of those that the account knew.
+        now: as what they store their ids now (`present_ids`).
 
     Raises:
         InvalidParameter: dates beside times, say, a text file's '007' beside whole numbers, or its '7.00' beside

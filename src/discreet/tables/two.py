@@ -12,7 +12,7 @@ from discreet.plan.schema import Fact, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
 from discreet.tables.facts import declared_facts
-from discreet.tables.ids import id_columns, read_alike
+from discreet.tables.ids import check_present, id_columns, read_alike
 from discreet.tables.owners import Owner, check_same, find_owners
 from discreet.tables.shapes import check_columns
 
@@ -78,12 +78,16 @@ def find_shapes_of_both(
 
 
 def pin_both(
-    accounts: Mapping[str, Account], shapes: Mapping[str, Pinned], owners: Owners
+    accounts: Mapping[str, Account],
+    shapes: Mapping[str, Pinned],
+    owners: Owners,
+    now: Mapping[str, Mapping[str, Pinned]],
 ) -> dict[str, Pinned]:
     """The shapes as both accounts keep them: the first by name says which, so that of two processes that pin different
     ones at once, one does and the other finds it.
 
     All are one transaction: with a table pinned in one account alone, it could be connected with the other left out.
+    `now` is, for each population, as what the tables store its ids now.
 
     Raises:
         InvalidParameter: the accounts keep different ones; nothing was pinned.
@@ -105,6 +109,9 @@ def pin_both(
                         hint="use another name for the table, or other populations",
                     )
                 found[table] = pinned
+        for name, of_one in owners.items():
+            check_columns(found, of_one)
+            check_present(found, of_one, now[name])
         return found
 
     found = next(iter(accounts.values())).log.write(pin)
