@@ -149,7 +149,7 @@ class _Check:
         given, claim = self._given, self._given.claim
         sealed = seal.of_claim(claim)
         kept = released_under(given.evidence, given.population, given.question, sealed, given.answer)
-        check_stored(kept, claim)
+        check_stored(kept, claim, self._facts)
 
     def registry(self) -> None:
         given = self._given

@@ -3,17 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence, Sized
-from typing import Any
+import re
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from functools import lru_cache
+from typing import Any, TypeAlias
 
 from discreet.certificate.evidence import CERTIFIED
-from discreet.certificate.forms import anything, listed, number, record, refuse, whole
+from discreet.certificate.forms import anything, flag, listed, number, record, refuse, text, whole
+from discreet.ledger.chain import canonical
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.rederive.check import Found
 from discreet.rederive.claim import Claim, Measurement, Tree
 
 
-def check_stored(release: Mapping[str, Any], claim: Claim) -> None:
+def check_stored(release: Mapping[str, Any], claim: Claim, found: Sequence[Found]) -> None:
     """Refuses a stored release that holds another number than the claim has noise for.
+
+    Args:
+        release: what the ledger keeps.
+        claim: what was paid for.
+        found: what the statements of each measurement say of a unit.
 
     Raises:
         InvalidParameter: naming it.
@@ -23,20 +33,26 @@ def check_stored(release: Mapping[str, Any], claim: Claim) -> None:
     if claim.looks:
         tables = [_chosen(kept, claim)]
     elif len(claim.measurements) > 1:
-        found = record(kept, {"format": number, "tables": listed(anything)}, "the stored batch")
-        tables = list(found["tables"])
+        batch = record(kept, {"format": number, "tables": listed(anything)}, "the stored batch")
+        tables = list(batch["tables"])
     if len(tables) != len(claim.measurements):
         refuse("the stored release has another number of measurements")
-    for table, m in zip(tables, claim.measurements, strict=True):
-        _check_table(table, m)
+    for table, m, facts in zip(tables, claim.measurements, found, strict=True):
+        _check_table(table, m, facts)
 
 
 def _chosen(kept: dict[str, Any], claim: Claim) -> Any:
     """The table of an answer in two stages, whose caps are those that were chosen."""
     names: dict[str, Any] = {"format": number, "caps": anything, "table": anything}
-    if "ranges" in kept:
-        names["ranges"] = listed(anything)
+    # of a unit with many rows the largest and the least value are counted
+    chosen = sum(
+        look.counts // (1 if look.source.unit is None else 2) for look in claim.looks if look.kind == "values"
+    )
+    if chosen:
+        names["ranges"] = listed(_range)
     found = record(kept, names, "the stored release")
+    if len(found.get("ranges", ())) != chosen:
+        refuse("another number of ranges was chosen")
     caps = found["caps"]
     (m,) = claim.measurements
     if caps is not None:
@@ -48,7 +64,7 @@ def _chosen(kept: dict[str, Any], claim: Claim) -> Any:
     return found["table"]
 
 
-def _check_table(table: Any, m: Measurement) -> None:
+def _check_table(table: Any, m: Measurement, facts: Found) -> None:
     names = dict(_PLAIN)
     if m.trees:
         names["spreads"] = listed(listed(listed(_family)))
@@ -62,9 +78,9 @@ def _check_table(table: Any, m: Measurement) -> None:
     trees = found.get("spreads", ())
     if len(trees) != len(m.trees) or any(len(rows) != len(keys) for rows in trees):
         refuse("the stored spreads are others")
-    for tree, rows in zip(m.trees, trees, strict=True):
+    for tree, reach, rows in zip(m.trees, facts.trees, trees, strict=True):
         for families in rows:
-            _check_families(families, tree)
+            _check_families(families, tree, reach.leaves)
     levels = found.get("levels", ())
     if len(levels) != len(m.levels):
         refuse("the stored totals are others")
@@ -96,31 +112,86 @@ def check_plain(release: Mapping[str, Any], keys: int, groups: int, columns: int
 
 
 def _check_cells(
-    keys: Sequence[Sized], cells: Sequence[Sized], each: int, groups: int | None, columns: int
+    keys: Sequence[Sequence[Any]], cells: Sequence[Sequence[int]], each: int, groups: int | None, columns: int
 ) -> None:
     if any(len(key) != each for key in keys) or (groups is not None and len(keys) != groups):
         refuse("the stored groups are others")
+    if len({tuple(map(_alike, key)) for key in keys}) != len(keys):
+        refuse("a group is stored twice")
     if len(cells) != len(keys) or any(len(row) != columns for row in cells):
         refuse("the stored table has another number of columns")
 
 
-def _check_families(families: tuple[tuple[int, int, int], ...], tree: Tree) -> None:
-    """The nodes that were looked at lie in levels that have noise, each of them once; a choice by rank names three."""
+def _alike(value: Any) -> Any:
+    """A key, the same for keys that are one to the database."""
+    return Fraction(value) if type(value) in (int, float) else canonical(value)
+
+
+_Family: TypeAlias = tuple[int, int, tuple[int, ...]]
+"""The level and the place of a node, and what is stored of its children."""
+
+
+def _check_families(families: Sequence[_Family], tree: Tree, leaves: int) -> None:
+    """The nodes that were looked at lie in levels that have noise, each of them once and with as many children as it
+    has; a choice by rank names a leaf and two between which it lies.
+    """
     places = [(level, place) for level, place, _ in families]
     if len(set(places)) != len(places):
         refuse("a node of a spread is stored twice")
     if isinstance(tree.noise, ExponentialQuantile):
-        if [(level, place, n) for level, place, n in families] != [(0, 0, 3)]:
+        if places != [(0, 0)] or not _are_chosen(families[0][2], leaves):
             refuse("what was chosen by rank is stored as something else")
-    elif any(level >= tree.depth for level, _ in places):
+        return
+    if any(level >= tree.depth for level, _ in places):
         refuse("a node of a spread is stored whose level has no noise")
-    elif tree.layers is not None and any(
-        place or n != len(tree.layers[level]) for level, place, n in families
-    ):
-        refuse("a level of a spread is stored with another number of nodes")
+    for level, place, children in families:
+        if tree.layers is None:
+            most = _children(leaves, tree.depth, level, place)
+        else:
+            most = 0 if place else len(tree.layers[level])
+        if not most or len(children) != most:
+            refuse("a level of a spread is stored with another number of nodes")
 
 
-def _family(value: Any) -> tuple[int, int, int]:
+def _are_chosen(named: Sequence[int], leaves: int) -> bool:
+    """A leaf, and those between which it lies."""
+    if len(named) != 3:
+        return False
+    leaf, low, high = named
+    return 0 <= low <= leaf <= high < leaves
+
+
+def _children(leaves: int, depth: int, level: int, place: int) -> int:
+    """How many children a node has in the tree of so many leaves, of that depth and the least fan-out."""
+    fanout = _fanout(leaves, depth)
+    size = fanout ** (depth - level - 1)
+    first = place * fanout * size
+    return len(range(first, min(first + fanout * size, leaves), size))
+
+
+@lru_cache
+def _fanout(leaves: int, depth: int) -> int:
+    fanout = 1
+    while fanout**depth < leaves:
+        fanout += 1
+    return fanout
+
+
+def _family(value: Any) -> _Family:
     if type(value) is not list or len(value) != 3:
         refuse("a node of a spread is stored in another form")
-    return number(value[0]), number(value[1]), len(listed(whole)(value[2]))
+    return number(value[0]), number(value[1]), listed(whole)(value[2])
+
+
+def _range(value: Any) -> tuple[Fraction, Fraction, bool]:
+    """Bounds, and whether what is bounded is whole."""
+    if type(value) is not list or len(value) != 3:
+        refuse("a range that was chosen is stored in another form")
+    low, high = (_bound(end) for end in value[:2])
+    return low, high, flag(value[2])
+
+
+def _bound(value: Any) -> Fraction:
+    if re.fullmatch(r"-?[0-9]{1,400}(/[1-9][0-9]{0,400})?", text(value)) is None:
+        refuse("a range that was chosen is stored in another form")
+    return Fraction(value)

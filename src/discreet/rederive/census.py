@@ -6,12 +6,14 @@ writer.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from fractions import Fraction
 
 from sqlglot import exp
 
 from discreet.rederive.derive import Source, parsed, stage_of, unit_rows, unit_stages
+from discreet.rederive.reach import span_of
 from discreet.rederive.shapes import (
     counts_rows,
     disagree,
@@ -119,9 +121,32 @@ def _places(ctes: Mapping[str, exp.Expr], stage: str, names: frozenset[str]) -> 
             disagree("the places of the census")
         of_one_row(e)
         known_columns(e, names - {"u"}, None)
+        if not _is_listed(e):
+            disagree("the places of the census")
     if not places or list(places) != [f"p{i}" for i in range(len(places))]:
         disagree("the places of the census")
     return list(places)
+
+
+def _is_listed(e: exp.Expr) -> bool:
+    """Whether the values of an expression are whole numbers between two that follow from the text, or NULL: so that the
+    places to which noise is added are public.
+    """
+    match e:
+        case exp.Paren() | exp.Neg():
+            return _is_listed(e.this)
+        case exp.Literal():
+            return not e.is_string and e.name.isdigit()
+        case exp.Case() if e.this is None:
+            arms = [*(i.args["true"] for i in e.args["ifs"]), e.args.get("default")]
+            return all(_is_listed(arm) for arm in arms if arm is not None)
+        case exp.Add():
+            return _is_listed(e.this) and _is_listed(e.expression)
+        case exp.Floor() if type(e.this) is exp.Log and e.this.expression is not None:
+            base, number = span_of(e.this.this, frozenset()), span_of(e.this.expression, frozenset())
+            return base == (2, 2) and 0 < number[0] <= number[1] < math.inf
+        case _:
+            return False
 
 
 # Equal numbers have equal places, such as 0.0 and −0.0: which of them is a unit's largest is not settled.
@@ -168,5 +193,6 @@ def _unit_totals(ctes: Mapping[str, exp.Expr], source: Source) -> frozenset[str]
             disagree("the totals of a unit")
         if type(total.this) is not exp.Column:
             disagree("the totals of a unit")
-        known_columns(total.this, {*keys, *stages.tallies}, None)
+        # of keys only the number: sums of reals, and which of 0.0 and −0.0 is the largest, follow the order of rows
+        known_columns(total.this, {*(keys if type(total) is exp.Count else ()), *stages.tallies}, None)
     return frozenset(named)

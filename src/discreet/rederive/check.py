@@ -161,6 +161,7 @@ def _part(m: Measurement, facts: Found, *, replace: bool) -> Part:
         if isinstance(tree.noise, ExponentialQuantile):
             if tree.at != (tree.noise.p,):
                 disagree("which quantile is chosen")
+            _check_chosen(tree.noise, reach, facts.groups, m.declared, replace=replace)
             by_rank.append(
                 CHOICES * tree.noise.rate * reach.loss_range(tree.noise.p, facts.groups, replace=replace)
             )
@@ -185,6 +186,18 @@ def _part(m: Measurement, facts: Found, *, replace: bool) -> Part:
         *_fixed(m, facts.groups, replace=replace),
         2 * facts.groups if replace else facts.groups,
     )
+
+
+def _check_chosen(
+    noise: ExponentialQuantile, reach: DerivedSpread, groups: int, declared: int | None, *, replace: bool
+) -> None:
+    """Refuses a choice by rank for other units than those of the text: its events follow from what it says of them, and
+    the same ε in more and narrower choices composes to less than it costs.
+    """
+    most = noise.max_groups if noise.groups is None else min(noise.max_groups, noise.groups)
+    said = (noise.sensitivity, most, noise.groups, noise.relation.value == "replace")
+    if said != (Fraction(reach.total), groups, declared, replace):
+        disagree("what a choice by rank is for")
 
 
 def _check_layers(m: Measurement, facts: Found) -> None:

@@ -24,18 +24,25 @@ def failure(sql: str, tables: Tables) -> str | None:
 
     Guarantee:
         Of a text in which nothing was found, every function, cast and comparison outside of TRY has a value on every
-        row, and inside of TRY stands one operation, over arguments that do.
+        row, and inside of TRY stands one operation, over arguments that do. Each key is of a type whose every value can
+        be read, and of which equal values are read as one.
 
     Args:
         sql: a statement that has been found to be bounded.
         tables: the connected tables.
     """
     try:
-        _relation(sqlglot.parse_one(sql, dialect="duckdb"), tables, {})
+        shown = _relation(sqlglot.parse_one(sql, dialect="duckdb"), tables, {})
+        for name, value in shown.items():
+            if name.startswith("g") and not (is_real(value.kind) or value.kind in _READ):
+                raise MayFail("a key that cannot be read")
     except MayFail as error:
         return str(error)
     return None
 
+
+_READ = frozenset({"BIGINT", "BOOLEAN", "DATE", "HUGEINT", "TIMESTAMP", "VARCHAR", NULL})
+"""Types of keys beside reals; not INTERVAL, of which 30 days and a month are equal and many are beyond any reader."""
 
 Columns = dict[str, Value]
 Stages = Mapping[str, Columns]

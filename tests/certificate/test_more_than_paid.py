@@ -1,0 +1,258 @@
+"""Certificates that hold more than was paid for: choices by rank for other units, more noisy numbers than there are
+nodes and groups, and a report of what follows the order of all rows. All else in them is made to fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+from typing import Any
+
+import duckdb
+import numpy as np
+import pytest
+
+from discreet.certificate.checker import check
+from discreet.certificate.codec import decode
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile, Runs
+from discreet.privacy import codec
+from discreet.privacy.unit import Relation
+from tests.certificate.asked import SINGLE, ask, plain, session
+from tests.certificate.forging import Document, forged, measurement, rewrite, sealed
+
+
+@cache
+def honest(kind: str, name: str) -> Document:
+    document: Document = plain(ask(session(kind, False), *SINGLE[name]).certificate())
+    assert check(sealed(forged(document, lambda d: None))).ok
+    return document
+
+
+def of_two_groups(d: Document) -> None:
+    """The choice of a replaced unit in one group as that of one that comes or goes in two: of half the range each, so
+    that the rate is the same.
+    """
+    noise = measurement(d)["trees"][0]["noise"]
+    noise.update(relation="add-remove", max_groups=2, groups=None)
+    said = {name: noise[name] for name in noise if name not in ("kind", "epsilon", "p", "sensitivity")}
+    events = ExponentialQuantile(
+        **{**said, **{name: Fraction(noise[name]) for name in ("epsilon", "p", "sensitivity")}}
+    ).events
+    for cost in ("measured", "charged"):
+        d["claim"][cost]["events"] = codec.encode(events)
+
+
+def rho(d: Document) -> float:
+    return float(sum(n * (event.rho or 0) for event, n in decode(d["claim"]).charged.events))
+
+
+def law(noise: ExponentialQuantile, counts: list[int]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The exact chances of each run of leaves to be named, at the rank that is aimed at."""
+    places = [i for i, w in enumerate(counts) if w]
+    before = np.cumsum([0, *(counts[i] for i in places)]).tolist()
+    runs = Runs.of(places, before, len(counts))
+    losses = runs.losses(noise.p.numerator * before[-1], noise.p.denominator).astype(float)
+    weights = runs.lengths * np.exp(-float(noise.rate) / noise.p.denominator * losses)
+    return np.repeat(weights / weights.sum() / runs.lengths, runs.lengths)
+
+
+def test_a_choice_by_rank_is_for_the_units_that_the_text_bounds() -> None:
+    document = honest("replace", "a median")
+    assert measurement(document)["trees"][0]["noise"]["relation"] == "replace"
+    found = forged(document, of_two_groups)
+    assert rho(found) == rho(document) / 2
+    assert check(sealed(found)).broken == "noise"
+
+
+def test_a_choice_by_rank_for_two_groups_would_say_half_of_what_it_costs() -> None:
+    """Somebody's rows move from the first leaf to the last one, and all ranks between them by T."""
+    most, cells = 4, 2000
+    told = ExponentialQuantile(epsilon=1, sensitivity=most, max_groups=2, groups=None)
+    truly = ExponentialQuantile(epsilon=1, sensitivity=most, relation=Relation.REPLACE)
+    assert told.rate == truly.rate
+    low, middle, high = [0] * cells, [2 * most], [0] * cells
+    others = [0, 20 * most, *low, *middle, *high, 20 * most, 0]
+    one, other = ([*others] for _ in range(2))
+    one[0], other[-1] = most, most
+    p, q = law(told, one), law(told, other)
+    divergence = 3 * float(np.sum(p * np.log(p / q)))  # of the three choices
+    costs = [float(sum(n * (event.rho or 0) for event, n in noise.events)) for noise in (told, truly)]
+    assert costs[0] * 1.5 < divergence < costs[1]
+
+
+REPORT = """WITH "unit rows" AS (SELECT s."uid" AS u, s."cost" AS g0 FROM main."visits" s WHERE s."uid" IS NOT NULL),
+"unit groups" AS (SELECT u, g0, count(*) AS n FROM "unit rows" GROUP BY u, g0),
+"unit totals" AS (SELECT u, {total} AS most FROM "unit groups" GROUP BY u)
+SELECT CAST(count(*) FILTER (WHERE {test}) AS VARCHAR) AS m0,
+CAST(count(*) FILTER (WHERE most > 3) AS VARCHAR) AS m1 FROM "unit totals\""""
+
+
+@pytest.mark.parametrize(
+    ("total", "test", "broken"),
+    [
+        ("max(g0)", "CAST(most AS VARCHAR) = '-0.0'", "bounds"),
+        ("sum(g0)", "most > 3", "bounds"),
+        ("max(n)", "most > 2", None),
+        ("count(g0)", "most > 2", None),
+    ],
+)
+def test_a_report_follows_from_a_unit_s_rows_in_whatever_order(
+    total: str, test: str, broken: str | None
+) -> None:
+    def change(d: Document) -> None:
+        measurement(d)["truncation"] = REPORT.format(total=total, test=test)
+
+    assert check(sealed(forged(honest("add-remove", "a report"), change))).broken == broken
+
+
+def test_the_largest_of_equal_zeros_is_the_one_that_came_first() -> None:
+    sql = REPORT.format(total="max(g0)", test="CAST(most AS VARCHAR) = '-0.0'")
+    found = []
+    for zeros in (("-0.0", "0.0"), ("0.0", "-0.0")):
+        with duckdb.connect(config={"threads": 1}) as database:
+            database.execute("CREATE TABLE visits (uid BIGINT, cost DOUBLE)")
+            for zero in zeros:  # the same rows of 100 people, in two orders
+                database.execute(
+                    f"INSERT INTO visits SELECT i, CAST('{zero}' AS DOUBLE) FROM range(100) r(i)"
+                )
+            found.append(database.execute(sql).fetchall())
+    assert found == [[("100", "0")], [("0", "0")]]
+
+
+def stored(document: Document, change: Callable[[dict[str, Any]], None]) -> Document:
+    return sealed(forged(document, lambda d: rewrite(d, "release", lambda said: change(said["release"]))))
+
+
+def more_nodes(release: dict[str, Any]) -> None:
+    release["spreads"][0][0].append([0, 1, ["7"] * 500])
+
+
+def longer(release: dict[str, Any]) -> None:
+    release["spreads"][0][0][0][2].append("7")
+
+
+def shorter(release: dict[str, Any]) -> None:
+    release["spreads"][0][0][0][2].pop()
+
+
+def beyond(release: dict[str, Any]) -> None:
+    level, place, children = release["spreads"][0][0][-1]
+    release["spreads"][0][0][-1] = [level, place + (1 << 40), children]
+
+
+@pytest.mark.parametrize("change", [more_nodes, longer, shorter, beyond])
+@pytest.mark.parametrize("name", ["a histogram", "quartiles", "a mode", "extremes"])
+@pytest.mark.parametrize("kind", ["add-remove", "each row"])
+def test_each_node_has_as_many_children_as_its_tree(
+    kind: str, name: str, change: Callable[[dict[str, Any]], None]
+) -> None:
+    assert check(stored(honest(kind, name), change)).broken == "release"
+
+
+@pytest.mark.parametrize(
+    "leaves",
+    [
+        ["5", "6", "7"],
+        ["5", "4", "4"],
+        ["-1", "-1", "3"],
+        ["3", "2", "99999"],
+        ["3", "2"],
+        ["3", "2", "4", "5"],
+    ],
+)
+def test_what_is_chosen_by_rank_is_a_leaf_between_two(leaves: list[str]) -> None:
+    def change(release: dict[str, Any]) -> None:
+        release["spreads"][0][0] = [[0, 0, leaves]]
+
+    assert check(stored(honest("add-remove", "a median"), change)).broken == "release"
+
+
+@pytest.mark.parametrize("other", [lambda v: v, float, lambda v: v + 0.0], ids=["same", "real", "sum"])
+def test_no_group_has_two_noisy_numbers(other: Callable[[Any], Any]) -> None:
+    def change(release: dict[str, Any]) -> None:
+        first, *_ = keys = release["keys"]
+        release["keys"] = [*keys, [other(first[0])] if isinstance(first[0], int) else first]
+        release["cells"] = [*release["cells"], release["cells"][0]]
+
+    for name in ("private groups", "nested"):
+        document = honest("add-remove", name)
+        assert check(stored(document, change)).broken == "release"
+
+
+def test_no_group_that_was_declared_stands_for_another() -> None:
+    def change(release: dict[str, Any]) -> None:
+        release["keys"][1] = release["keys"][0]
+
+    assert check(stored(honest("add-remove", "groups"), change)).broken == "release"
+
+
+@pytest.mark.parametrize("name", ["caps chosen", "both chosen", "bounds chosen"])
+@pytest.mark.parametrize(
+    "ranges",
+    [
+        [["0", "1", False]] * 2,
+        [["0", "1"]],
+        [["0", "1/0", False]],
+        [["0", "1", 1]],
+        [[0, 1, False]],
+        [{"rows": [1]}],
+    ],
+)
+def test_as_many_ranges_are_chosen_as_were_looked_at(name: str, ranges: list[Any]) -> None:
+    assert check(stored(honest("add-remove", name), lambda r: r.update(ranges=ranges))).broken == "release"
+
+
+def test_the_places_of_a_first_look_are_public() -> None:
+    """Else the database would name the places: somebody's largest value."""
+    document = honest("add-remove", "bounds chosen")
+    (look,) = document["claim"]["looks"]
+    before, _, rest = look["sql"].partition('"unit places" AS (')
+    _, _, after = rest.partition('FROM "unit totals"')
+
+    def places(first: str, second: str) -> Callable[[Document], None]:
+        text = f'{before}"unit places" AS (SELECT {first} AS p0, {second} AS p1 FROM "unit totals"{after}'
+        return lambda d: d["claim"]["looks"][0].update(sql=text)
+
+    # fmt: off
+    for first in ("h0", "floor(h0)", "CASE WHEN h0 > 3 THEN h0 END", "floor(log2(greatest(h0, CAST(1 AS DOUBLE))))",
+                  "1 + h0", "-h0", "floor(h0 * CAST(1000 AS DOUBLE))", "0.5"):
+        assert check(sealed(forged(document, places(first, "1")))).broken == "bounds", first
+    for first in ("CASE WHEN h0 > 3 THEN 1 WHEN h0 < 0 THEN -(2 + 3) ELSE 0 END",
+                  "floor(log2(least(greatest(h0, CAST(1 AS DOUBLE)), CAST(8 AS DOUBLE))))"):
+        assert check(sealed(forged(document, places(first, "1")))).ok, first
+    # fmt: on
+
+
+KEY = 's."note" AS g0'
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        'CASE WHEN s."day" > 3 THEN to_days(30) ELSE to_months(1) END',
+        'CASE WHEN s."day" > 3 THEN to_months(2147483647) ELSE to_months(1) END',
+        "1.5",
+    ],
+)
+def test_a_key_is_of_a_type_that_is_read_whatever_its_value(key: str) -> None:
+    def change(d: Document) -> None:
+        own = measurement(d)
+        own["sql"] = own["sql"].replace(KEY, f"{key} AS g0")
+
+    document = honest("add-remove", "private groups")
+    assert KEY in measurement(document)["sql"]
+    assert check(sealed(forged(document, change))).broken == "tables"
+
+
+def test_one_row_would_fail_a_question_whose_keys_are_spans_of_time() -> None:
+    sql = measurement(honest("add-remove", "private groups"))["sql"]
+    key = 'CASE WHEN s."day" > 3 THEN to_months(2147483647) ELSE to_months(1) END'
+    with duckdb.connect() as database:
+        database.execute("CREATE TABLE visits (uid BIGINT, day BIGINT)")
+        database.execute("INSERT INTO visits SELECT i, 1 FROM range(100) r(i)")
+        asked = sql.replace(KEY, f"{key} AS g0")
+        assert len(database.execute(asked, {"secret": "0"}).fetchall()) == 1
+        database.execute("INSERT INTO visits VALUES (100, 9)")
+        with pytest.raises(OverflowError):
+            database.execute(asked, {"secret": "0"}).fetchall()
