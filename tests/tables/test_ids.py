@@ -282,3 +282,38 @@ def test_text_beside_whole_numbers_in_one_table_is_text_as_it_stands_to_other_ta
         duckdb.sql(f"COPY (SELECT {ids} AS id) TO '{tmp_path / file}.parquet'")
     with pytest.raises(InvalidParameter, match=r"b\.id holds ids of which text is made here"):
         opened({"a": tmp_path / "a-*.parquet", "b": tmp_path / "b.parquet"}, unit=ONE, public=[])
+
+
+CELLS = ["7.50", "7.0", '"7.5"', "9007199254740993.0", "18446744073709551617", "1e2", "-0.0", "7", "null", "1e-1"]
+READ: list[tuple[bool, list[Any]]] = [
+    (True, [None, 7, None, None, None, 100, 0, 7, None, None]),
+    (False, [None, None, "7.5", None, "18446744073709551617", None, None, "7", None, None]),
+]
+
+
+@pytest.mark.parametrize("array", [False, True], ids=["by line", "array"])
+@pytest.mark.parametrize(("whole", "read"), READ, ids=["as whole numbers", "as text"])
+def test_a_real_in_json_is_an_id_only_where_its_spelling_makes_no_difference(
+    whole: bool, read: list[Any], array: bool, tmp_path: Path
+) -> None:
+    """The reader makes 7.5 of 7.50, and an even number of 9007199254740993.0: with its words one person would be two."""
+    pd.DataFrame({"n": [0], "id": [7 if whole else "7"]}).to_parquet(tmp_path / "a.parquet")
+    tables = {"a": tmp_path / "a.parquet", "b": tmp_path / "b.json"}
+    first = '{"n": 0, "id": 7}'
+    (tmp_path / "b.json").write_text(f"[{first}]" if array else f"{first}\n")
+    opened(tables, unit=ONE, public=[], ledger=tmp_path / "ledger").close()
+    objects = [f'{{"n": {i}, "id": {c}}}' for i, c in enumerate(CELLS)]
+    (tmp_path / "b.json").write_text(f"[{', '.join(objects)}]" if array else "\n".join(objects))
+    with opened(tables, unit=ONE, public=[], ledger=tmp_path / "ledger") as session:
+        assert [v for _, v in sorted(session._backend.rows("SELECT n::INT, id FROM main.b", {}))] == read
+
+
+@pytest.mark.parametrize("text", ['{"id": 7}\n{"id": 7.50}\n', '[{"id": "a"}, {"id": -7e0}]'])
+def test_json_whose_ids_are_reals_is_refused_when_it_is_first_connected(text: str, tmp_path: Path) -> None:
+    (tmp_path / "b.json").write_text(text)
+    with pytest.raises(SourceError, match=r"'id' of table 'b' are written as real numbers") as refused:
+        opened({"b": tmp_path / "b.json"}, unit=ONE, public=[])
+    assert "7.5" not in str(refused.value).replace("7.50 from 7.5:", "")
+    (tmp_path / "b.json").write_text(text.replace('"id"', '"x"'))
+    unit = dp.PrivacyUnit.row()
+    opened({"b": tmp_path / "b.json"}, unit=unit, public=[]).close()

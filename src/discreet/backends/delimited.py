@@ -24,7 +24,7 @@ def delimited(files: list[str], names: Sequence[str] | None, usual: str) -> Sour
         _check_names(names)
     delimiter = usual if names is not None else _sniffed(files[0], usual)
 
-    def parts(pinned: Pinned | None) -> list[str]:
+    def parts(pinned: Pinned | None, _: object) -> list[str]:
         mark = pinned.delimiter if pinned and pinned.text else delimiter
         by_header: dict[tuple[str, ...], list[str]] = {}
         for f in files:

@@ -108,7 +108,7 @@ class DuckDB:
         """
         source = self._sources[table]
         kinds: dict[str, set[str]] = {}
-        for part in source.parts(None):
+        for part in source.parts(None, ids):
             for name, kind in self._described(table, part).items():
                 if source.frame is None or not name.endswith(EXACT):
                     kinds.setdefault(name, set()).add(kind)
@@ -131,7 +131,7 @@ class DuckDB:
         source = self._sources[table]
         if source.text:
             return Pinned(dict.fromkeys(sorted(ids), "VARCHAR"), True, source.delimiter)
-        described = [self._described(table, part) for part in source.parts(None)]
+        described = [self._described(table, part) for part in source.parts(None, ())]
         found = {n: {k for now in described if (k := _kind_of(n, now)) is not None} for n in sorted(ids)}
         kinds = {n: some for n, some in found.items() if some}
         columns = {n: "VARCHAR" if _is_lossy(some) else _read_together(some) for n, some in kinds.items()}
@@ -162,7 +162,7 @@ class DuckDB:
     def attach(self, table: str, pinned: Pinned, ids: Collection[str] = (), *, trimmed: bool = False) -> None:
         """Creates `main.<table>` in its pinned shape."""
         scans, typed = [], not self._sources[table].text
-        described = [(part, self._described(table, part)) for part in self._sources[table].parts(pinned)]
+        described = [(part, self._described(table, part)) for part in self._sources[table].parts(pinned, ids)]
         for part, now in described:
             self._probe(table, part, [n for n, kind in now.items() if kind in _STRAINED])
             exact = {n.lower(): n for n in reversed(now)} | {n: n for n in now}
@@ -264,7 +264,7 @@ class DuckDB:
         """Refuses ids that are 32-bit reals: who has one has another one as text, as a whole number or with 64 bits."""
         for table, column in tables.items():
             source = self._sources[table]
-            for part in () if source.text else source.parts(None):
+            for part in () if source.text else source.parts(None, ()):
                 if _kind_of(column, self._described(table, part)) == "FLOAT":
                     raise SourceError(
                         f"The ids {column!r} of table {table!r} are real numbers of 32 bits, which are rounded: in "

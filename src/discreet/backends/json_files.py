@@ -3,15 +3,19 @@
 The database reads objects by lines, and forgives broken ones. An array it refuses as a whole for one bad element, so
 that one person's row could make every question fail: arrays are cut into their elements here, and each element
 stands for itself.
+
+A number with a fraction or an exponent is a double to the reader, which forgets how it was written: 7.50 is 7.5, and
+9007199254740993.0 ends with a 2. As an id it would be another one than the same in a file that keeps it.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
+import math
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -37,10 +41,13 @@ def json_files(name: str, files: list[str], connection: duckdb.DuckDBPyConnectio
         for f in arrays:
             _load(f, store, connection)
 
-    def parts(pinned: Pinned | None) -> list[str]:
-        names = list(pinned.columns) if pinned is not None else _names(files)
-        found = [_lines(by_line, names)] if by_line else []
-        return [*found, _objects(store, names)] if arrays else found
+    def parts(pinned: Pinned | None, ids: Collection[str]) -> list[str]:
+        if pinned is None:
+            names, kinds = _names(name, files, ids), dict[str, str | None]()
+        else:
+            names, kinds = list(pinned.columns), {n: pinned.columns[n] for n in pinned.columns if n in ids}
+        found = [_lines(by_line, names, kinds)] if by_line else []
+        return [*found, _objects(store, names, kinds)] if arrays else found
 
     return Source("JSON", True, ",", parts)
 
@@ -59,19 +66,41 @@ def _is_by_line(file: str) -> bool:
         return not bytes(f.read(3)).startswith(b"\xef\xbb\xbf")
 
 
-def _lines(files: list[str], names: list[str]) -> str:
-    columns = ", ".join(f"{literal(n)}: 'VARCHAR'" for n in names)
-    return (
+def _lines(files: list[str], names: list[str], ids: Mapping[str, str | None]) -> str:
+    columns = ", ".join(f"{literal(n)}: '{'JSON' if n in ids else 'VARCHAR'}'" for n in names)
+    read = (
         f"read_json({listed(files)}, auto_detect = false, format = 'newline_delimited', records = 'true', "
         f"columns = {{{columns}}}, ignore_errors = true, maximum_object_size = {1 << 30})"
     )
+    if not ids:
+        return read
+    kept = ", ".join(f"{_kept(identifier(n), kind)} AS {identifier(n)}" for n, kind in ids.items())
+    return f"(SELECT * REPLACE ({kept}) FROM {read})"
 
 
-def _objects(store: str, names: list[str]) -> str:
-    cells = ", ".join(
-        f"json_extract_string(object, {literal('/' + n.replace('~', '~0').replace('/', '~1'))}) AS {identifier(n)}"
-        for n in names
-    )
+def _kept(cell: str, kind: str | None) -> str:
+    """A cell of JSON as text, for ids that are read as this type.
+
+    A real number is nobody's as text; as a whole number it is one if it is whole, and no other one was rounded to it.
+    A double is the same double whatever spelled it.
+    """
+    text = f"({cell} ->> '$')"
+    if kind not in ("BIGINT", "VARCHAR"):
+        return text
+    real = f"json_type({cell}) = 'DOUBLE' AND regexp_matches({text}, '[.eE]')"  # no long whole number, which is kept
+    number = f"TRY_CAST({text} AS DOUBLE)"
+    whole = f" WHEN {number} = trunc({number}) AND abs({number}) < {1 << 53} THEN {text}"
+    return f"CASE WHEN ({real}) IS NOT TRUE THEN {text}{whole if kind == 'BIGINT' else ''} END"
+
+
+def _objects(store: str, names: list[str], ids: Mapping[str, str | None]) -> str:
+    def cell(name: str) -> str:
+        at = literal("/" + name.replace("~", "~0").replace("/", "~1"))
+        if name in ids:
+            return _kept(f"json_extract(object, {at})", ids[name])
+        return f"json_extract_string(object, {at})"
+
+    cells = ", ".join(f"{cell(n)} AS {identifier(n)}" for n in names)
     whole = f"SELECT CASE WHEN json_valid(object) THEN object END AS object FROM {store}"
     return f"(SELECT {cells} FROM ({whole}) WHERE json_type(object) = 'OBJECT')"
 
@@ -121,8 +150,12 @@ def _elements(text: str) -> Iterator[str]:
         yield text[start:end]
 
 
-def _names(files: list[str]) -> list[str]:
-    """The names in the first objects of each file, in their order."""
+def _names(table: str, files: list[str], ids: Collection[str]) -> list[str]:
+    """The names in the first objects of each file, in their order.
+
+    Raises:
+        SourceError: no object, or one whose id is a real number.
+    """
     found: dict[str, None] = {}
     for file in files:
         text = head(file, 1 << 24)
@@ -130,7 +163,14 @@ def _names(files: list[str]) -> list[str]:
         for i, element in enumerate(_closed(whole) if whole.startswith("[") else text.splitlines()):
             if i == SAMPLE:
                 break
-            found |= dict.fromkeys(_keys(element))
+            first = _object(element)
+            found |= dict.fromkeys(k for k in first if k and k.isprintable())
+            if real := [n for n in ids if isinstance(x := first.get(n), float) and math.isfinite(x)]:
+                raise SourceError(
+                    f"The ids {real[0]!r} of table {table!r} are written as real numbers, and JSON does not tell 7.50 "
+                    "from 7.5: in another table the same person may have another id.",
+                    hint="write the ids as whole numbers or as text",
+                )
     if not found:
         raise SourceError(
             f"{Path(files[0]).name!r} names no columns: it holds no object.",
@@ -147,9 +187,9 @@ def _closed(text: str) -> Iterator[str]:
         return
 
 
-def _keys(element: str) -> list[str]:
+def _object(element: str) -> dict[str, object]:
     try:
         value = json.loads(element, strict=False)
     except (ValueError, RecursionError):
-        return []
-    return [k for k in value if k and k.isprintable()] if isinstance(value, dict) else []
+        return {}
+    return value if isinstance(value, dict) else {}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,8 @@ class Source:
         delimiter: what separates the cells of a CSV now.
         parts: SQL scans which together are the table. Given the pinned shape, nothing can be wrong with the source but
             that it is not there or no such file at all; given None, its present shape is asked for, and what no
-            owner can mean (no columns, two of one name) is a SourceError.
+            owner can mean (no columns, two of one name) is a SourceError. The names are columns of ids, in which a cell
+            whose spelling the reader does not keep is NULL.
         frame: a data frame, and the name by which `parts` scans it.
         made: columns of which text was made: of objects that are none.
     """
@@ -27,7 +28,7 @@ class Source:
     kind: str
     text: bool
     delimiter: str
-    parts: Callable[[Pinned | None], list[str]]
+    parts: Callable[[Pinned | None, Collection[str]], list[str]]
     frame: tuple[str, Any] | None = None
     made: frozenset[str] = frozenset()
 

@@ -146,7 +146,7 @@ def _parquet(files: list[str], connection: duckdb.DuckDBPyConnection) -> Source:
     """One part for each shape among the files: read together, a text in one would make a column of all of them text."""
     import duckdb
 
-    def parts(_: object) -> list[str]:
+    def parts(*_: object) -> list[str]:
         if len(files) == 1:
             return [f"read_parquet({listed(files)})"]
         columns = (
@@ -181,7 +181,7 @@ def _frame(name: str, frame: Any, connection: duckdb.DuckDBPyConnection) -> Sour
     except (duckdb.Error, TypeError, ValueError) as error:
         failed = type(error).__name__
     else:
-        return Source("a data frame", False, ",", lambda _: [identifier(view)], (view, plain), made)
+        return Source("a data frame", False, ",", lambda *_: [identifier(view)], (view, plain), made)
     raise SourceError(
         f"A column of the data frame for table {name!r} has a type that cannot be read ({failed}).",
         hint="turn unusual columns (periods, complex numbers, half floats) into numbers or text, or leave them out",
@@ -216,7 +216,7 @@ def _database(path: str, connection: duckdb.DuckDBPyConnection) -> dict[str, Sou
 
 def _database_table(schema: str, table: str) -> Source:
     text = f"source.{identifier(schema)}.{identifier(table)}"
-    return Source("a DuckDB table", False, ",", lambda _: [text])
+    return Source("a DuckDB table", False, ",", lambda *_: [text])
 
 
 def _check_tables(names: Sequence[object]) -> None:

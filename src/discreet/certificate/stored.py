@@ -171,7 +171,7 @@ def _children(leaves: int, depth: int, level: int, place: int) -> int:
 
 @lru_cache
 def _fanout(leaves: int, depth: int) -> int:
-    fanout = max(1, math.floor(leaves ** (1 / depth)))
+    fanout: int = max(1, math.floor(leaves ** (1 / depth)))
     while fanout > 1 and (fanout - 1) ** depth >= leaves:
         fanout -= 1
     while fanout**depth < leaves:
