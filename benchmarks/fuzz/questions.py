@@ -90,6 +90,9 @@ _WRONG = (
 )  # fmt: skip
 
 
+WRONG = "wrong on purpose"
+"""The construct of questions that are mostly to be refused, and so are not counted towards the hits of any."""
+
 PRIVATE_GROUPS = "private groups"
 """The construct of groups that are selected privately."""
 
@@ -124,7 +127,7 @@ def _question(writer: Writer, shape: Shape) -> Question:
         table = rng.choice(shape.tables)
         text = rng.choice(_WRONG).replace("{f}", table.name)
         text = text.replace("{x}", rng.choice(list(table.columns)))
-        return Question(text, ("wrong on purpose",), name)
+        return Question(text, (WRONG,), name)
     text = _Asker(writer, Relations(writer, shape)).ask()
     needs_delta = PRIVATE_GROUPS in writer.used
     if rng.random() < 0.05:

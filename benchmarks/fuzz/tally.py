@@ -13,6 +13,7 @@ from pathlib import Path
 from benchmarks.fuzz.cases import cases, tried, write
 from benchmarks.fuzz.check import Databases
 from benchmarks.fuzz.dialects import constructs
+from benchmarks.fuzz.questions import WRONG
 from discreet.plan.functions import FUNCTIONS
 
 WANTED = 1000
@@ -93,7 +94,7 @@ def one_seed(seed: int, failures: Path, only: Collection[str] = ()) -> Tally:
 
 def rare(tally: Tally, wanted: int = WANTED) -> dict[str, int]:
     """The constructs that were hit too seldom; those that no question may have are left out."""
-    universe = {f"function {name}" for name in FUNCTIONS} | {*constructs()} | set(tally.hits)
+    universe = {f"function {name}" for name in FUNCTIONS} | {*constructs()} | set(tally.hits) - {WRONG}
     return {
         c: tally.hits[c] for c in sorted(universe, key=lambda c: (tally.hits[c], c)) if tally.hits[c] < wanted
     }
