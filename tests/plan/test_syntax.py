@@ -88,6 +88,8 @@ def read(text: str) -> Expr:
         "strpos('abc', 'c') + instr('abc', 'b') + position('a' IN 'abc')",
         "split_part('a-b-c', '-', 2) || split_part('a-b-c', '-', -1) || split_part('a-b-c', '-', 9)",
         "right('abc', 2) || left('abc', 2)",
+        "left('abcd', -1) || left('abcd', 1 - 3) || left('abcd', 1 + 2) || left('abcd', -9) || left('abcd', 0)",
+        "right('abcd', -1) || right('abcd', 1 - 3)",
         "concat_ws('-', 'a', NULL, 'b')",
         "ascii('é') + unicode('🎈') + ord('a')",
         "'10%' LIKE '10!%' ESCAPE '!'",

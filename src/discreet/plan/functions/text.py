@@ -151,6 +151,11 @@ def _substring_signature(types: Sequence[Type | None]) -> Any:
     return exactly([_T, _I, _I][: len(types)], _T)(types) if len(types) in (2, 3) else None
 
 
+def _left(text: str, n: int) -> str:
+    """The first n characters; all but the last −n."""
+    return text[:n]
+
+
 def _right(text: str, n: int) -> str:
     """The last n characters; all but the first −n."""
     return text[-n:] if n < 0 else text[max(len(text) - n, 0) :]
@@ -232,6 +237,7 @@ TEXT = (
     Function("||", _concat_signature, _concat_sql, lambda *a: _short("".join(a))),
     Function("concat_ws", _joined_signature, _joined_sql, _joined, takes_null=True),
     Function("substring", _substring_signature, _substring_sql, _substring),
+    Function("left", exactly([_T, _I], _T), lambda a, _: f"TRY(left({a[0]}, {_clamped(a[1])}))", _left),
     Function("right", exactly([_T, _I], _T), lambda a, _: f"TRY(right({a[0]}, {_clamped(a[1])}))", _right),
     Function(
         "split_part",

@@ -137,8 +137,12 @@ def _pad(node: exp.Expr) -> Applied:
 
 
 def _left(node: exp.Expr) -> Applied:
+    """A written length is one of substring as well; below 0, left() leaves so many characters away instead."""
     nothing_but(node, {"this", "expression"})
-    return "substring", [node.this, exp.Literal.number(1), node.expression]
+    n = node.expression
+    if isinstance(n, exp.Literal) and not n.is_string:
+        return "substring", [node.this, exp.Literal.number(1), n]
+    return "left", [node.this, n]
 
 
 def _concat(node: exp.Expr) -> Applied:
