@@ -7,6 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from discreet.errors import UnsupportedQuery
+from discreet.plan.dialects.dialect import as_duckdb
 from discreet.plan.plan import make_plan
 from discreet.plan.schema import Range, TableSchema
 from discreet.plan.types import Type
@@ -86,3 +87,43 @@ def test_the_refusal_says_what_to_do() -> None:
     with pytest.raises(UnsupportedQuery) as refusal:
         planned(added(100))
     assert str(refusal.value) == "The question nests too deeply to be read.\nHint: write it flatter"
+
+
+def between(n: int) -> str:
+    return f"SELECT COUNT(*) FROM t WHERE {'(' * n}(x > 1){' BETWEEN FALSE AND TRUE)' * n}"
+
+
+def matched(n: int) -> str:
+    arms = " WHEN 1 THEN 2 WHEN 2 THEN 3 WHEN 3 THEN 4 ELSE 1 END"
+    return f"SELECT COUNT(*) FROM t WHERE {'CASE ' * n}x{arms * n} = 1"
+
+
+def matched_outside(n: int) -> str:
+    return f"SELECT {'CASE ' * n}COUNT(*){' WHEN 1 THEN 2 WHEN 2 THEN 3 ELSE 1 END' * n} AS n FROM t"
+
+
+READ_AGAIN = [
+    (between, "duckdb"),
+    (matched, "duckdb"),
+    (matched_outside, "duckdb"),
+    (lambda n: f"SELECT COUNT(*) AS n FROM t WHERE {'LEAST(' * n}x{', 5)' * n} = 1", "bigquery"),
+    (lambda n: f"SELECT COUNT(*) AS n FROM t WHERE {'DIV0(' * n}x{', 5)' * n} = 1", "snowflake"),
+    (lambda n: f"SELECT COUNT(*) AS n FROM t WHERE {'div0null (' * n}x{', 5)' * n} = 1", "snowflake"),
+]
+
+
+@pytest.mark.parametrize(("shape", "dialect"), READ_AGAIN)
+def test_a_short_question_whose_parts_are_read_several_times_does_not_become_a_long_one(
+    shape: Callable[[int], str], dialect: str
+) -> None:
+    # each level would take a multiple of the time of the one before
+    planned(as_duckdb(shape(3), dialect, [TABLE]))
+    for n in (20, 40):
+        with pytest.raises(UnsupportedQuery, match="nests too deeply") as refused:
+            planned(as_duckdb(shape(n), dialect, [TABLE]))
+        assert "flatter" in str(refused.value.hint)
+
+
+def test_a_list_of_cases_is_no_nest() -> None:
+    arms = " ".join(f"WHEN {i} THEN {i % 7}" for i in range(200))
+    planned(f"SELECT COUNT(*) FROM t WHERE CASE abs(x + 1) {arms} ELSE 0 END = 3")

@@ -19,6 +19,7 @@ from sqlglot.errors import ErrorLevel, SqlglotError
 
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.plan.aggregate_nodes import has_aggregate, keep_words
+from discreet.plan.syntax.size import check_size
 from discreet.plan.totals import Nodes, grouping_sets
 
 _DUCKDB = Dialect.get_or_raise("duckdb")
@@ -242,6 +243,7 @@ def _statement(sql: object) -> exp.Select:
         raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not answered here.", hint="ask two questions")
     if not isinstance(tree, exp.Select):
         raise UnsupportedQuery(_ONLY_SELECT, hint="write one SELECT, without brackets around it")
+    check_size(tree)
     return tree
 
 

@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from typing import Any, Never
 
 from sqlglot import exp, parse, parse_one
+from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.tokens import Tokenizer
 
@@ -20,6 +21,7 @@ from discreet.plan.dialects.functions import NEUTRAL, PASSED, RULES
 from discreet.plan.dialects.kinds import Kinds
 from discreet.plan.parse import LONGEST
 from discreet.plan.schema import TableSchema
+from discreet.plan.syntax.size import check_calls, check_size
 
 DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake", "spark")
 """Spellings that are understood."""
@@ -43,13 +45,19 @@ def as_duckdb(sql: Any, dialect: object, tables: Sequence[TableSchema]) -> Any:
     if not 0 < len(sql) <= LONGEST:
         return sql  # the reader of questions says what is wrong with it
     try:
+        check_calls(Dialect.get_or_raise(dialect).tokenize(sql))
         trees = [t for t in parse(sql, dialect=dialect, error_level=ErrorLevel.RAISE) if t is not None]
+    except UnsupportedQuery:
+        raise
+    except RecursionError:
+        raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
     except Exception:  # on some broken texts the parser itself breaks; nothing has been read yet
         raise UnsupportedQuery(
             f"The SQL cannot be read as {NAMES[dialect]}.", hint="check quotes, commas and brackets"
         ) from None
     if len(trees) != 1 or not isinstance(trees[0], exp.Select | exp.SetOperation):
         return sql  # refused by the reader of questions: not one SELECT
+    check_size(trees[0], twice=(exp.Least, exp.Greatest))
     try:
         tree = Reader(dialect, tables, trees[0]).read(trees[0])
         return _written(tree, dialect)
