@@ -195,7 +195,7 @@ def _literal_as(literal: Literal, wanted: Type) -> Literal:
                 )  # an offset is dropped, as in cells
                 return Literal(time, Type.TIMESTAMP)
             case Type.TEXT:
-                return Literal(str(value), Type.TEXT)
+                return Literal(str(value).lower() if isinstance(value, bool) else str(value), Type.TEXT)
             case Type.BOOL:
                 pass
     except (TypeError, ValueError):

@@ -74,7 +74,8 @@ def _write(expr: Expr, place: Place) -> tuple[str, bool]:
             text = function.sql(texts, [a.type or Type.TEXT for a in args])
             if len(text) > LONGEST:
                 raise UnsupportedQuery(
-                    "An expression is too deeply nested to be guarded.", hint="write it flatter"
+                    "An expression is too long, or nests too deeply, to be guarded.",
+                    hint="write it flatter; a long list of values goes into a public table: x IN (SELECT y FROM …)",
                 )
             return text, kind in _GUARDS and (
                 function.fragile or (function.stubborn and any(f for _, f in written))

@@ -27,6 +27,11 @@ def named(node: exp.Expr) -> Applied:
                 "The part of a time must be written out.", hint="date_part('year', x), for instance"
             )
         return part_of(args[0].name, args[1])
+    if name == "fmod" and len(args) == 2:  # has the sign of the divisor, and % that of the dividend
+        return "-", [
+            args[0],
+            exp.Mul(this=args[1], expression=exp.Floor(this=exp.Div(this=args[0], expression=args[1]))),
+        ]
     if name in ("date_sub", "datesub") and len(args) == 3:
         return difference_of("sub", *args)
     if name in _PARTS and len(args) == 1:
@@ -51,7 +56,6 @@ _ALIASES = {
     ("suffix", 2): "ends_with",
     ("ends_with", 2): "ends_with",
     ("prefix", 2): "starts_with",
-    ("fmod", 2): "%",
     ("ord", 1): "unicode",
     ("isnull", 1): "is null",
     ("add_months", 2): "add_months",

@@ -20,7 +20,7 @@ _COPIED = frozenset({"DIV0", "DIV0NULL"})
 
 def check_size(tree: exp.Expr, *, twice: tuple[type[exp.Expr], ...] = ()) -> None:
     """Refuses a question whose parts would be read too often: x BETWEEN a AND b reads x twice, CASE x WHEN … once for
-    each arm, and nodes that are read `twice` all of their parts.
+    each arm, and fmod and nodes that are read `twice` all of their parts.
 
     Raises:
         UnsupportedQuery: a short text that would be too long.
@@ -29,7 +29,7 @@ def check_size(tree: exp.Expr, *, twice: tuple[type[exp.Expr], ...] = ()) -> Non
     sizes: dict[int, int] = {}
     for node in reversed(nodes):  # parts come after what they are parts of
         parts = sum(sizes[id(child)] for child in node.iter_expressions())
-        if isinstance(node, twice):
+        if isinstance(node, twice) or (isinstance(node, exp.Anonymous) and node.name.lower() == "fmod"):
             parts *= 2
         elif isinstance(node, exp.Between):
             parts += sizes[id(node.this)]
