@@ -96,6 +96,9 @@ def test_the_leaves_are_listed_values_whole_numbers_or_parts_of_the_range() -> N
         ("MODE(seen)", MissingBounds, NO_BOUNDS),
         ("MODE(day * 100000)", UnsupportedQuery, TOO_MANY),
         ("MODE(*)", UnsupportedQuery, "MODE needs one value."),
+        ("MODE(NULL)", UnsupportedQuery, "MODE of NULL counts nothing."),
+        ("HISTOGRAM(NULL)", UnsupportedQuery, "HISTOGRAM of NULL counts nothing."),
+        ("APPROX_TOP_K(NULL, 2)", UnsupportedQuery, "APPROX_TOP_K of NULL counts nothing."),
     ],
 )  # fmt: skip
 def test_what_has_no_answer_is_refused_by_name_with_a_way_round(

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from discreet.errors import UnsupportedQuery
 from discreet.plan.expr import Expr, Measured
 from discreet.plan.measures.measure import Measure
 from discreet.plan.schema import Fact
@@ -24,3 +25,14 @@ class Needs:
 
 Aggregate: TypeAlias = Callable[[tuple[Expr, ...], Needs], Expr]
 """The bound arguments (none for `*`) and the needs → the expression over noisy columns."""
+
+
+def type_of(value: Expr, word: str) -> Type:
+    """The type of a value that is counted one by one.
+
+    Raises:
+        UnsupportedQuery: a constant NULL, of which there is nothing to count.
+    """
+    if value.type is None:
+        raise UnsupportedQuery(f"{word} of NULL counts nothing.", hint=f"name a column: {word}(x)")
+    return value.type

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discreet.errors import MissingBounds
-from discreet.plan.aggregates.aggregate import Needs
+from discreet.plan.aggregates.aggregate import Needs, type_of
 from discreet.plan.aggregates.dated import as_moment, counted_moments
 from discreet.plan.expr import Commonest, Expr
 from discreet.plan.spreads.spread import counted_spread
@@ -16,10 +16,10 @@ def mode(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     Dates and times are listed ones, or the whole days or seconds of a range.
     """
     (value,) = arguments
-    assert value.type is not None
+    kind = type_of(value, "MODE")
     try:
-        return Commonest(counted_spread(value, needs.facts), value.type)
+        return Commonest(counted_spread(value, needs.facts), kind)
     except MissingBounds:
-        if not value.type.is_moment:
+        if not kind.is_moment:
             raise
-    return as_moment(Commonest(counted_moments(value, needs.facts), Type.INT), value.type)
+    return as_moment(Commonest(counted_moments(value, needs.facts), Type.INT), kind)

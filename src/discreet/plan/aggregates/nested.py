@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from discreet.errors import MissingBounds, UnsupportedQuery
-from discreet.plan.aggregates.aggregate import Aggregate, Needs
+from discreet.plan.aggregates.aggregate import Aggregate, Needs, type_of
 from discreet.plan.aggregates.dated import counted_moments
 from discreet.plan.expr import Expr, Histogram, Literal, Several, Top
 from discreet.plan.measures.lattice_value import range_of
@@ -28,15 +28,16 @@ def each(aggregate: Aggregate) -> Aggregate:
 def top(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     """The values with the greatest noisy weights, the greatest first: no more than there are."""
     value, most = arguments
-    assert isinstance(most, Literal) and isinstance(most.value, int) and value.type is not None
+    assert isinstance(most, Literal) and isinstance(most.value, int)
+    kind = type_of(value, "APPROX_TOP_K")
     spread = _counted(value, needs, "APPROX_TOP_K")
-    return Top(spread, min(most.value, spread.leaves), value.type)
+    return Top(spread, min(most.value, spread.leaves), kind)
 
 
 def histogram(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     """The noisy number of rows with each declared value or, with boundaries, between each two of them."""
     value, *bounds = arguments
-    assert value.type is not None
+    kind = type_of(value, "HISTOGRAM")
     if bounds:
         return _binned(value, bounds, needs)
     spread = _counted(value, needs, "HISTOGRAM")
@@ -45,7 +46,7 @@ def histogram(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
             f"HISTOGRAM shows at most {MOST_SHOWN:,} values; the declared range has {spread.leaves:,}.",
             hint=_BINS,
         )
-    return Histogram(spread, value.type)
+    return Histogram(spread, kind)
 
 
 def _binned(value: Expr, bounds: list[Expr], needs: Needs) -> Expr:
