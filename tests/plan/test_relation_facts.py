@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from discreet.errors import MissingBounds
-from discreet.plan.schema import Range, Reached, Values
+from discreet.plan.schema import Range, Reached, Values, near_columns
 from discreet.plan.types import Type
 from tests.plan.relations import narrow, planned, read, tables
 
@@ -58,7 +58,23 @@ def test_a_column_without_bounds_is_named_as_the_question_names_it() -> None:
         caught.value.message
         == "SUM, AVG and the like need the bounds of 'n', which the data may not be asked for."
     )
-    assert caught.value.hint.endswith("or clamp in the question: least(high, greatest(low, x))")
+    assert caught.value.hint == (
+        "clamp it in the question: least(high, greatest(low, n)); or bounds='values', which chooses them privately"
+    )  # there is no column n that anybody could declare
+    for sql in ("SELECT SUM(customer) FROM orders", "SELECT SUM(customer) FROM (SELECT * FROM orders) t"):
+        with pytest.raises(MissingBounds) as caught:
+            read(sql)
+        assert caught.value.hint.startswith("declare what is publicly known: columns={'customer': ")
+    with pytest.raises(MissingBounds) as caught:  # a range of it is declared, for each row
+        read("SELECT AVG(total) FROM (SELECT customer, SUM(total) AS total FROM orders GROUP BY customer) t")
+    assert caught.value.hint.startswith("clamp it in the question: least(high, greatest(low, total))")
+
+
+def test_a_column_that_is_not_there_brings_near_ones_or_how_many_there_are() -> None:
+    assert near_columns("totl", ["id", "total"]) == "perhaps total is meant"
+    assert near_columns("q", ["id", "total"]) == "columns are: id, total"
+    many = near_columns("q", [f"column{i}" for i in range(15)])
+    assert many.endswith("column11, and 3 more")
 
 
 def test_units_are_counted_wherever_their_column_is_held_equal() -> None:

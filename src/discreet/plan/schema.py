@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
@@ -158,11 +158,24 @@ class TableSchema:
         alike = [c for c in self.columns if c.lower() == name.lower()]
         if len(alike) == 1:
             return alike[0]
-        import difflib
+        raise UnknownColumn(
+            f"There is no column {name!r} in {self.name}.", hint=near_columns(name, list(self.columns))
+        )
 
-        near = difflib.get_close_matches(name, list(self.columns), n=3, cutoff=0.5)
-        listed = ", ".join(near or list(self.columns)[:12])
-        raise UnknownColumn(f"There is no column {name!r} in {self.name}.", hint=f"columns are: {listed}")
+
+def near_columns(name: str, columns: Sequence[str]) -> str:
+    """A hint at which column may be meant by a name that none has."""
+    import difflib
+
+    near = difflib.get_close_matches(name, columns, n=3, cutoff=0.5)
+    if near:
+        return f"perhaps {' or '.join(near)} is meant"
+    more = f", and {len(columns) - _LISTED} more" if len(columns) > _LISTED else ""
+    return f"columns are: {', '.join(columns[:_LISTED])}{more}"
+
+
+_LISTED = 12
+"""Columns that are named where one is not found."""
 
 
 def domain_values(fact: Fact | None) -> tuple[Scalar, ...] | None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -16,7 +15,7 @@ from discreet.plan.bind import declared
 from discreet.plan.expr import Call, Column, Expr, columns_of
 from discreet.plan.keys import domain
 from discreet.plan.measures.lattice_value import range_of
-from discreet.plan.schema import Fact, Range, Values
+from discreet.plan.schema import Fact, Range, Values, near_columns
 from discreet.privacy.unit import PrivacyUnit
 
 HIDDEN = "\0"
@@ -184,11 +183,8 @@ class Names:
                 hint=f"the tables here: {', '.join(aliases)}",
             )
         names = list(dict.fromkeys(i.name for i in (*self.merged, *(i for e in entries for i in e.items))))
-        near = difflib.get_close_matches(node.name, names, n=3, cutoff=0.5)
         where = f"in {node.table}" if node.table else f"in {', '.join(aliases)}" if aliases else "here"
-        raise UnknownColumn(
-            f"There is no column {node.name!r} {where}.", hint=f"columns are: {', '.join(near or names[:12])}"
-        )
+        raise UnknownColumn(f"There is no column {node.name!r} {where}.", hint=near_columns(node.name, names))
 
 
 def fact_of(expr: Expr, facts: Mapping[str, Fact]) -> Fact | None:

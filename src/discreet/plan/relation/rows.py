@@ -24,7 +24,7 @@ from discreet.plan.relation.node import Node, is_once, tables_of, unit_type
 from discreet.plan.relation.query import read_query, with_named
 from discreet.plan.relation.settle import Renaming, columns_in, renamed, settle
 from discreet.plan.relation.write import write
-from discreet.plan.schema import TableSchema
+from discreet.plan.schema import Range, TableSchema
 from discreet.privacy.unit import PrivacyUnit
 
 UNIT = "u"
@@ -104,9 +104,22 @@ class Draft:
             return re.sub(r"#\d+", lambda found: shown.get(found[0], found[0]), text)
 
         hint = f"{spelled(error.hint or '')}; or clamp in the question: least(high, greatest(low, x))"
+        named = re.search(r"columns=\{'([^']*)':", hint)
         if SUBQUERY in hint:  # of which nothing can be declared
             hint = f"clamp it in the question: least(high, greatest(low, {SUBQUERY}))"
+        elif named and not self._may_be_declared(named[1]):
+            hint = (
+                f"clamp it in the question: least(high, greatest(low, {named[1]})); "
+                "or bounds='values', which chooses them privately"
+            )
         return MissingBounds(spelled(error.message), hint=hint)
+
+    def _may_be_declared(self, name: str) -> bool:
+        """Whether it is a connected table's column of which no range is declared yet, and not a value that is made of
+        others inside.
+        """
+        facts = [t.facts.get(name) for t in tables_of(self.rows.node) if name in t.columns]
+        return any(not isinstance(fact, Range) for fact in facts)
 
 
 def draft(select: Select, tables: Sequence[TableSchema]) -> Draft:

@@ -26,7 +26,21 @@ def refuse(node: exp.Expr) -> Never:
     reason, hint = _REASONS.get(
         type(node), (f"This part of the question is not answered: {shown}", REFERENCE)
     )
+    if isinstance(node, exp.Window) and _is_over_answer(node):
+        reason, hint = _OVER_ANSWER
     raise UnsupportedQuery(reason, hint=hint)
+
+
+def _is_over_answer(window: exp.Window) -> bool:
+    """Whether an aggregate stands in it beside its own function."""
+    own = window.this.find(exp.AggFunc)
+    return any(isinstance(e, exp.AggFunc) and e is not own for e in window.walk())
+
+
+_OVER_ANSWER = (
+    "Window functions are not answered over the groups of an answer.",
+    "work it out on answer.rows, which is free; ROLLUP has the total beside its parts",
+)
 
 
 def clock() -> Never:
