@@ -47,7 +47,7 @@ _INTS: tuple[tuple[str, str], ...] = (
 _REALS: tuple[tuple[str, str], ...] = (
     *((op, f"({{r}} {op} {{n}})") for op in ("+", "-", "*", "//", "%")),
     ("/", "({n} / {n})"),
-    ("%", "fmod({r}, {n})"),
+    ("floor", "fmod({r}, {n})"),
     ("neg", "(- {r})"),
     *((f, f"{f}({{r}})") for f in ("abs", "trunc", "round")),
     ("round", "round({r}, 2)"),
@@ -74,6 +74,7 @@ _TEXTS: tuple[tuple[str, str], ...] = (
     ("concat_ws", "concat_ws('-', {t}, {t})"),
     ("substring", "substring({t}, {c}, {c})"),
     ("substring", "left({t}, {c})"),
+    ("left", "left({t}, length({t}) - 3)"),
     ("right", "right({t}, {c})"),
     ("split_part", "split_part({t}, '-', {c})"),
     ("replace", "replace({t}, 'a', 'bb')"),
