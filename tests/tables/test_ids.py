@@ -296,7 +296,7 @@ READ: list[tuple[bool, list[Any]]] = [
 def test_a_real_in_json_is_an_id_only_where_its_spelling_makes_no_difference(
     whole: bool, read: list[Any], array: bool, tmp_path: Path
 ) -> None:
-    """The reader makes 7.5 of 7.50, and an even number of 9007199254740993.0: with its words one person would be two."""
+    """The reader makes 7.5 of 7.50, and an even number of 9007199254740993.0: one person would be two."""
     pd.DataFrame({"n": [0], "id": [7 if whole else "7"]}).to_parquet(tmp_path / "a.parquet")
     tables = {"a": tmp_path / "a.parquet", "b": tmp_path / "b.json"}
     first = '{"n": 0, "id": 7}'
