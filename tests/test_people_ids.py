@@ -168,6 +168,8 @@ TWICE: list[tuple[str, str, str, str]] = [
     ("parquet", "7::UBIGINT", "csv", "'007'"),
     ("csv", "'7.0'", "floats", "7"),
     ("json", "7.0", "floats", "7"),
+    ("json", "7", "floats", "7"),
+    ("json", "'7.0'", "floats", "7"),
     ("csv", "'007'", "parquet", "7::BIGINT"),
     ("parquet", "'7.00'", "parquet", "7::DECIMAL(10,2)"),
     ("parquet", "'7.0'", "floats", "7"),
@@ -191,11 +193,11 @@ def test_a_spelling_of_a_text_file_gives_nobody_a_second_budget(
 ) -> None:
     path, again = tmp_path / "l.ledger", tmp_path / "again"
     again.mkdir()
-    ask_once(path, written(tmp_path, "a", first, one))
     try:
+        ask_once(path, written(tmp_path, "a", first, one))
         ask_once(path, written(again, name, second, other))
-    except dp.errors.InvalidParameter as error:
-        assert "spelled in one way" in str(error)
+    except (dp.errors.InvalidParameter, dp.errors.SourceError) as error:
+        assert "spelled in one way" in str(error) or (first == "json" and "as real numbers" in str(error))
     assert sum(seen) <= 1
 
 
@@ -214,8 +216,9 @@ def test_a_person_in_two_tables_of_one_question_is_one_unit_or_the_tables_are_re
         ) as session:
             question = "SELECT COUNT(*) FROM (SELECT id FROM a UNION ALL SELECT id FROM b) q"
             session.sql(question, epsilon=1)
-    except dp.errors.InvalidParameter as error:
-        assert "spelled in two ways" in str(error) or "ids of different types" in str(error)
+    except (dp.errors.InvalidParameter, dp.errors.SourceError) as error:
+        words = ("spelled in two ways", "ids of different types", "as real numbers")
+        assert any(w in str(error) for w in words)
     else:
         assert seen[0] <= 1
 
