@@ -20,7 +20,7 @@ from discreet.privacy.unit import Relation
 QUESTIONS = 20
 """How many questions are asked of each pair of neighbours."""
 
-_DERIVED = 4
+_DERIVED = 20
 """The second derivation is asked about one question of so many: it takes as long as all the rest."""
 
 
