@@ -15,6 +15,8 @@ import pytest
 
 from discreet.certificate.checker import check
 from discreet.certificate.codec import decode
+from discreet.certificate.stored import check_plain
+from discreet.errors import InvalidParameter
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile, Runs
 from discreet.privacy import codec
 from discreet.privacy.unit import Relation
@@ -168,7 +170,15 @@ def test_what_is_chosen_by_rank_is_a_leaf_between_two(leaves: list[str]) -> None
     assert check(stored(honest("add-remove", "a median"), change)).broken == "release"
 
 
-@pytest.mark.parametrize("other", [lambda v: v, float, lambda v: v + 0.0], ids=["same", "real", "sum"])
+def as_real(value: Any) -> Any:
+    return {"real": float(value).hex()}
+
+
+def as_short_real(value: Any) -> Any:
+    return {"real": f"{value}.0"}
+
+
+@pytest.mark.parametrize("other", [lambda v: v, float, lambda v: [v], as_real, as_short_real])
 def test_no_group_has_two_noisy_numbers(other: Callable[[Any], Any]) -> None:
     def change(release: dict[str, Any]) -> None:
         first, *_ = keys = release["keys"]
@@ -178,6 +188,31 @@ def test_no_group_has_two_noisy_numbers(other: Callable[[Any], Any]) -> None:
     for name in ("private groups", "nested"):
         document = honest("add-remove", name)
         assert check(stored(document, change)).broken == "release"
+
+
+@pytest.mark.parametrize(
+    ("keys", "ok"),
+    [
+        ([0, {"real": "0x1.8000000000000p+0"}, {"real": "nan"}, {"real": "inf"}, None, False, "0"], True),
+        ([{"real": "0x0.0p+0"}, {"real": "-0x0.0p+0"}], False),
+        ([{"real": "0x1.8p+0"}], False),
+        ([{"real": "-nan"}], False),
+        ([{"real": "0x1p+99999"}], False),
+        ([{"date": "2020-01-02"}, {"timestamp": "2020-01-02T00:00:00"}], True),
+        ([{"date": "20200102"}], False),
+        ([{"timestamp": "2020-01-02 00:00:00"}], False),
+        ([{"text": "a"}], False),
+        ([{}], False),
+        ([{"real": 1}], False),
+    ],
+)
+def test_a_key_has_one_spelling(keys: list[Any], ok: bool) -> None:
+    kept = {"format": 1, "keys": [[k] for k in keys], "cells": [["1"]] * len(keys), "reports": []}
+    if ok:
+        check_plain(kept, 1, len(keys), 1)
+    else:
+        with pytest.raises(InvalidParameter, match="no certificate"):
+            check_plain(kept, 1, len(keys), 1)
 
 
 def test_no_group_that_was_declared_stands_for_another() -> None:

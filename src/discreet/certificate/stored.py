@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import datetime as dt
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias
@@ -123,8 +124,47 @@ def _check_cells(
 
 
 def _alike(value: Any) -> Any:
-    """A key, the same for keys that are one to the database."""
-    return Fraction(value) if type(value) in (int, float) else canonical(value)
+    """A key, the same for keys that are one to the database: of each a single spelling is known.
+
+    Raises:
+        InvalidParameter: none of the forms in which a key is kept.
+    """
+    if type(value) is int:
+        return Fraction(value)
+    if value is None or type(value) in (bool, str):
+        return canonical(value)
+    said, read = None, None
+    if type(value) is dict and len(value) == 1:
+        ((kind, said),) = value.items()
+        read = _KEYS.get(kind)
+    if read is None or type(said) is not str:
+        refuse("a key is stored in another form")
+    try:
+        found, again = read(said)
+    except (ValueError, OverflowError):
+        refuse("a key is stored in another form")
+    if again != said:
+        refuse("a key is stored in another form")
+    return Fraction(found) if type(found) is float and math.isfinite(found) else canonical(value)
+
+
+def _real(said: str) -> tuple[float, str]:
+    found = float.fromhex(said)
+    return found, found.hex()
+
+
+def _date(said: str) -> tuple[dt.date, str]:
+    found = dt.date.fromisoformat(said)
+    return found, found.isoformat()
+
+
+def _time(said: str) -> tuple[dt.datetime, str]:
+    found = dt.datetime.fromisoformat(said)
+    return found, found.isoformat()
+
+
+_KEYS: dict[str, Callable[[str], tuple[Any, str]]] = {"real": _real, "date": _date, "timestamp": _time}
+"""Keys that JSON has no word for: what was kept, and how that is spelled."""
 
 
 _Family: TypeAlias = tuple[int, int, tuple[int, ...]]
