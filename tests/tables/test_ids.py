@@ -317,3 +317,38 @@ def test_json_whose_ids_are_reals_is_refused_when_it_is_first_connected(text: st
     (tmp_path / "b.json").write_text(text.replace('"id"', '"x"'))
     unit = dp.PrivacyUnit.row()
     opened({"b": tmp_path / "b.json"}, unit=unit, public=[]).close()
+
+
+TIMES = ["TIMESTAMP '2020-01-01 12:00:00'", "TIMESTAMPTZ '2020-01-01 12:00:00+00'"]
+
+
+def test_times_with_and_without_a_zone_are_not_compared_as_text(tmp_path: Path) -> None:
+    """The text of one ends with '+00': a person would be two."""
+    a, b, place = tmp_path / "a-1.parquet", tmp_path / "a-2.parquet", tmp_path / "ledger"
+    two, one = {"a": a, "b": b}, {"c": tmp_path / "a-*.parquet"}
+    for file in (a, b):
+        duckdb.sql(f"COPY (SELECT 'x' AS id) TO '{file}'")
+    for tables in (two, one):
+        opened(tables, unit=ONE, public=[], ledger=place).close()
+    for file, id_ in zip((a, b), TIMES, strict=True):
+        duckdb.sql(f"COPY (SELECT {id_} AS id) TO '{file}'")
+    with pytest.raises(InvalidParameter, match="one id may be spelled in two ways"):
+        opened(two, unit=ONE, public=[], ledger=place)
+    with pytest.raises(SourceError, match="spell one id in several ways"):
+        opened(one, unit=ONE, public=[], ledger=place)
+
+
+def test_nanoseconds_with_and_without_a_zone_are_not_compared(tmp_path: Path) -> None:
+    source = database(
+        tmp_path,
+        a="SELECT '2020-01-01 12:00:00'::TIMESTAMP_NS AS id",
+        b="SELECT '2020-01-01 12:00:00+00'::TIMESTAMPTZ_NS AS id",
+    )
+    with pytest.raises(InvalidParameter, match="one id may be spelled in two ways"):
+        opened(source, unit=ONE, public=[])
+
+
+def test_a_known_column_of_ids_may_hold_nothing(tmp_path: Path) -> None:
+    some = pd.DataFrame({"id": ["x", "y"]})
+    for now in (some, pd.DataFrame({"id": [None, None]})):
+        opened({"a": some, "b": now}, unit=ONE, public=[], ledger=tmp_path / "ledger").close()

@@ -51,6 +51,9 @@ _NUMBERS = frozenset(k for k, kind in _TYPES.items() if kind in ("BIGINT", "DOUB
 _EXACT = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
 """Types of real numbers → where several whole numbers begin to be rounded to one."""
 
+_OWN_WORDS = ("TIME", "TIME_NS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP WITH TIME ZONE")
+"""Types whose text another type of times spells in another way: with a zone ('12:00:00+00'), or with other digits."""
+
 _STRAINED = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIME", "TIME WITH TIME ZONE")
 """Types that the database makes of coarser ones while it reads, and fails where they do not fit."""
 
@@ -127,15 +130,17 @@ class DuckDB:
         return Pinned(columns, source.text, source.delimiter, made)
 
     def present(self, table: str, ids: Collection[str]) -> Pinned:
-        """As what a table stores these columns now."""
+        """As what a table stores these columns now; of no type, and left out, is one that holds nothing but NULL."""
         source = self._sources[table]
         if source.text:
             return Pinned(dict.fromkeys(sorted(ids), "VARCHAR"), True, source.delimiter)
         described = [self._described(table, part) for part in source.parts(None, ())]
-        found = {n: {k for now in described if (k := _kind_of(n, now)) is not None} for n in sorted(ids)}
-        kinds = {n: some for n, some in found.items() if some}
+        found = {n: {_kind_of(n, now) for now in described} - {None, '"NULL"'} for n in sorted(ids)}
+        kinds = {n: {k for k in some if k is not None} for n, some in found.items() if some}
         columns = {n: "VARCHAR" if _is_lossy(some) else _read_together(some) for n, some in kinds.items()}
-        return Pinned(columns, False, source.delimiter, self._made(table, kinds, columns))
+        made = self._made(table, kinds, columns)
+        own = {n: kind for n, (kind, *others) in kinds.items() if kind in _OWN_WORDS and not others}
+        return Pinned({**columns, **own}, False, source.delimiter, made)
 
     def _made(
         self, table: str, kinds: Mapping[str, Collection[str]], columns: Mapping[str, str | None]
@@ -366,7 +371,11 @@ def _spell_alike(kinds: Collection[str]) -> bool:
     return (
         all(k in _NUMBERS or _read_as(k) == "DOUBLE" for k in told)
         or all(k in whole or _is_text([k]) for k in told)
-        or (not _is_lossy(told) and _read_as(told[0]) not in (None, "VARCHAR"))
+        or (
+            not _is_lossy(told)
+            and _read_as(told[0]) not in (None, "VARCHAR")
+            and len({k.endswith("ZONE") for k in told}) == 1
+        )
     )
 
 

@@ -94,9 +94,11 @@ def _two_budgets(where: str, first: str) -> InvalidParameter:
 def _spelled(shape: Pinned, column: str) -> str:
     """How ids are spelled: their type; of text, whether it is as it stands, a text file's, or made of others."""
     kind = shape.columns[column]
+    if column in shape.made:
+        return _MADE
     if kind != _TEXT:
         return str(kind)
-    return _CELLS if shape.text else _MADE if column in shape.made else _PLAIN
+    return _CELLS if shape.text else _PLAIN
 
 
 def _alike(one: str, other: str) -> bool:
