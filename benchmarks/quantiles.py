@@ -18,10 +18,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-import duckdb
-
 from benchmarks.runner import Claim, save
 from benchmarks.visits import visits
+from discreet.backends.connection import open_database
 from discreet.data import housing, trips
 from discreet.mechanisms import ExponentialQuantile
 from discreet.noise.entropy import SystemEntropy
@@ -65,7 +64,7 @@ def leaves_of(c: Column, rows: int, p: str, relation: Relation) -> tuple[Plan, E
     )
     text = f"SELECT QUANTILE_CONT(x, {p}) AS q FROM t"
     plan = make_plan(text, [table], population="p", version=None, epsilon=1)
-    with duckdb.connect() as db:
+    with open_database() as db:
         kept = "BIGINT" if c.whole else "DOUBLE"
         db.execute(
             f"CREATE TABLE t AS SELECT x FROM (SELECT CAST({c.column} AS {kept}) AS x, row_number() OVER () AS i "

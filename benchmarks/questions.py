@@ -198,11 +198,11 @@ def on_disk(names: Sequence[str], ours: Mapping[int, Mapping[str, Timing]]) -> P
 @contextmanager
 def limited() -> Iterator[None]:
     """As on a machine of 4 GB, of which the database takes at most a part, with room on the disk beside the ledger."""
-    from discreet.backends import duckdb as backend
+    from discreet.backends import connection
 
     with tempfile.TemporaryDirectory() as folder:
-        own = (f"SET GLOBAL memory_limit = '{HELD}'", f"SET GLOBAL temp_directory = '{folder}'")
-        with patch.object(backend, "_SETTINGS", (*backend._SETTINGS, *own)):
+        own = (f"memory_limit = '{HELD}'", f"temp_directory = '{folder}'")
+        with patch.object(connection, "_SETTINGS", (*connection._SETTINGS, *own)):
             yield
 
 

@@ -23,10 +23,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
-import duckdb
 import numpy as np
 
 from benchmarks.runner import Claim, save
+from discreet.backends.connection import open_database
 from discreet.mechanisms.linear import MatrixMechanism, explicit
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.batch import plan_batch
@@ -227,7 +227,7 @@ def drawn_counts(plan: Plan, ages: Sequence[tuple[int, int]], draws: int) -> tup
     """The root mean square error of answers on Adult, and the least share of a range's intervals that held."""
     from discreet import data
 
-    database = duckdb.connect()
+    database = open_database()
     database.execute("CREATE TABLE adult AS SELECT age FROM read_parquet($1)", [str(data.adult())])
     among = [f"count(*) FILTER (age BETWEEN {a} AND {b})" for a, b in ages]
     (truth,) = database.execute(f"SELECT {', '.join(among)} FROM adult").fetchall()

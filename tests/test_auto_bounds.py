@@ -7,12 +7,12 @@ import itertools
 from fractions import Fraction
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto.advice import EDGES, Caps, choose, place_sql
@@ -155,7 +155,7 @@ def test_bins_of_rows_begin_at_powers_of_two() -> None:
     rows = [*range(1, 70), *(e + d for e in EDGES[6:] for d in (-1, 0, 1)), 10**9]
     listed = ", ".join(f"({n})" for n in rows)
     place, _, _ = place_sql("n", "n", "n")
-    found = duckdb.execute(f"SELECT n, {place} FROM (VALUES {listed}) t(n)").fetchall()
+    found = open_database().execute(f"SELECT n, {place} FROM (VALUES {listed}) t(n)").fetchall()
     assert all(p == sum(n >= e for e in EDGES) - 1 for n, p in found)
 
 

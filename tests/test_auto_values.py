@@ -15,6 +15,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.errors import InternalError, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
@@ -94,7 +95,9 @@ ODD = [
 def test_places_are_powers_of_two_for_every_number() -> None:
     powers = [s * 2.0**k * f for k in range(FINEST, WIDEST + 2) for s in (1, -1) for f in (1, 1.001, 1.999)]
     listed = ", ".join(f"(CAST({x!r} AS DOUBLE))" for x in [*ODD, *powers])
-    found = duckdb.execute(f"SELECT x, {value_place_sql('x')} FROM (VALUES {listed}) t(x)").fetchall()
+    found = (
+        open_database().execute(f"SELECT x, {value_place_sql('x')} FROM (VALUES {listed}) t(x)").fetchall()
+    )
     assert {int(p) for _, p in found} == set(PLACES)
     assert all(int(p) == place_of(x) for x, p in found)
 
@@ -104,9 +107,11 @@ def test_places_of_whole_numbers_are_those_of_reals(kind: str) -> None:
     most = 2**63 if kind == "BIGINT" else 2**127
     whole = [0, 1, -1, 2, 1023, -1024, most - 1, -most]
     listed = ", ".join(f"(CAST('{n}' AS {kind}))" for n in whole)
-    found = duckdb.execute(f"SELECT {value_place_sql('x')} FROM (VALUES {listed}) t(x)").fetchall()
+    found = open_database().execute(f"SELECT {value_place_sql('x')} FROM (VALUES {listed}) t(x)").fetchall()
     assert [int(p) for (p,) in found] == [place_of(float(n)) for n in whole]
-    assert duckdb.execute(f"SELECT {value_place_sql(f'CAST(NULL AS {kind})')}").fetchall() == [(None,)]
+    assert open_database().execute(f"SELECT {value_place_sql(f'CAST(NULL AS {kind})')}").fetchall() == [
+        (None,)
+    ]
 
 
 VALUES = (None, math.nan, -math.inf, -0.0, 0.0, -3.0, 5.0, 1e308)
@@ -117,7 +122,7 @@ World = list[tuple[int, str, float | None, int]]
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as db:
+    with open_database() as db:
         db.execute("CREATE TABLE t (uid BIGINT, region VARCHAR, v DOUBLE, w BIGINT)")
         yield db
 

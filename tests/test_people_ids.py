@@ -8,12 +8,12 @@ from decimal import Decimal, localcontext
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.ledger.ledger import Ledger
 from discreet.plan.plan import Plan
 from discreet.release import NoisyTable
@@ -92,7 +92,7 @@ def stored(folder: Path, table: str, how: str, value: str) -> dict[str, Any]:
     kind, place = STORED[how]
     file = folder / f"{table}-{how}.{place}"
     made = f"SELECT CAST('{value}' AS {kind}) AS id"
-    with duckdb.connect() as db:
+    with open_database() as db:
         if place == "frame":
             return {table: db.execute(made).df()}
         db.execute(f"COPY ({made}) TO '{file}' (FORMAT {place})")
@@ -154,7 +154,7 @@ def written(folder: Path, table: str, how: str, value: str) -> dict[str, Any]:
     if how == "floats":
         return {table: pd.DataFrame({"id": [float(value), None]})}
     file = folder / f"{table}.{how}"
-    with duckdb.connect() as db:
+    with open_database() as db:
         db.execute(f"COPY (SELECT {value} AS id, 1 AS x) TO '{file}' (FORMAT {how})")
     return {table: str(file)}
 
@@ -302,7 +302,7 @@ def test_two_tables_that_are_connected_at_once_are_looked_at_one_after_the_other
 def test_bits_are_not_taken_for_the_numbers_that_they_spell(tmp_path: Path, seen: list[int]) -> None:
     """'1', '01' and '001' would be one person."""
     path, file = tmp_path / "l.ledger", tmp_path / "bits.duckdb"
-    with duckdb.connect(str(file)) as db:
+    with open_database(file) as db:
         db.execute("CREATE TABLE t AS SELECT unnest(['1', '01', '001'])::BIT AS id")
     ask_once(path, {"t": pd.DataFrame({"id": [1, 2]})})
     ask_once(path, str(file))

@@ -6,12 +6,12 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pandas as pd
 import pytest
 
 import discreet as dp
 from discreet import connecting
+from discreet.backends.connection import open_database
 from discreet.errors import DiscreetError, InvalidParameter, UnknownColumn
 from discreet.ledger.ledger import Ledger
 from discreet.plan.schema import Reached
@@ -56,7 +56,7 @@ def test_a_chain_of_foreign_keys_may_have_several_hops() -> None:
 
 def test_a_table_whose_name_has_dots_is_found_in_a_foreign_key(tmp_path: Path) -> None:
     file = tmp_path / "shop.duckdb"
-    with duckdb.connect(str(file)) as connection:
+    with open_database(file) as connection:
         connection.execute("CREATE TABLE people AS SELECT 1 AS person; CREATE SCHEMA sales")
         connection.execute("CREATE TABLE sales.orders AS SELECT 1 AS person, 7 AS id")
         connection.execute(

@@ -11,6 +11,7 @@ from unittest.mock import patch
 import duckdb
 
 from benchmarks.fuzz.worlds import CANARY, KINDS, Shape, World
+from discreet.backends.connection import open_database
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan import plan as planning
@@ -28,14 +29,7 @@ from discreet.run import exact, measure
 Rows: TypeAlias = list[tuple[Any, ...]]
 Cells: TypeAlias = Mapping[tuple[Any, ...], Sequence[int]]
 
-_SETTINGS = (
-    "SET threads = 1",
-    "SET enable_progress_bar = false",
-    "SET GLOBAL TimeZone = 'UTC'",
-    "SET GLOBAL python_enable_replacements = false",
-    "SET GLOBAL disabled_optimizers = 'common_subexpressions,projection_pullup'",
-    "SET GLOBAL preserve_insertion_order = false",
-)
+_SETTINGS = ("SET threads = 1", "SET enable_progress_bar = false")
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +87,7 @@ class Databases:
     def fill(self, shape: Shape, first: World, second: World) -> None:
         """Creates the tables and fills them."""
         if not self._open:
-            self._open = [duckdb.connect(":memory:") for _ in range(3)]
+            self._open = [open_database() for _ in range(3)]
             for c in self._open:
                 for setting in _SETTINGS:
                     c.execute(setting)

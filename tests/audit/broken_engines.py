@@ -16,6 +16,7 @@ from discreet.audit.sql.engine import Draws
 from discreet.audit.sql.noisy import Exact
 from discreet.audit.sql.ours import Connection
 from discreet.audit.sql.tables import UNIT, Tables
+from discreet.backends.connection import open_database
 from discreet.mechanisms import Threshold
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.plan import Plan
@@ -71,7 +72,7 @@ class ErrorsQuoteData(Ours):
     """The question is tried on the raw table first, and what the database says is passed on."""
 
     def exact(self, connection: Connection, query: str) -> Exact | Raised:
-        with duckdb.connect(":memory:") as raw:
+        with open_database() as raw:
             for name, frame in connection.frames.items():
                 raw.register(name, frame)
             try:
@@ -174,7 +175,7 @@ class RawWithNoise:
         self._rng = np.random.default_rng(5)
 
     def open(self, tables: Tables) -> duckdb.DuckDBPyConnection:
-        connection = duckdb.connect(":memory:")
+        connection = open_database()
         for name, frame in Ours().open(tables).frames.items():
             connection.register(name, frame)
         return connection

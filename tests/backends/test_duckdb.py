@@ -14,11 +14,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 import discreet as dp
 from discreet.backends import duckdb as backend_module
+from discreet.backends.connection import open_database
 from discreet.backends.duckdb import DuckDB
 from discreet.errors import BackendFailed, InternalError, InvalidParameter, SourceError
 from discreet.ledger.ledger import Ledger
@@ -28,7 +28,7 @@ from tests.backends.asking import answers, connected
 @pytest.fixture
 def database(tmp_path: Path) -> Path:
     file = tmp_path / "shop.duckdb"
-    with duckdb.connect(str(file)) as connection:
+    with open_database(file) as connection:
         connection.execute("CREATE TABLE visits AS SELECT i AS uid, i % 3 AS ward FROM range(30) r(i)")
         connection.execute('CREATE SCHEMA "se;lf"; CREATE TABLE "se;lf"."o""dd" AS SELECT 1 AS uid')
         connection.execute("CREATE VIEW aside AS SELECT 42 AS uid")
@@ -40,7 +40,7 @@ def test_a_database_brings_all_its_tables_and_is_only_read(database: Path) -> No
         assert session.tables == ["visits", 'se;lf.o"dd']
         assert session.sql("SELECT COUNT(*) AS n FROM visits", epsilon=100).rows == [(30,)]
         assert session.sql('SELECT COUNT(*) AS n FROM "se;lf.o""dd"', epsilon=100).rows == [(1,)]
-    with duckdb.connect(str(database)) as connection:  # nothing holds it
+    with open_database(database) as connection:  # nothing holds it
         connection.execute("INSERT INTO visits VALUES (1, 1)")
 
 
@@ -201,7 +201,7 @@ print(round(session.sql("SELECT COUNT(*) FROM t", epsilon=5).rows[0][0], -2))
 
 
 def test_ctrl_c_in_a_long_question_ends_it_and_the_charge_stands(tmp_path: Path) -> None:
-    with duckdb.connect() as connection:
+    with open_database() as connection:
         rows = "SELECT i AS uid, repeat('x', 40) || i AS t FROM range(1500000) r(i)"
         connection.execute(f"COPY ({rows}) TO '{tmp_path / 't.parquet'}'")
     process = subprocess.Popen(

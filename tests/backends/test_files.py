@@ -11,10 +11,10 @@ import json
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.errors import BackendFailed, DiscreetError, InvalidParameter, SourceError, UnknownColumn
 from tests.backends.asking import CLEAN_ROWS, Known, answers, connected, counted, exact
 
@@ -293,7 +293,7 @@ def write(file: Path, content: str | bytes) -> Path:
 
 
 def write_parquet(file: Path, query: str) -> Path:
-    with duckdb.connect() as connection:
+    with open_database() as connection:
         connection.execute(f"COPY ({query}) TO '{file}' (FORMAT parquet)")
     return file
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import duckdb
 import pandas as pd
 import pytest
 
+from discreet.backends.connection import open_database
 from discreet.backends.places import LEAVES, bits_of_a_key, rows_about
 from tests.backends.asking import connected
 
@@ -40,7 +40,7 @@ def test_a_place_for_each_key_where_rows_are_many_and_states_few(
 
 
 def test_rows_are_guessed_and_no_guess_is_no_failure(tmp_path: Path) -> None:
-    with duckdb.connect() as connection:
+    with open_database() as connection:
         connection.execute('CREATE TABLE "o""dd" AS SELECT * FROM range(1234)')
         assert rows_about(connection, 'o"dd') == 1234
         assert rows_about(connection, "none") == 0
@@ -57,7 +57,7 @@ def test_people_are_counted_one_by_one_whichever_table_they_are_kept_in(
     monkeypatch.setattr("discreet.backends.duckdb.bits_of_a_key", lambda sql, **_: bits)
     ids = (1 << bits) + more
     file, people = tmp_path / "t.parquet", min(ids, 1_500_000)
-    with duckdb.connect() as connection:
+    with open_database() as connection:
         spread = f"SELECT {first} + i * {ids - 1} // {people - 1} AS uid FROM range({people}) r(i)"
         connection.execute(f"COPY ({spread} UNION ALL SELECT NULL) TO '{file}'")
     with connected({"t": str(file)}) as session:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pandas as pd
 import pyarrow as pa
 import pyarrow.dataset as ds
@@ -14,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.errors import InvalidParameter, SourceError
 
 FAR = 10**16  # milliseconds; beyond what microseconds in 64 bits hold
@@ -61,7 +61,7 @@ def test_a_time_with_a_zone_beyond_microseconds_is_found_in_a_frame(unit: Any) -
 
 def test_a_number_beyond_every_type_is_null_and_leaves_the_database_whole(tmp_path: Path) -> None:
     path = tmp_path / "big.duckdb"
-    with duckdb.connect(str(path)) as made:
+    with open_database(path) as made:
         made.execute("CREATE TABLE big(u INT, n BIGNUM)")
         made.execute("INSERT INTO big VALUES (1, '99999999999999999999'), (2, '5')")
     with connected(path) as session:

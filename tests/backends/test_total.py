@@ -10,6 +10,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from discreet.backends.connection import open_database
 from discreet.plan.evaluate import evaluate_row
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.render import finite
@@ -158,7 +159,7 @@ PYTHON = {
 
 @pytest.fixture(scope="module")
 def nasty() -> Iterator[duckdb.DuckDBPyConnection]:
-    connection = duckdb.connect()
+    connection = open_database()
     for kind, values in NASTY.items():
         rows = ", ".join(f"(CAST({v} AS {kind.value}))" for v in [*values, "NULL"])
         connection.execute(f"CREATE TABLE {kind.name} AS SELECT * FROM (VALUES {rows}) t(x)")

@@ -7,6 +7,7 @@ from typing import Any
 import duckdb
 import pytest
 
+from discreet.backends.connection import open_database
 from discreet.certificate.checker import check
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.render import finite
@@ -92,7 +93,7 @@ OF_OTHER_TYPES = [
 
 
 def fails(expression: str, row: str) -> bool:
-    with duckdb.connect() as database:
+    with open_database() as database:
         names = ", ".join(f"{n} {kind}" for n, kind in TYPES.items())
         database.execute(f"CREATE TABLE cells ({names})")
         database.execute(f"INSERT INTO cells VALUES {row}")

@@ -8,9 +8,9 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-import duckdb
 import pytest
 
+from discreet.backends.connection import open_database
 from discreet.certificate.checker import check
 from discreet.errors import InternalError
 from discreet.rederive.arguments import nothing_unread
@@ -54,7 +54,7 @@ def broken(kind: str, name: str, place: tuple[Any, ...], sql: str) -> str | None
 
 def answers(sql: str, *rows: tuple[Any, ...]) -> list[tuple[Any, ...]]:
     """What the database gives for rows of (uid, ward, cost, day, note, fee)."""
-    with duckdb.connect() as database:
+    with open_database() as database:
         database.execute(
             "CREATE TABLE visits (uid BIGINT, ward VARCHAR, cost DOUBLE, day BIGINT, note VARCHAR, fee DOUBLE)"
         )

@@ -6,11 +6,11 @@ import datetime as dt
 from functools import cache
 from typing import Any
 
-import duckdb
 import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.certificate.checker import check
 from discreet.rederive.matching import finds_one
 from discreet.session import Session
@@ -104,7 +104,7 @@ def test_the_database_finds_two_whole_numbers_for_one_double() -> None:
         f'"unit bounded" AS (SELECT s.x AS g0, 1 AS one FROM t s) '
         'SELECT k0.g AS g0 FROM "unit bounded" r JOIN "key 0" k0 ON r.g0 = k0.v'
     )
-    with duckdb.connect() as database:
+    with open_database() as database:
         database.execute(f"CREATE TABLE t AS SELECT {BIG}::DOUBLE AS x")
         assert sorted(database.execute(text).fetchall()) == [(0,), (1,)]
     assert not finds_one(text, {"x": "DOUBLE"})

@@ -9,10 +9,10 @@ from fractions import Fraction
 from functools import cache
 from typing import Any
 
-import duckdb
 import numpy as np
 import pytest
 
+from discreet.backends.connection import open_database
 from discreet.certificate.checker import check
 from discreet.certificate.codec import decode
 from discreet.certificate.stored import check_plain
@@ -112,7 +112,8 @@ def test_the_largest_of_equal_zeros_is_the_one_that_came_first() -> None:
     sql = REPORT.format(total="max(g0)", test="CAST(most AS VARCHAR) = '-0.0'")
     found = []
     for zeros in (("-0.0", "0.0"), ("0.0", "-0.0")):
-        with duckdb.connect(config={"threads": 1}) as database:
+        with open_database() as database:
+            database.execute("SET threads = 1")
             database.execute("CREATE TABLE visits (uid BIGINT, cost DOUBLE)")
             for zero in zeros:  # the same rows of 100 people, in two orders
                 database.execute(
@@ -283,7 +284,7 @@ def test_a_key_is_of_a_type_that_is_read_whatever_its_value(key: str) -> None:
 def test_one_row_would_fail_a_question_whose_keys_are_spans_of_time() -> None:
     sql = measurement(honest("add-remove", "private groups"))["sql"]
     key = 'CASE WHEN s."day" > 3 THEN to_months(2147483647) ELSE to_months(1) END'
-    with duckdb.connect() as database:
+    with open_database() as database:
         database.execute("CREATE TABLE visits (uid BIGINT, day BIGINT)")
         database.execute("INSERT INTO visits SELECT i, 1 FROM range(100) r(i)")
         asked = sql.replace(KEY, f"{key} AS g0")

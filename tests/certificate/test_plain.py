@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import duckdb
 import pytest
 import sqlglot
 
+from discreet.backends.connection import open_database
 from discreet.rederive.plain import ambiguity
 from tests.certificate.asked import SEVERAL, SINGLE, ask, plain, session
 
@@ -26,7 +26,7 @@ OTHERWISE = {
 @pytest.mark.parametrize("what", OTHERWISE)
 def test_what_the_database_reads_otherwise_is_refused(what: str) -> None:
     text, value = OTHERWISE[what]
-    with duckdb.connect() as database:
+    with open_database() as database:
         database.execute("CREATE TABLE units AS FROM range(3) t(id)")
         assert database.execute(text).fetchall() == [(value,)]
     assert ambiguity(text) is not None

@@ -7,9 +7,9 @@ from __future__ import annotations
 import math
 from fractions import Fraction
 
-import duckdb
 import pytest
 
+from discreet.backends.connection import open_database
 from discreet.certificate.checker import check
 from discreet.rederive.reach import span_of
 from discreet.rederive.reading import read
@@ -50,7 +50,7 @@ SPANS = [
 @pytest.mark.parametrize("expression", SPANS)
 def test_the_database_computes_what_lies_in_the_span(expression: str) -> None:
     low, high = span_of(read(f"SELECT {expression}").expressions[0], frozenset())
-    with duckdb.connect() as database:
+    with open_database() as database:
         (value,) = database.execute(f"SELECT {expression}").fetchone() or (None,)
     if value is None:  # TRY_CAST of what no whole number holds
         assert expression.startswith("TRY_CAST")

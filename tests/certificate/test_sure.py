@@ -14,6 +14,7 @@ from fractions import Fraction
 import duckdb
 import pytest
 
+from discreet.backends.connection import open_database
 from discreet.rederive.failing import failure
 from discreet.rederive.reach import span_of
 from discreet.rederive.reading import read
@@ -94,7 +95,7 @@ class Maker:
 
 def cells() -> duckdb.DuckDBPyConnection:
     """Rows of extreme values, in every pair of columns."""
-    database = duckdb.connect()
+    database = open_database()
     database.execute(f"CREATE TABLE cells ({', '.join(f'{n} {kind}' for n, kind in COLUMNS.items())})")
     pairs: Iterator[tuple[object, ...]] = itertools.product(WHOLE, WHOLE)
     rows = [

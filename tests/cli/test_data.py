@@ -8,10 +8,11 @@ import duckdb
 import pytest
 
 from discreet import data
+from discreet.backends.connection import open_database
 
 
 def table(path: Path) -> duckdb.DuckDBPyRelation:
-    return duckdb.connect().read_parquet(str(path))
+    return open_database().read_parquet(str(path))
 
 
 @pytest.fixture(scope="module")

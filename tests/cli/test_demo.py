@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from discreet import data
+from discreet.backends.connection import open_database
 from discreet.cli import story_attack, story_averaging
 from tests.cli.conftest import Call
 
@@ -47,9 +48,8 @@ def test_told_again_on_its_ledger_it_gives_the_same_answers_free(call: Call) -> 
 
 
 def test_the_target_is_one_person_and_so_is_her_colleague() -> None:
-    import duckdb
 
-    with duckdb.connect() as database:
+    with open_database() as database:
         database.execute(f"CREATE VIEW adult AS FROM '{data.adult()}'")
         counts = [
             database.execute(q).fetchall()[0][0]

@@ -12,10 +12,10 @@ import time
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pytest
 
 import discreet.run
+from discreet.backends.connection import open_database
 from discreet.errors import BackendFailed
 from tests.cli.conftest import Call
 
@@ -242,7 +242,7 @@ def test_a_plan_is_free_opens_no_account_and_needs_none(samples: Path, call: Cal
 
 def test_keys_cannot_move_the_cursor(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Call) -> None:
     monkeypatch.chdir(tmp_path)
-    with duckdb.connect() as database:
+    with open_database() as database:
         database.execute("COPY (SELECT chr(27) || '[2J' AS k FROM range(1000)) TO 'keys.parquet'")
     asked = ["sql", "keys.parquet", "SELECT k, COUNT(*) AS n FROM keys GROUP BY k", "--each-row"]
     asked += ["--epsilon", "1", "--delta", "1e-6", "--budget", "2,1e-5"]

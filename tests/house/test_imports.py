@@ -25,11 +25,11 @@ URANDOM = {
 # A library that belongs to one place: names of files, or of folders ending in a slash.
 ONLY_IN = {
     "duckdb": (
+        "src/discreet/backends/connection.py",
         "src/discreet/backends/duckdb.py",
         "src/discreet/backends/sources.py",  # these two find out what the one above reads
         "src/discreet/backends/json_files.py",
         "src/discreet/backends/places.py",  # says how the one above is to count
-        "src/discreet/cli/doctor.py",  # says whether DuckDB works
         "src/discreet/cli/story.py",  # gives the demo's attacker the exact answers
     ),
     "altair": ("src/discreet/plots/",),

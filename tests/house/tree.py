@@ -68,7 +68,9 @@ def _imports(path: Path) -> Iterator[tuple[str, int]]:
 
 @cache
 def _files() -> tuple[Path, ...]:
-    found = [path for path in ROOT.iterdir() if path.is_file()]
+    found = [
+        path for path in ROOT.iterdir() if path.is_file() and path.name != ".git"
+    ]  # a file in a worktree
     for folder in _FOLDERS:
         for path in (ROOT / folder).rglob("*"):
             inside = path.relative_to(ROOT).parts

@@ -9,6 +9,7 @@ from typing import Any
 
 import duckdb
 
+from discreet.backends.connection import open_database
 from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
@@ -32,7 +33,7 @@ class Engine:
     @classmethod
     def open(cls) -> Engine:
         """An empty one; it can be filled again and again."""
-        connection = duckdb.connect(":memory:")
+        connection = open_database()
         connection.execute("SET threads = 1")
         return cls(connection)
 

@@ -7,8 +7,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
-import duckdb
-
+from discreet.backends.connection import open_database
 from discreet.rederive.owned import Table
 
 Row: TypeAlias = tuple[Any, ...]
@@ -86,7 +85,7 @@ class Engine:
     """A DuckDB that holds one world, set up as the backend sets it up."""
 
     def __init__(self, threads: int = 1) -> None:
-        self.connection = duckdb.connect(":memory:")
+        self.connection = open_database()
         self.connection.execute("SET GLOBAL preserve_insertion_order = false")
         self.connection.execute("SET GLOBAL disabled_optimizers = 'common_subexpressions,projection_pullup'")
         self.connection.execute(f"SET threads = {threads}")

@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import duckdb
 
+from discreet.backends.connection import open_database
 from discreet.plan.bound import bounded_sql
 from discreet.plan.plan import Plan, bounding, make_plan
 from discreet.plan.question import Question, read_question
@@ -94,7 +95,7 @@ def of_unit(rows: Data, unit: int) -> Data:
 
 def database(rows: Data, schema: Mapping[str, Mapping[str, Type]] | None = None) -> duckdb.DuckDBPyConnection:
     """A database with the rows in it, set up as the backend's is."""
-    db = duckdb.connect(":memory:")
+    db = open_database()
     db.execute("SET threads = 1")
     db.execute("SET disabled_optimizers = 'common_subexpressions,projection_pullup'")
     for name, content in rows.items():

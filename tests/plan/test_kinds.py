@@ -12,6 +12,7 @@ import pytest
 import sqlglot
 from sqlglot import exp
 
+from discreet.backends.connection import open_database
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.types import OF_CELLS
 from discreet.rederive.kinds import PLAIN, Kind, are_the_same, is_real, kind_of
@@ -23,7 +24,7 @@ ZERO = "CAST(0 AS DOUBLE)"
 
 @cache
 def engine() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:")
+    connection = open_database()
     reals = ("0.0", "-0.0", "nan", "-nan", "inf", "-inf", "1.5", "-2.5")
     rows = ", ".join(
         f"(CAST('{a}' AS DOUBLE), CAST('{b}' AS DOUBLE), CAST({n} AS BIGINT))"

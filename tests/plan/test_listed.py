@@ -8,11 +8,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discreet.backends.connection import open_database
 from discreet.plan import bound
 from discreet.plan.bound import Bounding, bounded_sql
 from discreet.plan.listed import SHORT, list_sql
@@ -22,7 +22,7 @@ from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.rederive.lists import key_lists
 
-DATABASE = duckdb.connect(":memory:")
+DATABASE = open_database()
 SECRET = 0x9E3779B97F4A7C15
 
 
@@ -134,7 +134,7 @@ def test_rows_are_cut_to_the_groups_to_which_tallies_are_cut(
     b = bounding(make_plan(text, [table], population="p", version=None, epsilon=1).question)
     texts = written(b, monkeypatch)
     assert ['"unit kept"' in t for t in texts] == [False, True] or b.keys.count <= groups  # type: ignore[operator]
-    db = duckdb.connect(":memory:")
+    db = open_database()
     db.execute(f"CREATE TABLE t AS {ROWS}")
     asked = {"secret": SECRET} if "$secret" in texts[0] else {}
     first, second = (sorted(db.execute(t, asked).fetchall(), key=str) for t in texts)
@@ -162,7 +162,7 @@ def test_texts_and_numbers_that_only_look_alike_are_different_groups_where_every
     sql = make_plan(text, [table], population="p", version=None, epsilon=1, delta="1e-6").sql
     assert '"unit kept"' in sql
     sql = sql.replace("ORDER BY hash(", "ORDER BY 0 * hash(")
-    db = duckdb.connect(":memory:")
+    db = open_database()
     db.execute("CREATE TABLE t (uid BIGINT, k BIGINT, word VARCHAR, day DATE, x BIGINT)")
     for w in words * 2:
         db.execute("INSERT INTO t VALUES (1, 1, ?, NULL, 1)", [w])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import itertools
 import random
 
-import duckdb
 import pyarrow as pa
 import pytest
 
+from discreet.backends.connection import open_database
 from discreet.errors import PlanError
 from discreet.plan.bind import call
 from discreet.plan.evaluate import evaluate_row
@@ -59,7 +59,7 @@ def tree(kind: Type, depth: int, rng: random.Random) -> Expr:
 
 def check(seed: int, n: int) -> None:
     rng = random.Random(seed)
-    connection = duckdb.connect()
+    connection = open_database()
     connection.execute("SET threads = 1")
     before = "NULL"
     for i in range(n):
@@ -102,7 +102,7 @@ def test_places_of_round_that_are_shared_never_fail() -> None:
     """The cast of the places once failed outside the TRY, where two expressions shared it."""
     n, x = Column("int0", Type.INT), Column("real0", Type.REAL)
     twice = call("=", [call("round", [Literal(39.5, Type.REAL), n]), call("round", [x, n])])
-    connection = duckdb.connect()
+    connection = open_database()
     connection.execute(
         "CREATE TABLE t AS SELECT -2147483649::BIGINT AS int0, 1.5::DOUBLE AS real0 FROM range(9)"
     )
@@ -111,7 +111,7 @@ def test_places_of_round_that_are_shared_never_fail() -> None:
 
 def test_powers_of_ten_that_are_not_the_nearest_numbers_scale_as_in_the_database() -> None:
     x, n = Column("real0", Type.REAL), Column("int0", Type.INT)
-    rounded, connection = call("round", [x, n]), duckdb.connect()
+    rounded, connection = call("round", [x, n]), open_database()
     for digits in (22, 23, -23, 210):
         text = f"SELECT {finite(rounded)} FROM (SELECT 0.1::DOUBLE AS real0, {digits}::BIGINT AS int0) s"
         assert connection.execute(text).fetchone() == (evaluate_row(rounded, {"real0": 0.1, "int0": digits}),)

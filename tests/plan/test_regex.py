@@ -5,10 +5,10 @@ from __future__ import annotations
 import random
 import time
 
-import duckdb
 import pyarrow as pa
 import pytest
 
+from discreet.backends.connection import open_database
 from discreet.errors import UnsupportedQuery
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.functions.regex import regex
@@ -65,7 +65,7 @@ def _atom(rng: random.Random, depth: int) -> str:
 def differences(seed: int, n: int) -> tuple[int, list[object]]:
     """How many of n random patterns are read, and where the database and Python differ on random texts."""
     rng = random.Random(seed)
-    connection = duckdb.connect()
+    connection = open_database()
     found: list[object] = []
     read = 0
     for _ in range(n):
@@ -161,7 +161,7 @@ def test_no_pattern_takes_exponential_time(written: str) -> None:
 
 
 def test_a_pattern_of_the_largest_size_is_compiled_by_the_database() -> None:
-    connection = duckdb.connect()
+    connection = open_database()
     for written in (r"[^a-c]{100}" * 9, r"(🎈|[é-ü]|\W){100}", "(a|b|c|d){100}x*"):
         regex(written)
         assert connection.execute(f"SELECT regexp_matches('aé🎈', '{written}')").fetchall() == [(False,)]

@@ -12,9 +12,9 @@ from functools import cache
 from itertools import combinations, combinations_with_replacement
 from typing import Any, TypeAlias
 
-import duckdb
 import pytest
 
+from discreet.backends.connection import open_database
 from discreet.plan.plan import Plan, make_plan
 from discreet.privacy.unit import Relation
 from discreet.run import exact_cells
@@ -104,7 +104,7 @@ class Engine:
     """A DuckDB with the tables of a world, which runs a plan's SQL."""
 
     def __init__(self) -> None:
-        self.connection = duckdb.connect(":memory:")
+        self.connection = open_database()
         self.connection.execute("SET threads = 1")
         self.connection.execute("SET disabled_optimizers = 'common_subexpressions,projection_pullup'")
         self.filled: dict[str, tuple[Row, ...]] = {}

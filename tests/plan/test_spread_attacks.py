@@ -8,11 +8,11 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any
 
-import duckdb
 import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.errors import InvalidParameter, PlanError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
@@ -58,7 +58,7 @@ def own_rows(rng: random.Random, unit: float, n: int) -> list[tuple[Any, ...]]:
 
 def read(plan: Plan, rows: list[tuple[Any, ...]]) -> tuple[Cells, list[Leaves]]:
     """All exact integers of the plan on these rows."""
-    with duckdb.connect(":memory:") as db:
+    with open_database() as db:
         db.execute("CREATE TABLE t (u DOUBLE, x BIGINT, v DOUBLE, g VARCHAR, h DOUBLE, b BOOLEAN)")
         if rows:
             db.executemany("INSERT INTO t VALUES (?, ?, ?, ?, ?, ?)", rows)

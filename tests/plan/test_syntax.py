@@ -6,10 +6,10 @@ import datetime as dt
 import math
 from typing import Any
 
-import duckdb
 import pytest
 import sqlglot
 
+from discreet.backends.connection import open_database
 from discreet.errors import MissingBounds, UnknownColumn, UnsupportedQuery
 from discreet.plan.bind import bind_row
 from discreet.plan.evaluate import evaluate_row
@@ -121,7 +121,7 @@ def read(text: str) -> Expr:
 )
 def test_what_is_written_means_what_duckdb_makes_of_it(text: str) -> None:
     expr = read(text)
-    connection = duckdb.connect()
+    connection = open_database()
     ((wanted,),) = connection.execute(f"SELECT {text}").fetchall()
     ((found,),) = connection.execute(f"SELECT {finite(expr)}").fetchall()
     assert (type(found), found) == (type(wanted), wanted)
@@ -149,7 +149,7 @@ def test_what_is_written_means_what_duckdb_makes_of_it(text: str) -> None:
 )
 def test_what_duckdb_lacks_or_fails_on_has_a_value_too(text: str, value: Any) -> None:
     expr = read(text)
-    ((found,),) = duckdb.connect().execute(f"SELECT {finite(expr)}").fetchall()
+    ((found,),) = open_database().execute(f"SELECT {finite(expr)}").fetchall()
     assert found == value
     assert evaluate_row(expr, {}) == value
 

@@ -6,13 +6,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
-import duckdb
 import numpy as np
 import pandas as pd
 import pytest
 from scipy.stats import binom
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.schema import Range, Values
@@ -42,7 +42,7 @@ def session() -> dp.Session:
 
 
 def exact(sql: str) -> list[tuple[object, ...]]:
-    with duckdb.connect() as db:
+    with open_database() as db:
         db.register("t", ROWS)
         return db.execute(sql).fetchall()
 
@@ -146,7 +146,7 @@ def test_measured_totals_are_sums_of_their_parts_and_the_database_s_own_with_lit
 ) -> None:
     sql = MEASURED.replace("c, COUNT", "COUNT").replace("b, c) AS", "b) AS") if "CUBE" in group else MEASURED
     keys = 2 if "CUBE" in group else 3
-    with wards(relation) as session, duckdb.connect() as db:
+    with wards(relation) as session, open_database() as db:
         db.register("t", WARDS)
         truth = {(r[:keys], r[-1]): r for r in db.execute(sql + group).fetchall()}
         small = session.sql(sql + group, epsilon=2, **asked)

@@ -6,10 +6,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import duckdb
 import pandas as pd
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.plan.schema import TableSchema
 from discreet.session import Session
 
@@ -44,7 +44,7 @@ def schemas(session: Session) -> dict[str, TableSchema]:
 
 def database(tmp_path: Path, **tables: str) -> Path:
     file = tmp_path / "ids.duckdb"
-    with duckdb.connect(str(file)) as connection:
+    with open_database(file) as connection:
         for name, select in tables.items():
             connection.execute(f"CREATE TABLE {name} AS {select}")
     return file

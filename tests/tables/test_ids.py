@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.backends.connection import open_database
 from discreet.errors import InvalidParameter, SourceError
 from discreet.plan.types import Type
 from discreet.session import Session
@@ -77,7 +78,7 @@ def test_ids_in_text_files_beside_whole_numbers_are_whole_numbers(tmp_path: Path
 def test_text_ids_are_compared_character_by_character(tmp_path: Path) -> None:
     cells = ["'7'", "'007'", "'7.0'", "' 7'", "'a'", "'A'", "'é'", "'e\u0301'", "''"]
     file = tmp_path / "ids.duckdb"
-    with duckdb.connect(str(file)) as connection:
+    with open_database(file) as connection:
         for table, collation in (("a", "NOCASE.NOACCENT"), ("b", "C")):
             connection.execute(f"CREATE TABLE {table} (n INT, id VARCHAR COLLATE {collation})")
             rows = ", ".join(f"({i}, {c})" for i, c in enumerate(cells))

@@ -10,6 +10,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from discreet.backends.connection import open_database
 from discreet.testing import (
     And,
     Arithmetic,
@@ -199,7 +200,7 @@ def test_trees_that_mix_kinds_are_refused_when_they_are_built() -> None:
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as connection:
+    with open_database() as connection:
         connection.execute("SET threads = 1")
         yield connection
 

@@ -6,11 +6,11 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
-import duckdb
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from discreet.backends.connection import open_database
 from discreet.errors import InvalidParameter
 from discreet.privacy.unit import Relation as Neighbours
 from discreet.testing import (
@@ -279,7 +279,7 @@ def test_the_text_says_the_tree() -> None:
 
 def plain(case: RelationCase, spelling: Spelling) -> Counter[tuple[Value, ...]]:
     """The relation's rows as DuckDB has them, whosever they are."""
-    with duckdb.connect(":memory:") as connection:
+    with open_database() as connection:
         connection.execute("SET threads = 1")
         for statement in database_sql(case.database):
             connection.execute(statement)

@@ -10,6 +10,7 @@ import pytest
 import sqlglot
 from hypothesis import HealthCheck, given, settings
 
+from discreet.backends.connection import open_database
 from discreet.errors import InvalidParameter
 from discreet.testing import Column, Count, CountUnits, Key, Kind, Literal, Mean, Question, Sum, true_answers
 from discreet.testing.reference_measures import CountOf, Measure, OnLattice
@@ -19,7 +20,7 @@ from discreet.testing.strategies import TABLE, Case, queries
 
 @pytest.fixture(scope="module")
 def database() -> Iterator[duckdb.DuckDBPyConnection]:
-    with duckdb.connect() as connection:
+    with open_database() as connection:
         connection.execute("SET threads = 1")
         connection.execute("PRAGMA disable_optimizer")  # it folds constants, and 1 // 0 with them
         yield connection

@@ -11,6 +11,7 @@ from typing import Any
 import duckdb
 
 from discreet.backends.backend import Pinned
+from discreet.backends.connection import open_database
 from discreet.backends.contents import Contents, contents
 from discreet.backends.frames import EXACT
 from discreet.backends.leaving import Leaving, check_hashing, check_views
@@ -57,19 +58,6 @@ _OWN_WORDS = ("TIME", "TIME_NS", "TIMESTAMP_NS", "TIMESTAMPTZ_NS", "TIMESTAMP WI
 _STRAINED = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIME", "TIME WITH TIME ZONE")
 """Types that the database makes of coarser ones while it reads, and fails where they do not fit."""
 
-_SETTINGS = (
-    "SET GLOBAL autoinstall_known_extensions = false",
-    "SET GLOBAL autoload_known_extensions = false",
-    "SET GLOBAL python_enable_replacements = false",  # a name is a table of ours or nothing, never a variable
-    "SET GLOBAL TimeZone = 'UTC'",  # a time means the same on every machine
-    # an expression that two TRYs share would be computed once outside both, where its error is not NULL
-    # and pulling projections up fails, in DuckDB 2.0, on statistics of the data: where a key has one value only
-    "SET GLOBAL disabled_optimizers = 'common_subexpressions,projection_pullup'",
-    "SET GLOBAL preserve_insertion_order = false",  # nothing depends on the order of rows; less memory
-    f"SET GLOBAL perfect_ht_threshold = {LEAVES}",
-)
-"""For all connections: each question runs on one of its own, which starts from the global settings."""
-
 _CATALOG = "memory"
 """What DuckDB calls a database that has no file."""
 
@@ -80,7 +68,7 @@ class DuckDB:
     def __init__(self, sources: Mapping[str, object] | object, *, names: Sequence[str] | None = None) -> None:
         self._process = os.getpid()
         self._closed = False
-        self._data = _connection()
+        self._data = open_database()
         (self._threads,) = self._data.execute("SELECT current_setting('threads')").fetchall()[0]
         self._rows: dict[str, int] = {}  # of the tables that were asked for, about
         self._data.execute("ATTACH ':memory:' AS twin")
@@ -326,13 +314,6 @@ class DuckDB:
                 hint="check that the file is complete and of the kind that its name says",
             ) from None
         return {str(row[0]): str(row[1]) for row in described}
-
-
-def _connection() -> duckdb.DuckDBPyConnection:
-    connection = duckdb.connect(":memory:")
-    for setting in _SETTINGS:
-        connection.execute(setting)
-    return connection
 
 
 def _read_as(kind: str) -> str | None:

@@ -118,9 +118,9 @@ def _randomness() -> str:
 
 
 def _database() -> str:
-    import duckdb
+    from discreet.backends.connection import open_database
 
-    with duckdb.connect() as database:
+    with open_database() as database:
         rows = database.execute("SELECT sum(x)::VARCHAR FROM range(1, 5) AS t (x)").fetchall()
     if rows != [("10",)]:
         raise InternalError("DuckDB adds up wrongly")

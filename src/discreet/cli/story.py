@@ -58,9 +58,9 @@ def show(text: str) -> None:
 
 def exact_data() -> duckdb.DuckDBPyConnection:
     """Both sample tables as they are, for comparison."""
-    import duckdb
+    from discreet.backends.connection import open_database
 
-    database = duckdb.connect()
+    database = open_database()
     for path in (data.adult(), data.clinic_visits()):
         database.execute(f"CREATE VIEW {path.stem} AS SELECT * FROM read_parquet('{_quoted(path)}')")
     return database
