@@ -1,19 +1,23 @@
-"""How the tests are run: property tests have no deadline, on CI they are the same in every run; what many share."""
+"""How the tests are run: property tests have no deadline and are the same in every run; what many share."""
 
 from __future__ import annotations
 
 import importlib.util
-import os
 from collections.abc import Iterator
 
 import pytest
 from hypothesis import settings
 
+from tests import tiers
 from tests.postgres import Server
 
-settings.register_profile("here", deadline=None)
-settings.register_profile("ci", deadline=None, derandomize=True, print_blob=True)
-settings.load_profile("ci" if os.environ.get("CI") == "true" else "here")
+settings.register_profile("same", deadline=None, derandomize=True, print_blob=True)
+settings.load_profile("same")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Let the tiers choose."""
+    config.pluginmanager.register(tiers)
 
 
 @pytest.fixture(scope="session")

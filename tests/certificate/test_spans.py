@@ -14,7 +14,7 @@ from discreet.certificate.checker import check
 from discreet.rederive.reach import span_of
 from discreet.rederive.reading import read
 from tests.certificate.forging import Document, forged, measurement, sealed
-from tests.certificate.test_forged_shapes import answers, broken, counted, honest, row
+from tests.exhaustive.certificate.test_forged_shapes import answers, broken, counted, honest, row
 
 BIG = 1 << 62
 DECIMALS = ["0.5", "2.5", "0.1", "0.30000000000000004", "0.99999999953433871", "123456789.12345678",

@@ -1,7 +1,7 @@
 """The audit of every mechanism, aggregate and estimator, and of the SQL engine: one table, with a broken twin for each.
 
 What is built later adds a row here, beside its contract: `tests/house/test_audits.py` fails for what has none, and
-`tests/contracts/test_audits.py` runs what is here.
+`tests/laws/contracts/test_audits.py` runs what is here.
 """
 
 from __future__ import annotations
@@ -447,4 +447,4 @@ AUDITS: tuple[AuditRow, ...] = (
 """Every audit."""
 
 SHAPE_AUDITS: tuple[AuditRow, ...] = tuple(map(shape, SHAPES))
-"""The audit of each shape in which several tables are read: `tests/audit/test_sql_shapes.py` runs them."""
+"""The audit of each shape in which several tables are read: `tests/laws/audit/test_sql_shapes.py` runs them."""

@@ -25,7 +25,7 @@ from discreet.ledger.people.segments import MERGED
 from discreet.ledger.people.table import CAPACITY
 from discreet.ledger.sqlite import SQLiteStore, SQLiteTransaction
 from discreet.privacy.guarantee import Budget
-from tests.ledger.test_crashes import dying
+from tests.system.ledger.test_crashes import dying
 
 MakeCharge: TypeAlias = Callable[..., Charge]
 Fork: TypeAlias = Callable[[Callable[[], object]], int]

@@ -35,10 +35,10 @@ from discreet.testing import (
 )
 from discreet.testing.reference_sql import question_sql
 from discreet.testing.reference_values import GREATEST_INT, LEAST_INT, half_away, toward_zero
+from tests.exhaustive.plan.test_sensitivity import as_tuple, observed, within
 from tests.plan.cases import Engine
 from tests.plan.people import LEVEL, SCHEMA, engine_of, plan, rows_of, table
 from tests.plan.tables import planned
-from tests.plan.test_sensitivity import as_tuple, observed, within
 
 ENGINE = Engine.open()
 INF, NAN = float("inf"), float("nan")

@@ -31,10 +31,10 @@ from discreet.run import exact_leaves, measure
 from discreet.session import Session
 from discreet.testing import Row, World
 from discreet.testing.worlds import Table
+from tests.exhaustive.plan.test_spread_sql import ENGINE, ONE, ROW, SCHEMA, TWO, planned
 from tests.plan.claims import check
 from tests.plan.tables import USER, visits
 from tests.plan.tables import planned as planned_visits
-from tests.plan.test_spread_sql import ENGINE, ONE, ROW, SCHEMA, TWO, planned
 
 HALF = Fraction(1, 2)
 WHOLE = "SELECT MEDIAN(v) FROM t"

@@ -18,8 +18,8 @@ from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import exact_cells
 from discreet.session import Session
+from tests.exhaustive.plan.test_sensitivity import FACTS, ONE, SCHEMA, SHORT, as_tuple, observed
 from tests.plan.tables import planned, visits
-from tests.plan.test_sensitivity import FACTS, ONE, SCHEMA, SHORT, as_tuple, observed
 
 FRAME = pd.DataFrame(
     {"user_id": [1, 1, 1, 1, 2, 2, 3], "region": ["a", "a", "a", "b", "a", "b", "b"],

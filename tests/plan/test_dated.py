@@ -23,9 +23,9 @@ from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import exact_leaves
 from discreet.session import Session
 from discreet.testing import Kind, Row, World
+from tests.exhaustive.plan.test_spread_sql import norms
 from tests.plan.cases import Engine
 from tests.plan.claims import check
-from tests.plan.test_spread_sql import norms
 
 FIRST, LAST = dt.date(2024, 1, 1), dt.date(2024, 12, 31)
 DAYS = Range(FIRST, LAST)

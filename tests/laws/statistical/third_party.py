@@ -24,7 +24,7 @@ from discreet.plan.schema import Range, Values
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit
 
-FILE = Path(__file__).parents[1] / "fixtures" / "third_party" / "google_statistical_cases.json"
+FILE = Path(__file__).parents[2] / "fixtures" / "third_party" / "google_statistical_cases.json"
 
 Draw: TypeAlias = Callable[[int], NDArray[np.float64]]
 

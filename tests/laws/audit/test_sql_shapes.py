@@ -9,7 +9,7 @@ from tests.contracts.audits import SHAPE_AUDITS
 from tests.plan.join_shapes import SHAPES
 
 FIRST = {row.power: row for row in reversed(SHAPE_AUDITS)}
-"""For each slip the first shape that has it; `tests/plan/test_shapes_enumerated.py` tries all of them exactly."""
+"""For each slip the first shape that has it; `test_shapes_enumerated.py` tries all of them exactly."""
 
 
 def test_every_shape_has_an_audit() -> None:

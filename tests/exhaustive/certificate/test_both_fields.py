@@ -19,7 +19,7 @@ from discreet.errors import LedgerError
 from discreet.ledger.chain import canonical
 from tests.certificate.asked_both import honest, sealed
 from tests.certificate.forging import Document, relink
-from tests.certificate.test_every_field import NEUTRAL, changed, defects, nodes
+from tests.exhaustive.certificate.test_every_field import NEUTRAL, changed, defects, nodes
 
 NAMES = {"groups": "add-remove", "Gaussian": "one replaced", "two keys": "both replaced"}
 EACH = ("accounts", "sides", "caps", "populations", "measured", "pipes")

@@ -16,9 +16,9 @@ from discreet.testing.reference_relation import Database, JoinKind
 from discreet.testing.strategies_database import neighbours
 from discreet.testing.strategies_relation import RelationCase, relation_cases
 from discreet.testing.worlds import difference
+from tests.exhaustive.plan.test_relation_against_reference import DIRTY, asked
+from tests.exhaustive.plan.test_sensitivity import colliding, norms, of_units, within
 from tests.plan.relation_cases import RelationEngine, relation_plan
-from tests.plan.test_relation_against_reference import DIRTY, asked
-from tests.plan.test_sensitivity import colliding, norms, of_units, within
 
 ENGINE = RelationEngine.open()
 

@@ -20,7 +20,7 @@ from scipy.optimize import brentq
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit import Audit, distinguish
-from tests.statistical.third_party import (
+from tests.laws.statistical.third_party import (
     ASKED,
     CLOSENESS,
     COMBINED,

@@ -30,7 +30,7 @@ from discreet.plan.question import read_question
 from discreet.plan.schema import Range, Values
 from discreet.privacy.unit import Relation
 
-FIXTURES = sorted((Path(__file__).parents[1] / "fixtures" / "fuzz").glob("*.json"))
+FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "fuzz").glob("*.json"))
 SEEDS = (7001, 7003, 7005, 7006, 7008, 7010, 7011, 7012, 7013, 7014, 7016, 7017, 7020, 7021)
 
 

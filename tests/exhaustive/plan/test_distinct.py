@@ -23,11 +23,11 @@ from discreet.testing.reference_distinct import distinct_cells
 from discreet.testing.reference_sql import sql
 from discreet.testing.strategies import SCHEMA, Case, expressions, queries
 from discreet.testing.worlds import Table, difference
+from tests.exhaustive.plan.test_sensitivity import as_tuple, norms, within
 from tests.plan.cases import SECRET, Engine, plan_of
 from tests.plan.claims import check
 from tests.plan.distinct_cases import orders
 from tests.plan.tables import planned, visits
-from tests.plan.test_sensitivity import as_tuple, norms, within
 
 ENGINE = Engine.open()
 

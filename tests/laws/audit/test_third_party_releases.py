@@ -16,7 +16,7 @@ from discreet.audit.sql import Ours
 from discreet.audit.sql.ours import Connection, shown
 from discreet.plan.schema import Values
 from discreet.privacy.unit import PrivacyUnit
-from tests.statistical.third_party import Case, cases, engine
+from tests.laws.statistical.third_party import Case, cases, engine
 
 BOUNDS = [case for case in cases() if case.collection == "approximate_bounds_dp_test_cases"]
 QUANTILES = [case for case in cases() if case.collection == "bounded_quantiles_dp_test_cases"]

@@ -15,7 +15,7 @@ import pytest
 
 from discreet.certificate.checker import check
 from discreet.privacy.codec import fraction_text
-from tests.certificate.test_forged import honest
+from tests.exhaustive.certificate.test_forged import honest
 
 NAMES = ("two keys", "Gaussian", "private groups", "values", "quartiles", "a median", "totals", "a report",
          "both chosen", "a join", "by keys")  # fmt: skip
