@@ -306,16 +306,11 @@ def test_who_is_left_out_takes_along_the_rows_that_lead_to_them(seen: Seen) -> N
 # --- ids -------------------------------------------------------------------------------------------------------------
 
 SAME: list[tuple[str, list[Any], list[Any]]] = [
-    ("whole numbers and reals", [7, 8], [7.0, 8.0]),
+    ("whole numbers of two widths", [np.int32(7), np.int32(8)], [7, 8]),
     ("whole numbers and text", [7, 8], ["7", "8"]),
     ("text", ["Zoë", "a b"], ["Zoë", "a b"]),
-    ("negative", [-7, 0], [-7.0, -0.0]),
+    ("negative", [-7, 0], ["-7", " 0 "]),
     ("long", ["x" * 3_000_000, "y" * 3_000_000 + "é"], ["x" * 3_000_000, "y" * 3_000_000 + "é"]),
-    (
-        "dates",
-        [pd.Timestamp("2020-02-29"), pd.Timestamp("2021-01-01")],
-        [pd.Timestamp("2020-02-29"), pd.Timestamp("2021-01-01")],
-    ),
 ]
 
 
@@ -339,7 +334,7 @@ def test_ids_that_are_told_apart_are_two_people_and_rows_of_nobody_are_in_nothin
     with session({"t": rows}, unit=dp.PrivacyUnit("id", 1, 1), columns={}) as s:
         s.sql("SELECT COUNT(*) FROM t WHERE id = '7'", epsilon=1)
         s.sql("SELECT COUNT(*) FROM t", epsilon=1)
-        assert last(seen) == {None: 3}  # no text file could hold ' 7', '7 ' or ''
+        assert last(seen) == {None: 3}  # 007, A and a: spaces around an id are no part of it
 
 
 # --- what is not said ------------------------------------------------------------------------------------------------

@@ -49,7 +49,7 @@ def connect(
             pyarrow), or a dict of table names to these.
         unit: who is protected, with caps: `PrivacyUnit("user_id", max_groups=3, max_rows=10)` or `PrivacyUnit.row()`.
             Its `tables` says of tables without that column which column holds the unit, or which foreign key leads
-            to it. Ids are compared as `tables/ids.py` says.
+            to it. Ids are whole numbers or text (`catalog/ids.py`).
         public: the names of the tables whose rows are nobody's. They may be read freely: their values are known from
             connecting on. Whether a table is public, and how its units are found otherwise, is fixed when it is
             first connected.
@@ -85,7 +85,6 @@ def connect(
     from discreet.tables.owners import find_owners
     from discreet.tables.people import check_people
     from discreet.tables.shapes import attach_all, check_unit, find_shapes, pin_all
-    from discreet.tables.spelling import present_ids
 
     who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
     wanted = None if relation is None else Relation.parse(relation)
@@ -116,8 +115,7 @@ def connect(
             analysts=analysts,
         )
         account = account.asked_by(analyst)
-        now = present_ids(backend, owners, account)
-        pinned = pin_all(account, shapes, owners, now)
+        pinned = pin_all(backend, account, shapes, owners)
         tables = attach_all(backend, pinned, owners, unit=who, facts=facts, account=account)
         return Session(book, account, backend, tables, version, bounds=bounds)
     except BaseException:

@@ -245,7 +245,9 @@ class Session:
         from discreet.plan.asked import epsilon_asked
         from discreet.plan.dialects.conventions import prepare
         from discreet.plan.foretold import fitting
+        from discreet.tables.shapes import look_again
 
+        self._tables = look_again(self._backend, self._tables)
         prepared = prepare(sql, dialect, self._tables)
         epsilon = prepared.epsilon_or(epsilon)
         staged = self._stage(
@@ -324,7 +326,9 @@ class Session:
         """As `_ask`, with the first stage between the one charge and the question."""
         from discreet.keeping import keep, note_in_stages, released_in_stages
         from discreet.noise.entropy import SystemEntropy
+        from discreet.tables.shapes import check_views
 
+        check_views(self._backend, self._tables)
         for text in staged.first:
             self._backend.rehearse(text, {})
         for plan in staged.rehearsed:
@@ -372,12 +376,14 @@ class Session:
         """
         from discreet.plan.asked import epsilon_asked, share_asked
         from discreet.plan.batch import plan_batch
+        from discreet.tables.shapes import look_again
 
         if self._bounds is not None:
             raise InvalidParameter(
                 "a batch is planned for declared caps and bounds, and this session has them chosen for each question.",
                 hint="ask one by one, or connect with caps: dp.PrivacyUnit(column, max_groups=…, max_rows=…)",
             )
+        self._tables = look_again(self._backend, self._tables)
         batch = plan_batch(
             questions,
             self._tables,
@@ -431,7 +437,9 @@ class Session:
     def _ask(self, plan: Plan) -> Release:
         """Rehearses, charges, measures and stores, in this order."""
         from discreet.keeping import keep, note, released
+        from discreet.tables.shapes import check_views
 
+        check_views(self._backend, self._tables)
         self._rehearse(plan)
         toll = None if self._people is None else self._people.toll([plan], plan.charge)
         entry = self._account.charge(plan.identity, plan.charge, note=note(plan, self._version))
@@ -453,7 +461,9 @@ class Session:
         """As `_ask`, for all measurements of a batch: every one is rehearsed before the one charge."""
         from discreet.batched import releases
         from discreet.keeping import keep
+        from discreet.tables.shapes import check_views
 
+        check_views(self._backend, self._tables)
         for plan in batch.measurements:
             self._rehearse(plan)
         toll = None if self._people is None else self._people.toll(batch.measurements, batch.charge)

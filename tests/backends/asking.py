@@ -13,6 +13,8 @@ from discreet.plan.types import Type
 from discreet.privacy.unit import Relation
 from discreet.run import exact_cells
 from discreet.session import Session
+from discreet.tables.linked import id_columns, with_id_kinds
+from discreet.tables.owners import Owner
 
 ROW = dp.PrivacyUnit.row()
 PERSON = dp.PrivacyUnit("uid", max_groups=2, max_rows=3)
@@ -64,7 +66,9 @@ class Known:
         self, source: object, unit: dp.PrivacyUnit = PERSON, facts: dict[str, Fact] | None = None
     ) -> None:
         with closing(DuckDB({"t": source})) as backend:
-            self.pinned = backend.discover("t", [unit.column or ""])
+            owners = {"t": Owner(unit.column)}
+            self.pinned = with_id_kinds(backend, {"t": backend.discover("t")}, owners, ())["t"]
+            self.ids = id_columns(owners, "t")
         types = {n: None if k is None else Type(k) for n, k in self.pinned.columns.items()}
         self.table = TableSchema("t", types, REGIONS if facts is None else facts, unit, Relation.ADD_REMOVE)
         self.plan = make_plan(EVERYTHING, [self.table], population="people", version=None, epsilon=1)
@@ -72,7 +76,7 @@ class Known:
     def counted(self, source: object) -> dict[str, tuple[int, int, float]]:
         """Region → (people, amounts known, their sum), as the engine bounds them, of what the source holds now."""
         with closing(DuckDB({"t": source})) as backend:
-            backend.attach("t", self.pinned)
+            backend.attach("t", self.pinned, self.ids)
             return by_region(self.plan, exact_cells(self.plan, lambda text: backend.rows(text, {})))
 
 

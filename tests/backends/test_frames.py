@@ -28,7 +28,7 @@ COLUMNS: dict[str, list[Any]] = {name: [row[name] for row in CLEAN_ROWS] for nam
         pd.DataFrame(COLUMNS).astype({"uid": "Int64", "region": "string", "amount": "Float64"}),
         pd.DataFrame(COLUMNS).astype({"region": "category"}),
         pd.DataFrame(COLUMNS).astype({"uid": object, "amount": object, "region": object}),
-        pd.DataFrame(COLUMNS).astype({"uid": "float64", "amount": "float32"}),
+        pd.DataFrame(COLUMNS).astype({"amount": "float32"}),
         pd.DataFrame(COLUMNS).astype({"uid": "int64[pyarrow]", "region": "string[pyarrow]"}),
         pd.DataFrame(COLUMNS).set_index("uid").reset_index(),
         pl.DataFrame(COLUMNS),
@@ -72,15 +72,15 @@ def test_a_cell_of_a_python_object_matters_to_itself_alone(cell: Any, clean: Kno
     assert Known(frame).counted(frame) == CLEAN
 
 
-def test_mixed_ids_are_told_apart_and_whole_floats_are_their_integers() -> None:
+def test_ids_among_python_objects_are_texts_and_integers() -> None:
     ids = [1, 1.0, "1", np.int64(1), True, "True", 1.5, "a", None, float("nan")]
     frame = pd.DataFrame({"uid": pd.Series(ids, dtype=object)})
     unit = dp.PrivacyUnit("uid", max_groups=1, max_rows=1)
-    # 1, True and a; to 1.5 a decimal may have been rounded
+    # 1, the text True, and a
     assert answers({"t": frame}, "SELECT COUNT(*) FROM t", unit=unit)[()] == [3]
 
 
-@pytest.mark.parametrize("missing", [[None] * 3, [float("nan")] * 3, pd.array([None] * 3, dtype="Int64")])
+@pytest.mark.parametrize("missing", [[None] * 3, pd.array([None] * 3, dtype="Int64")])
 def test_rows_whose_unit_is_missing_belong_to_nobody(missing: Any) -> None:
     assert counted({"t": pd.DataFrame({**COLUMNS, "uid": missing})}) == {
         "north": (0, 0, 0.0),
@@ -205,7 +205,9 @@ def test_nested_and_binary_columns_are_there_but_cannot_be_asked_about() -> None
 @pytest.mark.parametrize("rows", [0, 1])
 @pytest.mark.parametrize("make", [pd.DataFrame, pl.DataFrame, pa.table])
 def test_no_rows_and_one_row_answer_like_any_other(make: Any, rows: int) -> None:
-    frame = make({"uid": [1][:rows], "region": ["north"][:rows], "amount": [10.0][:rows]})
+    frame = make({"uid": ["1"][:rows], "region": ["north"][:rows], "amount": [10.0][:rows]})
+    if make is pd.DataFrame:
+        frame = frame.astype({"uid": object})
     assert counted({"t": frame}) == {"north": (rows, rows, 10.0 * rows), "south": (0, 0, 0.0)}
 
 

@@ -9,7 +9,7 @@ LEVELS: tuple[set[str], ...] = (
     {"errors", "table", "data"},
     {"noise", "privacy"},
     {"accounting"},
-    {"mechanisms", "local", "finite", "ledger"},
+    {"mechanisms", "local", "finite", "ledger", "catalog"},
     {"rederive"},
     {"certificate"},
     {"plan", "backends"},

@@ -359,7 +359,7 @@ def test_columns_that_were_pinned_stay_and_a_later_file_must_fit(tmp_path: Path)
 def test_rows_without_an_id_of_either_are_nobodys() -> None:
     rows = pd.DataFrame(
         {
-            "patient": [1.0, None, float("nan"), 2.0],
+            "patient": pd.array([1, None, None, 2], dtype="Int64"),
             "doctor": ["x", "x", "y", None],
             "cost": 1.0,
             "days": 1,

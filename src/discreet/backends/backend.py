@@ -7,37 +7,51 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Protocol
 
+from discreet.errors import LedgerError
+
 if TYPE_CHECKING:
     from discreet.backends.contents import Contents
     from discreet.backends.leaving import Leaving
+    from discreet.catalog.ids import Storage
 
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """What is public about a table's shape: decided when its owner first connects it, and kept for ever.
+    """What is public about a table's shape: decided when its owner first connects it, and kept.
 
     Attributes:
-        columns: name → the SQL type as which it is read (a `Type` value); None for nested and binary columns.
+        columns: name → the SQL type as which it is read (a `Type` value); None for nested and binary columns. Of ids it
+            is one of the two kinds of `catalog/ids.py`.
         text: whether the first source was text (CSV, JSON).
         delimiter: what separated the cells of a CSV.
-        made: columns of ids that the source had in another type, and of which text was made here: decimals, UUIDs.
     """
 
     columns: Mapping[str, str | None]
     text: bool
     delimiter: str = ","
-    made: tuple[str, ...] = ()
 
     def to_json(self) -> dict[str, Any]:
-        """The form in which the ledger keeps it."""
-        kept: dict[str, Any] = {"columns": [list(c) for c in self.columns.items()], "text": self.text}
-        return {**kept, "delimiter": self.delimiter, **({"made": list(self.made)} if self.made else {})}
+        """Return the form in which the ledger keeps it."""
+        columns = [list(c) for c in self.columns.items()]
+        return {"form": _FORM, "columns": columns, "text": self.text, "delimiter": self.delimiter}
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Pinned:
-        """What `to_json` wrote."""
-        columns, made = dict(kept["columns"]), tuple(map(str, kept.get("made", ())))
-        return cls(columns, bool(kept["text"]), str(kept["delimiter"]), made)
+        """Return what `to_json` wrote.
+
+        Raises:
+            LedgerError: another version of discreet wrote it.
+        """
+        if kept.get("form") != _FORM:
+            raise LedgerError(
+                "Another version of discreet fixed the shape of this table, and read ids in another way.",
+                hint="what was spent still counts: open an account in a new ledger with the budget that remains",
+            )
+        return cls(dict(kept["columns"]), bool(kept["text"]), str(kept["delimiter"]))
+
+
+_FORM = 2
+"""Version of the stored shape."""
 
 
 class Backend(Protocol):
@@ -55,21 +69,31 @@ class Backend(Protocol):
     def is_text(self, table: str) -> bool:
         """Whether its source is a text file, whose cells are text whatever they look like."""
 
-    def discover(self, table: str, ids: Collection[str] = ()) -> Pinned:
-        """The shape of a table as it is now; columns named in `ids` get a type in which no two values are the same."""
+    def discover(self, table: str) -> Pinned:
+        """Return the shape of a table as it is now."""
 
-    def present(self, table: str, ids: Collection[str]) -> Pinned:
-        """As what a table stores these columns now, each under the name that is given here, which `attach` looks up
-        with upper and lower case aside; those that it does not have are left out.
+    def storages(self, table: str, ids: Collection[str]) -> dict[str, set[Storage]]:
+        """Return how a table stores these columns of ids now; names are looked up as `attach` does.
 
         Raises:
-            SourceError: files of the table spell one id in several ways.
+            InvalidParameter: a type of which no ids are made.
         """
 
-    def attach(self, table: str, pinned: Pinned, ids: Collection[str] = (), *, trimmed: bool = False) -> None:
-        """Makes the table answerable in its pinned shape. In columns named in `ids` no two values become the same: one
-        that the pinned type does not hold just as it is, is NULL; and where they are `trimmed`, text that no text file
-        could have held: with spaces around it, or empty.
+    def attach(self, table: str, pinned: Pinned, ids: Collection[str] = ()) -> str:
+        """Make the table answerable in its pinned shape, with ids in their canonical form (`catalog/ids.py`).
+
+        Returns:
+            The text of its view, without what files are now: what the second derivation reads.
+
+        Raises:
+            SourceError: there is no file any more, or none that can be read.
+        """
+
+    def refresh(self) -> dict[str, str]:
+        """Attach again the tables whose sources were written since, and return the text of each table's view.
+
+        Raises:
+            SourceError: as `attach`.
         """
 
     def contents(self, table: str, pinned: Pinned, most: int) -> Contents:
@@ -88,13 +112,10 @@ class Backend(Protocol):
         """
 
     def rows(self, sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:
-        """Runs a query on the data; any failure is BackendFailed, without a word from the data."""
+        """Run a query on the data; any failure is BackendFailed, without a word from the data.
 
-    def check_ids(self, tables: Mapping[str, str]) -> None:
-        """Looks whether one person's id may be another one in another type; `tables`: name → column of ids.
-
-        Raises:
-            SourceError: it may, by the type that the column has now.
+        Each statement is answered from one state of the sources. Where they do not stay as they are while it runs, also
+        not when it is repeated, it is answered as if the tables were empty.
         """
 
     def check_leaving(self) -> None:

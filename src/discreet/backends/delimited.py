@@ -10,24 +10,28 @@ import csv
 import gzip
 import io
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from discreet.backends.backend import Pinned
-from discreet.backends.source import Source, listed, literal
+from discreet.backends.source import FILES, HEADER, Scan, Source, listed, literal
 from discreet.errors import InvalidParameter, SourceError
 
 
-def delimited(files: list[str], names: Sequence[str] | None, usual: str) -> Source:
-    """The files as one table; `names` are its columns where the files have no header."""
+def delimited(files: Callable[[], list[str]], names: Sequence[str] | None, usual: str) -> Source:
+    """Return the files as one table; `names` are its columns where the files have no header.
+
+    The reader takes columns by their place, so that a scan is right for the header that it was made from only: the
+    backend reads again when a file was written meanwhile (`Source.state`).
+    """
     if names is not None:
         _check_names(names)
-    delimiter = usual if names is not None else _sniffed(files[0], usual)
+    delimiter = usual if names is not None else _sniffed(files()[0], usual)
 
-    def parts(pinned: Pinned | None, _: object) -> list[str]:
+    def scans(pinned: Pinned | None, _: object) -> list[Scan]:
         mark = pinned.delimiter if pinned and pinned.text else delimiter
         by_header: dict[tuple[str, ...], list[str]] = {}
-        for f in files:
+        for f in files():
             header = tuple(names) if names is not None else _header(f, mark)
             by_header.setdefault(header, []).append(f)
         if pinned is None:
@@ -40,7 +44,7 @@ def delimited(files: list[str], names: Sequence[str] | None, usual: str) -> Sour
             if header
         ]
 
-    return Source("CSV", True, delimiter, parts)
+    return Source("CSV", True, delimiter, scans, files)
 
 
 def head(file: str, size: int = 1 << 20) -> str:
@@ -60,13 +64,15 @@ def head(file: str, size: int = 1 << 20) -> str:
         ) from None
 
 
-def _scan(columns: Sequence[str], files: Sequence[str], mark: str, header: bool) -> str:
+def _scan(columns: Sequence[str], files: Sequence[str], mark: str, header: bool) -> Scan:
     """One thread reads, since several cannot pad a line beside quoted line breaks."""
     typed = ", ".join(f"{literal(n)}: 'VARCHAR'" for n in columns)
-    return (
-        f"read_csv({listed(files)}, auto_detect = false, header = {str(header).lower()}, columns = {{{typed}}}, "
+    return Scan(
+        f"read_csv({FILES}, auto_detect = false, header = {str(header).lower()}, columns = {HEADER}, "
         f"delim = {literal(mark)}, quote = '\"', escape = '\"', null_padding = true, ignore_errors = true, "
-        "strict_mode = false, parallel = false)"
+        "strict_mode = false, parallel = false, hive_partitioning = false, union_by_name = false, filename = false)",
+        listed(files),
+        f"{{{typed}}}",
     )
 
 

@@ -2,29 +2,28 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Mapping
 from decimal import Decimal
 from typing import Any
 
 import numpy as np
 
+from discreet.catalog.ids import id_of
 from discreet.errors import InvalidParameter, MissingExtra, SourceError
 
-EXACT = "\x01"
-"""Ends the name of a column that stands beside one of the same name: the same cells as ids, without reals to which
-several numbers may have been rounded. No column of a frame's own has such a name.
-"""
 
+def readable(frame: Any) -> tuple[Any, Mapping[str, Any]]:
+    """Return the frame in a form that the database can scan more than once, and its columns of Python objects.
 
-def readable(frame: Any) -> tuple[Any, frozenset[str]]:
-    """The frame in a form that the database can scan more than once; and the columns of which text was made.
+    These are text in the frame, and are given as they were besides, since the text of an id is made in another way.
 
     Raises:
         InvalidParameter: no data frame.
         SourceError: it has no columns, or two of one name.
     """
-    module, made = type(frame).__module__.split(".")[0], frozenset[str]()
+    module, objects = type(frame).__module__.split(".")[0], dict[str, Any]()
     if module == "pandas" and hasattr(frame, "columns"):
-        frame, made = _pandas(frame)
+        frame, objects = _pandas(frame)
     elif module == "polars" and hasattr(frame, "collect_schema"):
         frame = _polars(frame)
     elif module == "pyarrow" and hasattr(frame, "schema"):
@@ -40,21 +39,33 @@ def readable(frame: Any) -> tuple[Any, frozenset[str]]:
         )
     if module != "pandas":
         _check_names([str(n) for n in frame.schema.names])
-    return frame, made
+    return frame, objects
 
 
-def _pandas(frame: Any) -> tuple[Any, frozenset[str]]:
+def with_ids(frame: Any, objects: Mapping[str, Any], ids: Collection[str]) -> Any:
+    """Return the frame with the ids in its columns of Python objects as text in place of their values."""
+    import pandas as pd
+
+    lowered = {n.lower() for n in ids}
+    found = {n: cells for n, cells in objects.items() if n.lower() in lowered}
+    if not found:
+        return frame
+    texts = {n: pd.Series([id_of(v) for v in cells], frame.index, object) for n, cells in found.items()}
+    return frame.assign(**texts)
+
+
+def _pandas(frame: Any) -> tuple[Any, dict[str, Any]]:
     """Columns of Python objects become text here: the database would guess their type from a sample of the rows."""
     import pandas as pd
 
-    plain, made = frame.copy(deep=False), set()
+    plain, objects = frame.copy(deep=False), {}
     names = [str(c) for c in frame.columns]
     _check_names(names)
     plain.columns = names
     for column in names:
         kind = plain[column].dtype
         if isinstance(kind, pd.CategoricalDtype):
-            its = kind.categories.dtype  # reals stay reals: what they may have been rounded from is looked at
+            its = kind.categories.dtype  # reals stay reals, which are no ids
             plain[column] = plain[column].astype(its if its.kind == "f" else object)
         elif isinstance(kind, pd.SparseDtype):
             plain[column] = plain[column].sparse.to_dense()
@@ -64,16 +75,10 @@ def _pandas(frame: Any) -> tuple[Any, frozenset[str]]:
             _check_valid(plain[column].array.__arrow_array__())
         kind = plain[column].dtype
         if kind == np.dtype(object) or (isinstance(kind, pd.StringDtype) and kind.storage == "python"):
-            cells = list(plain[column])
-            if any(not isinstance(v, str) and _text(v) is not None for v in cells):
-                made.add(column)
-            texts = [_text(v) for v in cells]
+            objects[column] = list(plain[column])
+            texts = [_text(v) for v in objects[column]]
             plain[column] = pd.Series(texts, index=plain.index, dtype=object)
-            rounded = [isinstance(v, float | np.floating) and _is_rounded(v) for v in cells]
-            if any(rounded):
-                exact = [None if r else t for r, t in zip(rounded, texts, strict=True)]
-                plain[column + EXACT] = pd.Series(exact, index=plain.index, dtype=object)
-    return plain, frozenset(made)
+    return plain, objects
 
 
 def _polars(frame: Any) -> Any:
@@ -141,16 +146,6 @@ def _plain(value: Decimal) -> str:
     text = f"{value:f}"
     text = text.rstrip("0").rstrip(".") if "." in text else text
     return "0" if text == "-0" else text
-
-
-def _is_rounded(real: float | np.floating[Any]) -> bool:
-    """Whether a real number is not whole, or one to which several whole numbers may have been rounded."""
-    try:
-        digits = int(np.finfo(type(real)).nmant) + 1 if isinstance(real, np.floating) else 53
-        exact = abs(float(real)) < 1 << min(53, digits) and real.is_integer()
-        return bool(real == real and not exact)
-    except Exception:  # a cell's own code may raise anything
-        return True
 
 
 def _check_names(names: list[str]) -> None:

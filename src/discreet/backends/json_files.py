@@ -4,24 +4,24 @@ The database reads objects by lines, and forgives broken ones. An array it refus
 that one person's row could make every question fail: arrays are cut into their elements here, and each element
 stands for itself.
 
-A number with a fraction or an exponent is a double to the reader, which forgets how it was written: 7.50 is 7.5, and
-9007199254740993.0 ends with a 2. As an id it would be another one than the same in a file that keeps it.
+An id is a string or a whole number. A number with a fraction or an exponent is none: the reader makes a double of it
+and forgets how it was written.
 """
 
 from __future__ import annotations
 
 import gzip
 import json
-import math
 import re
 import zlib
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from discreet.backends.backend import Pinned
 from discreet.backends.delimited import head
-from discreet.backends.source import Source, identifier, listed, literal
+from discreet.backends.source import FILES, Scan, Source, State, identifier, listed, literal, state_of
+from discreet.catalog.ids import DIGITS
 from discreet.errors import SourceError
 
 if TYPE_CHECKING:
@@ -31,25 +31,36 @@ SAMPLE = 10_000
 """Objects of a file in which names are looked for when a table is first connected."""
 
 
-def json_files(name: str, files: list[str], connection: duckdb.DuckDBPyConnection) -> Source:
-    """The files as one table."""
-    by_line = [f for f in files if _is_by_line(f)]
-    arrays = [f for f in files if f not in by_line]
-    store = f"json.{identifier(name)}"
-    if arrays:
-        connection.execute(f"CREATE SCHEMA IF NOT EXISTS json; CREATE TABLE {store} (object VARCHAR)")
-        for f in arrays:
-            _load(f, store, connection)
+def json_files(name: str, files: Callable[[], list[str]], connection: duckdb.DuckDBPyConnection) -> Source:
+    """Return the files as one table; arrays are loaded again when one of them was written."""
+    loaded: dict[str, tuple[State, str]] = {}
 
-    def parts(pinned: Pinned | None, ids: Collection[str]) -> list[str]:
-        if pinned is None:
-            names, kinds = _names(name, files, ids), dict[str, str | None]()
-        else:
-            names, kinds = list(pinned.columns), {n: pinned.columns[n] for n in pinned.columns if n in ids}
-        found = [_lines(by_line, names, kinds)] if by_line else []
-        return [*found, _objects(store, names, kinds)] if arrays else found
+    def store(arrays: list[str], *, whole: bool) -> str:
+        """Return the table of the arrays' elements: a new one each time, since others may still read the old one."""
+        state = tuple(map(state_of, arrays))
+        if name not in loaded or loaded[name][0] != state:
+            found = f"json.{identifier(f'{name} {len(made)}')}"
+            made.append(found)
+            cursor = connection.cursor()
+            cursor.execute(f"CREATE SCHEMA IF NOT EXISTS json; CREATE TABLE {found} (object VARCHAR)")
+            for f in arrays:
+                _load(f, found, cursor, whole=whole)
+            for old in made[:-2]:
+                cursor.execute(f"DROP TABLE IF EXISTS {old}")
+            loaded[name] = (state, found)
+        return loaded[name][1]
 
-    return Source("JSON", True, ",", parts)
+    made: list[str] = []
+
+    def scans(pinned: Pinned | None, ids: Collection[str]) -> list[Scan]:
+        present = files()
+        by_line = [f for f in present if _is_by_line(f)]
+        arrays = [f for f in present if f not in by_line]
+        names = list(pinned.columns) if pinned is not None else _names(present)
+        found = [_lines(by_line, names, ids)] if by_line else []
+        return [*found, _objects(store(arrays, whole=pinned is None), names, ids)] if arrays else found
+
+    return Source("JSON", True, ",", scans, files)
 
 
 _BATCH = 50_000
@@ -66,48 +77,39 @@ def _is_by_line(file: str) -> bool:
         return not bytes(f.read(3)).startswith(b"\xef\xbb\xbf")
 
 
-def _lines(files: list[str], names: list[str], ids: Mapping[str, str | None]) -> str:
+def _lines(files: list[str], names: list[str], ids: Collection[str]) -> Scan:
     columns = ", ".join(f"{literal(n)}: '{'JSON' if n in ids else 'VARCHAR'}'" for n in names)
     read = (
-        f"read_json({listed(files)}, auto_detect = false, format = 'newline_delimited', records = 'true', "
-        f"columns = {{{columns}}}, ignore_errors = true, maximum_object_size = {1 << 30})"
+        f"read_json({FILES}, auto_detect = false, format = 'newline_delimited', records = 'true', "
+        f"columns = {{{columns}}}, ignore_errors = true, maximum_object_size = {1 << 30}, "
+        "hive_partitioning = false, union_by_name = false, filename = false)"
     )
-    if not ids:
-        return read
-    kept = ", ".join(f"{_kept(identifier(n), kind)} AS {identifier(n)}" for n, kind in ids.items())
-    return f"(SELECT * REPLACE ({kept}) FROM {read})"
+    kept = ", ".join(f"{_id(identifier(n))} AS {identifier(n)}" for n in names if n in ids)
+    return Scan(f"(SELECT * REPLACE ({kept}) FROM {read})" if kept else read, listed(files))
 
 
-def _kept(cell: str, kind: str | None) -> str:
-    """A cell of JSON as text, for ids that are read as this type.
-
-    A real number is nobody's as text; as a whole number it is one if it is whole, and no other one was rounded to it.
-    A double is the same double whatever spelled it.
-    """
+def _id(cell: str) -> str:
+    """A cell of JSON as the text of an id: a string, or a whole number as it was written; any other is none."""
     text = f"({cell} ->> '$')"
-    if kind not in ("BIGINT", "VARCHAR"):
-        return text
-    real = f"json_type({cell}) = 'DOUBLE' AND regexp_matches({text}, '[.eE]')"  # no long whole number, which is kept
-    number = f"TRY_CAST({text} AS DOUBLE)"
-    whole = f" WHEN {number} = trunc({number}) AND abs({number}) < {1 << 53} THEN {text}"
-    return f"CASE WHEN ({real}) IS NOT TRUE THEN {text}{whole if kind == 'BIGINT' else ''} END"
+    is_string = f"json_type({cell}) = 'VARCHAR'"
+    return f"CASE WHEN {is_string} OR regexp_full_match(CAST({cell} AS VARCHAR), '{DIGITS}') THEN {text} END"
 
 
-def _objects(store: str, names: list[str], ids: Mapping[str, str | None]) -> str:
+def _objects(store: str, names: list[str], ids: Collection[str]) -> Scan:
     def cell(name: str) -> str:
         at = literal("/" + name.replace("~", "~0").replace("/", "~1"))
-        if name in ids:
-            return _kept(f"json_extract(object, {at})", ids[name])
-        return f"json_extract_string(object, {at})"
+        return _id(f"json_extract(object, {at})") if name in ids else f"json_extract_string(object, {at})"
 
     cells = ", ".join(f"{cell(n)} AS {identifier(n)}" for n in names)
-    whole = f"SELECT CASE WHEN json_valid(object) THEN object END AS object FROM {store}"
-    return f"(SELECT {cells} FROM ({whole}) WHERE json_type(object) = 'OBJECT')"
+    whole = f"SELECT CASE WHEN json_valid(object) THEN object END AS object FROM {FILES}"
+    return Scan(f"(SELECT {cells} FROM ({whole}) WHERE json_type(object) = 'OBJECT')", store)
 
 
-def _load(file: str, store: str, connection: duckdb.DuckDBPyConnection) -> None:
+def _load(file: str, store: str, connection: duckdb.DuckDBPyConnection, *, whole: bool) -> None:
+    """Load the elements of an array; one that is not closed is refused only where it is to be `whole`: at connect."""
     text = _whole(file)
-    elements = _elements(text) if text.startswith("[") else iter(text.splitlines())
+    split = _elements if whole else _closed
+    elements = split(text) if text.startswith("[") else iter(text.splitlines())
     batch: list[str] = []
     for element in elements:
         batch.append(element)
@@ -150,11 +152,11 @@ def _elements(text: str) -> Iterator[str]:
         yield text[start:end]
 
 
-def _names(table: str, files: list[str], ids: Collection[str]) -> list[str]:
+def _names(files: list[str]) -> list[str]:
     """The names in the first objects of each file, in their order.
 
     Raises:
-        SourceError: no object, or one whose id is a real number.
+        SourceError: no object.
     """
     found: dict[str, None] = {}
     for file in files:
@@ -163,14 +165,7 @@ def _names(table: str, files: list[str], ids: Collection[str]) -> list[str]:
         for i, element in enumerate(_closed(whole) if whole.startswith("[") else text.splitlines()):
             if i == SAMPLE:
                 break
-            first = _object(element)
-            found |= dict.fromkeys(k for k in first if k and k.isprintable())
-            if real := [n for n in ids if isinstance(x := first.get(n), float) and math.isfinite(x)]:
-                raise SourceError(
-                    f"The ids {real[0]!r} of table {table!r} are written as real numbers, and JSON does not tell 7.50 "
-                    "from 7.5: in another table the same person may have another id.",
-                    hint="write the ids as whole numbers or as text",
-                )
+            found |= dict.fromkeys(k for k in _object(element) if k and k.isprintable())
     if not found:
         raise SourceError(
             f"{Path(files[0]).name!r} names no columns: it holds no object.",

@@ -2,7 +2,8 @@
 
 Guarantee:
     Between `people` and `rows` nothing leaves but the hashes and costs that `people` returns, which are private. Every
-    question runs the same statements in the same order, whether somebody is left out or not. In `rows` a private table
+    question runs the same statements in the same order, whether somebody is left out or not, until a file is written:
+    then all that is read is nobody's. In `rows` a private table
     is what it is without every row whose id is one of those left out; tables that are reached by a foreign key are only
     read through the rows that they lead to, so that theirs vanish with them (docs/proofs/people.md).
 """
@@ -10,18 +11,20 @@ Guarantee:
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
-from typing import Any, TypeAlias
+from collections.abc import Callable, Mapping
+from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.backends.quiet import quietly
 from discreet.backends.source import identifier
-from discreet.errors import InternalError
+from discreet.errors import BackendFailed, InternalError
 
 Cursor: TypeAlias = Any
 """A connection of the database."""
+
+T = TypeVar("T")
 
 PERSON = "$person"
 """The placeholder of the key under which ids are hashed."""
@@ -30,17 +33,31 @@ _TOUCHED, _LEFT_OUT, _HASHES = '"touched\x01"', '"left out\x01"', "hashes\x01"  
 
 _WORD = (1 << 64) - 1
 
-_EXACT = 1 << 53  # below it a real number is one whole number
-
 
 class Leaving:
     """One question's connection."""
 
-    __slots__ = ("_catalog", "_cursor", "_sums", "_tables")
+    __slots__ = ("_catalog", "_changed", "_cursor", "_of_nobody", "_tables")
 
-    def __init__(self, cursor: Cursor, catalog: str, tables: Mapping[str, str]) -> None:
-        """`tables` are those with a column of ids: name → column."""
-        self._cursor, self._catalog, self._tables, self._sums = cursor, catalog, dict(tables), 0
+    def __init__(
+        self,
+        cursor: Cursor,
+        catalog: str,
+        tables: Mapping[str, str],
+        changed: Callable[[], bool],
+        of_nobody: Callable[[str, Mapping[str, Any]], list[tuple[Any, ...]]],
+    ) -> None:
+        """Take a connection of the query's own.
+
+        Args:
+            cursor: the connection.
+            catalog: the database's name.
+            tables: those with a column of ids: name → column.
+            changed: whether a file was written since; then whoever was charged need not be who is read.
+            of_nobody: answers a query on empty tables.
+        """
+        self._cursor, self._catalog, self._tables = cursor, catalog, dict(tables)
+        self._changed, self._of_nobody = changed, of_nobody
 
     def people(
         self, sql: str, parameters: Mapping[str, Any], sums: int
@@ -50,7 +67,7 @@ class Leaving:
         """
         columns = [f"p{i}" for i in range(sums)]
         touched = f"CREATE TEMP TABLE {_TOUCHED} AS {sql}"
-        shown = f"SELECT {', '.join(['h', *columns])} FROM temp.main.{_TOUCHED} WHERE NOT nobody"
+        shown = f"SELECT {', '.join(['h', *columns])} FROM temp.main.{_TOUCHED}"
 
         def read() -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
             self._cursor.execute(touched, dict(parameters))
@@ -58,17 +75,16 @@ class Leaving:
             costs = [_plain(found[c], np.int64) for c in columns]
             return _plain(found["h"], np.uint64), np.stack(costs)
 
-        return quietly(read)
+        return self._steadily(read, lambda: (np.empty(0, np.uint64), np.empty((sums, 0), np.int64)))
 
     def leave_out(self, hashes: NDArray[np.uint64]) -> None:
-        """Lets every table lack, from here on, the rows of these people, none or many, and those of nobody's ids."""
+        """Let every table lack, from here on, the rows of these people, none or many."""
 
         def leave() -> None:
             self._cursor.register(_HASHES, {"h": hashes})
             self._cursor.execute(
                 f"CREATE TEMP TABLE {_LEFT_OUT} AS SELECT t.u FROM temp.main.{_TOUCHED} t "
-                f"SEMI JOIN {identifier(_HASHES)} o ON t.h = o.h "
-                f"UNION ALL SELECT u FROM temp.main.{_TOUCHED} WHERE nobody"
+                f"SEMI JOIN {identifier(_HASHES)} o ON t.h = o.h"
             )
             self._cursor.unregister(_HASHES)
             self._cursor.execute(f"DROP TABLE temp.main.{_TOUCHED}")
@@ -79,36 +95,41 @@ class Leaving:
                     f"ANTI JOIN temp.main.{_LEFT_OUT} o ON x.{identifier(column)} = o.u"
                 )
 
-        quietly(leave)
+        self._steadily(leave, lambda: None)
 
     def rows(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """Runs a query on the data of those who take part; any failure is BackendFailed."""
-        return quietly(lambda: self._cursor.execute(sql, dict(parameters)).fetchall())
+        """Run a query on the data of those who take part; any failure is BackendFailed."""
+        return self._steadily(
+            lambda: self._cursor.execute(sql, dict(parameters)).fetchall(),
+            lambda: self._of_nobody(sql, parameters),
+        )
+
+    def _steadily(self, work: Callable[[], T], instead: Callable[[], T]) -> T:
+        """What the work returns, or the other where a file was written until its end, whether it failed or not."""
+        failed: BackendFailed | None = None
+        try:
+            found = quietly(work)
+        except BackendFailed as error:
+            failed = error
+        if self._changed():
+            return instead()
+        if failed is not None:
+            raise failed
+        return found
 
 
-def hashed(sql: str, kind: str, sums: int) -> str:
-    """The statement that `Leaving.people` takes, from one that gives `u`, of this SQL type, and the parts.
-
-    A real number that is not whole, or of 2^53 and beyond, is nobody's id, as where ids are compared across tables
-    (`tables/ids.py`): several decimals or whole numbers may have been rounded to it, and who has one of these in
-    another table would have two budgets. Where such a column is read as another type, the backend has made it NULL.
-    """
+def hashed(sql: str, sums: int) -> str:
+    """Return the statement that `Leaving.people` takes, from one that gives ids `u` and the parts."""
     columns = ", ".join(f"p{i}" for i in range(sums))
-    nobody = f"NOT (abs(u) < {_EXACT} AND u = trunc(u))" if kind == "DOUBLE" else "FALSE"
-    return f"SELECT u, {hash_of('u', kind)} AS h, {nobody} AS nobody, {columns} FROM ({sql}) s"
+    return f"SELECT u, {hash_of('u')} AS h, {columns} FROM ({sql}) s"
 
 
-def hash_of(unit: str, kind: str) -> str:
-    """SQL for the 64-bit hash of an id: of MD5 over the key and the id's text.
+def hash_of(unit: str) -> str:
+    """Return the SQL for the 64-bit hash of an id: of MD5 over the key and the id's text.
 
-    One id has one text, whatever its type: 7 and 7.0 and '7' have the text 7, as `tables/ids.py` compares them; and
-    two ids of one type have two texts.
+    One id has one text, whichever of the two kinds it is of (`catalog/ids.py`), and two ids have two.
     """
-    text = f"CAST({unit} AS VARCHAR)"
-    if kind == "DOUBLE":
-        whole = f"TRY_CAST({unit} AS HUGEINT)"
-        text = f"CASE WHEN {whole} = {unit} THEN CAST({whole} AS VARCHAR) ELSE {text} END"
-    return f"CAST(md5_number({PERSON} || {text}) & CAST({_WORD} AS UHUGEINT) AS UBIGINT)"
+    return f"CAST(md5_number({PERSON} || CAST({unit} AS VARCHAR)) & CAST({_WORD} AS UHUGEINT) AS UBIGINT)"
 
 
 def check_hashing(cursor: Cursor) -> None:
@@ -119,7 +140,7 @@ def check_hashing(cursor: Cursor) -> None:
     """
     key = "0123456789abcdef0123456789abcdef"
     for value, kind, text in _KNOWN:
-        sql = f"SELECT {hash_of(f'CAST({value} AS {kind})', kind)}"
+        sql = f"SELECT {hash_of(f'CAST({value} AS {kind})')}"
         ((found,),) = cursor.execute(sql, {PERSON.removeprefix("$"): key}).fetchall()
         if found != hash_in_python(key, text):
             raise InternalError(
@@ -135,14 +156,8 @@ def hash_in_python(key: str, text: str) -> int:
 
 _KNOWN = (
     ("-12345678901234567", "BIGINT", "-12345678901234567"),
-    ("7", "DOUBLE", "7"),
-    ("'-0.0'", "DOUBLE", "0"),
-    ("'1e300'", "DOUBLE", "1e+300"),
-    ("0.1", "DOUBLE", "0.1"),
+    ("'7'", "VARCHAR", "7"),
     ("'Zoë'", "VARCHAR", "Zoë"),
-    ("TRUE", "BOOLEAN", "true"),
-    ("'2020-02-29'", "DATE", "2020-02-29"),
-    ("'2020-02-29 01:02:03.004'", "TIMESTAMP", "2020-02-29 01:02:03.004"),
 )
 """Ids, their types, and the texts that stand for them for ever."""
 

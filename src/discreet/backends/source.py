@@ -1,12 +1,44 @@
-"""One table's source: SQL that scans it in parts, each of one shape, and the public names in it."""
+"""Sources of tables: SQL that scans one in parts, each of one shape, and what tells that its rows may have changed."""
 
 from __future__ import annotations
 
+import os
+import re
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeAlias
 
 from discreet.backends.backend import Pinned
+from discreet.errors import SourceError
+
+FILES, HEADER = "$files", "$header"
+"""What stands in the form of a scan for the list of files, and for the columns that a file's header names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scan:
+    """A part of a table: what stands after FROM.
+
+    Attributes:
+        form: its SQL, with placeholders for what the files are now.
+        files: the SQL for `$files`.
+        header: the SQL for `$header`.
+    """
+
+    form: str
+    files: str = ""
+    header: str = ""
+
+    @property
+    def sql(self) -> str:
+        """The SQL that the database runs."""
+        filled = {FILES: self.files, HEADER: self.header}
+        return re.sub(r"\$files|\$header", lambda found: filled[found.group()], self.form)
+
+
+State: TypeAlias = tuple[object, ...]
+"""What is another one when a source's rows may have changed. It is a fact about rows: nothing may follow from it but
+another reading."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,32 +49,54 @@ class Source:
         kind: what it is, in words.
         text: whether its cells are text whatever they look like.
         delimiter: what separates the cells of a CSV now.
-        parts: SQL scans which together are the table. Given the pinned shape, nothing can be wrong with the source but
-            that it is not there or no such file at all; given None, its present shape is asked for, and what no
-            owner can mean (no columns, two of one name) is a SourceError. The names are columns of ids, in which a cell
-            whose spelling the reader does not keep is NULL.
-        frame: a data frame, and the name by which `parts` scans it.
-        made: columns of which text was made: of objects that are none.
+        scans: scans which together are the table. Given the pinned shape, nothing can be wrong with the source but that
+            it is not there or no such file at all; given None, its present shape is asked for, and what no owner can
+            mean (no columns, two of one name) is a SourceError. The names are columns of ids.
+        files: the files that it is read from now, for sources of files.
+        frame: a data frame for these columns of ids, and the name by which `scans` reads it.
+        untyped: columns that say nothing of how ids are stored, such as Python objects.
     """
 
     kind: str
     text: bool
     delimiter: str
-    parts: Callable[[Pinned | None, Collection[str]], list[str]]
-    frame: tuple[str, Any] | None = None
-    made: frozenset[str] = frozenset()
+    scans: Callable[[Pinned | None, Collection[str]], list[Scan]]
+    files: Callable[[], Sequence[str]] = tuple
+    frame: Callable[[Collection[str]], tuple[str, Any]] | None = None
+    untyped: frozenset[str] = frozenset()
+
+    def state(self) -> State:
+        """Return the state of the source, which is another one once a file of it was written.
+
+        Raises:
+            SourceError: there is no file any more.
+        """
+        return tuple(state_of(f) for f in self.files())
+
+
+def state_of(file: str) -> State:
+    """Return the state of a file.
+
+    Raises:
+        SourceError: it is gone.
+    """
+    try:
+        found = os.stat(file)  # noqa: PTH116  # half of a Path's time, for globs of thousands of files
+    except OSError:
+        raise SourceError(f"There is no file {file!r} any more.", hint="check the path") from None
+    return file, found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
 
 
 def listed(files: Sequence[str]) -> str:
-    """Paths as an SQL list."""
+    """Return paths as an SQL list."""
     return f"[{', '.join(literal(f) for f in files)}]"
 
 
 def literal(value: str) -> str:
-    """A text as an SQL literal."""
+    """Return a text as an SQL literal."""
     return "'" + value.replace("'", "''") + "'"
 
 
 def identifier(name: str) -> str:
-    """A name as an SQL identifier."""
+    """Return a name as an SQL identifier."""
     return '"' + name.replace('"', '""') + '"'

@@ -5,14 +5,14 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.backends.delimited import delimited
-from discreet.backends.frames import readable
+from discreet.backends.frames import readable, with_ids
 from discreet.backends.json_files import json_files
-from discreet.backends.source import Source, identifier, listed, literal
+from discreet.backends.source import FILES, Scan, Source, identifier, listed, literal
 from discreet.errors import InvalidParameter, SourceError
 
 if TYPE_CHECKING:
@@ -83,8 +83,15 @@ def _open_one(
 
 
 def _file(name: str, path: str, connection: duckdb.DuckDBPyConnection, names: Sequence[str] | None) -> Source:
-    files = _files(path)
-    suffix = _suffix(files[0])
+    suffix = _suffix(_files(path)[0])
+
+    def files() -> list[str]:
+        """Return the files of the path as they are now."""
+        found = _files(path)
+        if _suffix(found[0]) != suffix:
+            raise SourceError(f"The files of {path!r} are of another kind now.", hint="connect again")
+        return found
+
     if names is not None and suffix not in _TEXT:
         raise InvalidParameter(
             "names= is for CSV files without a header.", hint="leave it out; this file names its columns"
@@ -142,21 +149,20 @@ def _files(path: str) -> list[str]:
     return files
 
 
-def _parquet(files: list[str], connection: duckdb.DuckDBPyConnection) -> Source:
-    """One part for each shape among the files: read together, a text in one would make a column of all of them text."""
+def _parquet(files: Callable[[], list[str]], connection: duckdb.DuckDBPyConnection) -> Source:
+    """One scan for each shape among the files: read together, a text in one would make a column of all of them text."""
     import duckdb
 
-    def parts(*_: object) -> list[str]:
-        if len(files) == 1:
-            return [f"read_parquet({listed(files)})"]
-        columns = (
-            f"SELECT file_name, name, type, converted_type, logical_type FROM parquet_schema({listed(files)})"
-        )
+    def scans(*_: object) -> list[Scan]:
+        present = files()
+        if len(present) == 1:
+            return [Scan(_PARQUET_SCAN, listed(present))]
+        columns = f"SELECT file_name, name, type, converted_type, logical_type FROM parquet_schema({listed(present)})"
         try:
-            found = connection.execute(columns).fetchall()
+            found = connection.cursor().execute(columns).fetchall()
         except duckdb.Error:
             raise SourceError(
-                f"One of {len(files)} files cannot be read as Parquet.",
+                f"One of {len(present)} files cannot be read as Parquet.",
                 hint="check that the files are complete",
             ) from None
         shapes: dict[str, set[tuple[object, ...]]] = {}
@@ -165,23 +171,36 @@ def _parquet(files: list[str], connection: duckdb.DuckDBPyConnection) -> Source:
         by_shape: dict[frozenset[tuple[object, ...]], list[str]] = {}
         for file in sorted(shapes):
             by_shape.setdefault(frozenset(shapes[file]), []).append(file)
-        return [f"read_parquet({listed(some)})" for some in by_shape.values()]
+        return [Scan(_PARQUET_SCAN, listed(some)) for some in by_shape.values()]
 
-    return Source("Parquet", False, ",", parts)
+    return Source("Parquet", False, ",", scans, files)
+
+
+_PARQUET_SCAN = f"read_parquet({FILES}, hive_partitioning = false, union_by_name = false, filename = false)"
+"""A folder's name, `person_id=5` say, would take the place of the column in the file."""
 
 
 def _frame(name: str, frame: Any, connection: duckdb.DuckDBPyConnection) -> Source:
     import duckdb
 
     view = f"frame\x01{name}"  # no table can be called that
-    plain, made = readable(frame)
+    plain, objects = readable(frame)
+    made: dict[frozenset[str], Any] = {}
+
+    def framed(ids: Collection[str]) -> tuple[str, Any]:
+        key = frozenset(ids)
+        if key not in made:
+            made[key] = with_ids(plain, objects, key)
+        return view, made[key]
+
     try:
         connection.register(view, plain)
         connection.execute(f"DESCRIBE {identifier(view)}").fetchall()
     except (duckdb.Error, TypeError, ValueError) as error:
         failed = type(error).__name__
     else:
-        return Source("a data frame", False, ",", lambda *_: [identifier(view)], (view, plain), made)
+        scan = Scan(identifier(view))
+        return Source("a data frame", False, ",", lambda *_: [scan], frame=framed, untyped=frozenset(objects))
     raise SourceError(
         f"A column of the data frame for table {name!r} has a type that cannot be read ({failed}).",
         hint="turn unusual columns (periods, complex numbers, half floats) into numbers or text, or leave them out",
@@ -215,8 +234,8 @@ def _database(path: str, connection: duckdb.DuckDBPyConnection) -> dict[str, Sou
 
 
 def _database_table(schema: str, table: str) -> Source:
-    text = f"source.{identifier(schema)}.{identifier(table)}"
-    return Source("a DuckDB table", False, ",", lambda *_: [text])
+    scan = Scan(f"source.{identifier(schema)}.{identifier(table)}")
+    return Source("a DuckDB table", False, ",", lambda *_: [scan])
 
 
 def _check_tables(names: Sequence[object]) -> None:

@@ -122,9 +122,11 @@ def _source_json(source: Source) -> dict[str, Any]:
                 "unit": t.unit,
                 "key": None if t.key is None else list(t.key),
                 "public": t.public,
+                "view": t.view,
             }
             for name, t in source.tables.items()
         },
+        "view": source.view,
     }
 
 
@@ -175,12 +177,13 @@ def _table(value: Any) -> Table:
         "unit": optional(text),
         "key": optional(listed(text)),
         "public": flag,
+        "view": optional(text),
     }
     found = record(value, names, "a table")
     key = found["key"]
     if key is not None and len(key) != 3:
         refuse("a key that leads to a unit has not three parts")
-    return Table(found["columns"], found["unit"], key, found["public"])
+    return Table(found["columns"], found["unit"], key, found["public"], found["view"])
 
 
 def _kinds(value: Any) -> dict[str, str | None]:
@@ -195,6 +198,7 @@ def _source(value: Any) -> Source:
         "columns": listed(text),
         "unit": optional(text),
         "tables": anything,
+        "view": optional(text),
     }
     found = record(value, names, "the rows")
     if type(found["tables"]) is not dict or list(found["columns"]) != sorted(set(found["columns"])):
@@ -202,9 +206,9 @@ def _source(value: Any) -> Source:
     tables = {name: _table(t) for name, t in found["tables"].items()}
     if (found["table"] is None) != bool(tables):
         refuse("the rows are of one table or of several")
-    if tables and (found["columns"] or found["unit"] != "u"):
+    if tables and (found["columns"] or found["unit"] != "u" or found["view"] is not None):
         refuse("the rows of several tables have their unit as u")
-    return Source(found["table"], frozenset(found["columns"]), found["unit"], tables)
+    return Source(found["table"], frozenset(found["columns"]), found["unit"], tables, found["view"])
 
 
 def _column(value: Any) -> Column:

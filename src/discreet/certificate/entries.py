@@ -10,7 +10,7 @@ from discreet.certificate import seal
 from discreet.certificate.document import Question
 from discreet.certificate.evidence import CERTIFIED, Evidence, Link, links_of
 from discreet.certificate.forms import digest, record
-from discreet.certificate.tables import is_pinned, names_of, types_of
+from discreet.certificate.tables import is_pinned, names_of, shows, types_of
 from discreet.certificate.verdict import must
 from discreet.ledger.entry import Charged, Entry, Opened, Pinned, Released
 from discreet.ledger.export import verify_export
@@ -19,6 +19,7 @@ from discreet.privacy.unit import Relation
 from discreet.rederive.claim import Cost
 from discreet.rederive.derive import Source
 from discreet.rederive.failing import failure
+from discreet.rederive.view import check_views
 
 Schemas = dict[str, dict[str, Any]]
 """What the ledger fixed of each table, by its name in lower case."""
@@ -54,6 +55,11 @@ def tables_of(
     must(used == pinned.keys(), "the tables are not those that were measured")
     for source in sources:
         must(is_pinned(source, pinned, others), "whose the rows of a table are was fixed in another way")
+        views = check_views(source, [column for _, column in others])
+        must(views.keys() == set(names_of(source)), "a table has no view of its source")
+        must(
+            shows(views, pinned), "a table does not show its source in the columns and types that were fixed"
+        )
     return pinned
 
 

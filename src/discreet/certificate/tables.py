@@ -43,6 +43,15 @@ def is_pinned(
     return True
 
 
+def shows(views: Mapping[str, Mapping[str, Any]], pinned: Mapping[str, Mapping[str, Any]]) -> bool:
+    """Whether all tables show their sources in the columns and types that were fixed."""
+    wanted = {
+        name: {n: kind or "VARCHAR" for n, kind in _columns(pinned[name.casefold()]).items()}
+        for name in views
+    }
+    return dict(views) == wanted
+
+
 def _others(schema: Mapping[str, Any]) -> set[tuple[str, str]]:
     """The other populations of a table's rows, as accounts are named, with the columns of their ids."""
     return {(unicodedata.normalize("NFC", name), column) for name, column in schema.get("others", ())}

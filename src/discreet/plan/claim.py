@@ -107,7 +107,7 @@ def source_of(question: Question) -> Source:
         table = question.table
         if table.reached is not None or table.public:
             _disagree("whose the rows are")
-        return Source(table.name, frozenset(table.columns), table.unit.column)
+        return Source(table.name, frozenset(table.columns), table.unit.column, view=table.view)
     tables: dict[str, Table] = {}
     for t in question.relation.tables:
         columns = {n: None if kind is None else kind.value for n, kind in t.columns.items()}
@@ -115,7 +115,7 @@ def source_of(question: Question) -> Source:
         unit = None if t.public or key is not None else t.unit.column
         if t.name in tables or (not t.public and t.relation is not question.table.relation):
             _disagree("what is known of the tables")
-        tables[t.name] = Table(columns, unit, key, t.public)
+        tables[t.name] = Table(columns, unit, key, t.public, t.view)
     return Source(None, frozenset(), "u", tables)
 
 

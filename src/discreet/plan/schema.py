@@ -134,6 +134,7 @@ class TableSchema:
         digest: of a public table, a SHA-256 of its rows, for the identity of questions that read it.
         rows: of a public table, how many it has; None where it is not known.
         alike: of a public table, column → in how many rows one value stands at most.
+        view: the text by which the table shows its source, for the second derivation; None where there is no source.
     """
 
     name: str
@@ -146,6 +147,7 @@ class TableSchema:
     digest: str | None = None
     rows: int | None = None
     alike: Mapping[str, int] = field(default_factory=dict)
+    view: str | None = None
 
     def find(self, name: str) -> str:
         """The column's own spelling; names match without regard to case when that is unambiguous.

@@ -25,6 +25,7 @@ from discreet.rederive.price import CHOICES, Part, check_charge, check_divergenc
 from discreet.rederive.reach import Spans
 from discreet.rederive.shapes import disagree
 from discreet.rederive.spread import DerivedSpread, derive_spread
+from discreet.rederive.view import check_views
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,8 @@ def check(claim: Claim) -> None:
     Raises:
         InternalError: the two derivations disagree.
     """
+    for source in claim.sources:
+        check_views(source)
     found = derived(claim)
     check_moves(claim, found)
     parts = priced(claim, found)

@@ -52,12 +52,14 @@ class Source:
         columns: the names of its columns.
         unit: the column that says whose a row is; None when each row is a unit.
         tables: the connected tables, from which the rows may come as an owned relation (`owned`).
+        view: the text by which the one table shows its source (`view`); None where it is connected to none.
     """
 
     table: str | None
     columns: frozenset[str]
     unit: str | None
     tables: Mapping[str, Table] = field(default_factory=dict)
+    view: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,6 +25,7 @@ from discreet.rederive.plain import ambiguity
 from discreet.rederive.price import Part, check_divergence, check_events, check_total
 from discreet.rederive.reach import span_of
 from discreet.rederive.shapes import disagree, filters, grouped_by, outputs, reads_stage, whole_constant
+from discreet.rederive.view import check_views
 
 _MOST = 1 << 31
 
@@ -71,6 +72,7 @@ class FlowClaim:
         lists: how many values each key may have.
         measured: the integer columns.
         sides: the two populations.
+        view: the text by which the table shows its source (`view`); None where it is connected to none.
     """
 
     table: str
@@ -79,6 +81,7 @@ class FlowClaim:
     lists: tuple[int, ...]
     measured: tuple[FlowColumn, ...]
     sides: tuple[Side, Side]
+    view: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +98,8 @@ def check_flows(claim: FlowClaim) -> None:
     Raises:
         InternalError: the two derivations disagree.
     """
+    first, second = (side.unit for side in claim.sides)
+    check_views(Source(claim.table, claim.columns, first, view=claim.view), [second])
     derived_flows(claim)
     for place, side in enumerate(claim.sides):
         part = priced_side(claim, place)

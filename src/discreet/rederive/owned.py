@@ -48,12 +48,14 @@ class Table:
         unit: the column that says whose a row is.
         key: the foreign key that leads to the unit: this table's column, the other table, and the other's column.
         public: whether it holds nobody's data.
+        view: the text by which it shows its source (`view`); None where it is connected to none.
     """
 
     columns: Mapping[str, Kind]
     unit: str | None = None
     key: tuple[str, str, str] | None = None
     public: bool = False
+    view: str | None = None
 
     def __post_init__(self) -> None:
         if [self.unit is not None, self.key is not None, self.public].count(True) != 1:

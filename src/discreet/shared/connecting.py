@@ -15,7 +15,6 @@ from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.shared.session import SharedSession
 from discreet.tables.facts import check_declared
-from discreet.tables.spelling import present_ids
 from discreet.tables.two import attach_both, find_both, find_shapes_of_both, pin_both
 
 if TYPE_CHECKING:
@@ -80,8 +79,7 @@ def open_both(
         accounts = {n: a.asked_by(analyst.get(n)) for n, a in zip(units, opened, strict=True)}
         for account in accounts.values():
             _check_account(account)
-        now = {name: present_ids(backend, of_one) for name, of_one in owners.items()}
-        pinned = pin_both(accounts, shapes, owners, now)
+        pinned = pin_both(backend, accounts, shapes, owners)
         first = next(iter(accounts.values()))
         tables, both = attach_both(backend, pinned, owners, units, columns, first)
         return SharedSession(book, accounts, backend, tables, both, version)

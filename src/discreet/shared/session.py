@@ -187,7 +187,10 @@ class SharedSession:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charges, which stand.
         """
+        from discreet.tables.shapes import look_again
+
         _refuse_chosen(bounds, truncation)
+        self._tables = look_again(self._backend, self._tables)
         plan = self._decided(sql, epsilon=epsilon, delta=delta, noise=noise, dialect=dialect)
         try:
             if fresh:
@@ -246,7 +249,9 @@ class SharedSession:
         """Rehearses, charges both, measures and stores, in this order."""
         from discreet.noise.entropy import SystemEntropy
         from discreet.shared.run import measure_shared
+        from discreet.tables.shapes import check_views
 
+        check_views(self._backend, self._tables)
         self._backend.rehearse(plan.sql, {})
         entries = self._charge(plan)
         table = measure_shared(plan, lambda text: self._backend.rows(text, {}), SystemEntropy())

@@ -149,7 +149,7 @@ def _refuse_rows() -> Never:
 
 
 def _text(toll: Toll) -> str:
-    return hashed(toll.sql, toll.kind.value, toll.sums)
+    return hashed(toll.sql, toll.sums)
 
 
 def _forgetting(work: Callable[[], T]) -> T:

@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from discreet.backends.backend import Backend, Pinned
-from discreet.errors import InvalidParameter, UnknownColumn
+from discreet.errors import InvalidParameter, SourceError, UnknownColumn
 from discreet.plan.schema import Fact, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
 from discreet.tables.facts import MOST_VALUES, declared_facts, found_facts
-from discreet.tables.ids import beside_text_files, check_present, id_columns, read_alike
+from discreet.tables.linked import id_columns, with_id_kinds
 from discreet.tables.owners import Owner, check_same, path
-from discreet.tables.spelling import check_spelling
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
@@ -33,11 +32,9 @@ def find_shapes(backend: Backend, owners: Mapping[str, Owner], kept: Kept) -> di
     """
     for table, (_, before) in kept.items():
         check_same(table, before, owners[table])
-    shapes = {
-        t: kept[t][0] if t in kept else backend.discover(t, id_columns(owners, t)) for t in backend.tables
-    }
+    shapes = {t: kept[t][0] if t in kept else backend.discover(t) for t in backend.tables}
     check_columns(shapes, owners)
-    return read_alike(shapes, owners, known=kept.keys())
+    return with_id_kinds(backend, shapes, owners, kept.keys())
 
 
 def check_unit(unit: PrivacyUnit, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]) -> None:
@@ -61,20 +58,15 @@ def check_unit(unit: PrivacyUnit, shapes: Mapping[str, Pinned], owners: Mapping[
 
 
 def pin_all(
-    account: Account, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner], now: Mapping[str, Pinned]
+    backend: Backend, account: Account, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]
 ) -> dict[str, Pinned]:
-    """The shapes as the account keeps them, which another process may have pinned meanwhile.
-
-    All are one transaction with the look at the ids of the account's other tables: of two processes that connect tables
-    whose ids are not alike, one finds those of the other. `now` is as what the tables store their ids now.
+    """Return the shapes as the account keeps them, which another process may have pinned meanwhile.
 
     Raises:
-        InvalidParameter: another owner, or ids that may be spelled in two ways.
+        InvalidParameter: another owner, or kinds of ids that are not compared.
     """
 
     def pin(view: View) -> dict[str, Pinned]:
-        if account.people is not None:
-            check_spelling(account.pins_in(view), shapes, owners, now)
         found = {}
         for table, shape in shapes.items():
             schema = {**shape.to_json(), **owners[table].to_json()}
@@ -82,13 +74,9 @@ def pin_all(
             check_same(table, Owner.from_json(kept), owners[table])
             found[table] = Pinned.from_json(kept)
         check_columns(found, owners)
-        check_present(found, owners, now)
-        return found
+        return with_id_kinds(backend, found, owners, found.keys())
 
-    found = account.log.write(pin)
-    check_columns(found, owners)
-    read_alike(found, owners, known=found.keys())
-    return found
+    return account.log.write(pin)
 
 
 def attach_all(
@@ -100,10 +88,10 @@ def attach_all(
     facts: Mapping[str, Fact],
     account: Account,
 ) -> list[TableSchema]:
-    """Makes every table answerable, and says what is public about each."""
-    schemas, alone, beside = [], account.people is not None, beside_text_files(shapes, owners)
+    """Make every table answerable, and return what is public about each."""
+    schemas = []
     for table, shape in shapes.items():
-        backend.attach(table, shape, id_columns(owners, table), trimmed=alone or table in beside)
+        view = backend.attach(table, shape, id_columns(owners, table))
         owner = owners[table]
         types = {n: None if k is None else Type(k) for n, k in shape.columns.items()}
         known, held = declared_facts(table, types, facts), None
@@ -112,11 +100,40 @@ def attach_all(
             known = found_facts(held) | known
         # a table that has no column of the unit's own keeps the unit's name: with none, each row would be a unit
         own = PrivacyUnit(owner.column or unit.column, unit.max_groups, unit.max_rows)
-        schema = TableSchema(table, types, known, own, account.relation, owner.reached, public=owner.public)
+        schema = TableSchema(
+            table, types, known, own, account.relation, owner.reached, public=owner.public, view=view
+        )
         if held is not None:
             schema = replace(schema, digest=held.digest, rows=held.rows, alike=held.alike)
         schemas.append(schema)
     return schemas
+
+
+def look_again(backend: Backend, tables: Sequence[TableSchema]) -> tuple[TableSchema, ...]:
+    """Return the tables as they show their sources now: those whose files were written since are attached again.
+
+    A source that is gone or broken is no reason to refuse a query that was answered before; `check_views` refuses it.
+    """
+    try:
+        views = backend.refresh()
+    except (SourceError, InvalidParameter):
+        return tuple(tables)
+    return tuple(t if t.view == views[t.name] else replace(t, view=views[t.name]) for t in tables)
+
+
+def check_views(backend: Backend, tables: Sequence[TableSchema]) -> None:
+    """Refuse, before anything is charged, sources that cannot be read as the query was planned.
+
+    Raises:
+        SourceError, InvalidParameter: one is gone, cannot be read, stores ids in a type that has none, or has other
+            columns than just now.
+    """
+    views = backend.refresh()
+    if any(t.view != views[t.name] for t in tables):
+        raise SourceError(
+            "The columns of a source changed while the query was planned. Nothing was charged.",
+            hint="ask again",
+        )
 
 
 def check_columns(shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]) -> None:

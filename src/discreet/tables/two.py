@@ -12,7 +12,7 @@ from discreet.plan.schema import Fact, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
 from discreet.tables.facts import declared_facts
-from discreet.tables.ids import check_present, id_columns, read_alike
+from discreet.tables.linked import id_columns, with_id_kinds
 from discreet.tables.owners import Owner, check_same, find_owners
 from discreet.tables.shapes import check_columns
 
@@ -70,24 +70,20 @@ def find_shapes_of_both(
         for table, (_, before) in known.items():
             check_same(table, before, owners[name][table])
     known_shapes = {t: shape for known in kept.values() for t, (shape, _) in known.items()}
-    shapes = {t: known_shapes.get(t) or backend.discover(t, _ids(owners, t)) for t in backend.tables}
+    shapes = {t: known_shapes.get(t) or backend.discover(t) for t in backend.tables}
     for of_one in owners.values():
         check_columns(shapes, of_one)
-        shapes = read_alike(shapes, of_one, known=known_shapes.keys())
+        shapes = with_id_kinds(backend, shapes, of_one, known_shapes.keys())
     return shapes
 
 
 def pin_both(
-    accounts: Mapping[str, Account],
-    shapes: Mapping[str, Pinned],
-    owners: Owners,
-    now: Mapping[str, Mapping[str, Pinned]],
+    backend: Backend, accounts: Mapping[str, Account], shapes: Mapping[str, Pinned], owners: Owners
 ) -> dict[str, Pinned]:
     """The shapes as both accounts keep them: the first by name says which, so that of two processes that pin different
     ones at once, one does and the other finds it.
 
     All are one transaction: with a table pinned in one account alone, it could be connected with the other left out.
-    `now` is, for each population, as what the tables store its ids now.
 
     Raises:
         InvalidParameter: the accounts keep different ones; nothing was pinned.
@@ -109,16 +105,12 @@ def pin_both(
                         hint="use another name for the table, or other populations",
                     )
                 found[table] = pinned
-        for name, of_one in owners.items():
+        for of_one in owners.values():
             check_columns(found, of_one)
-            check_present(found, of_one, now[name])
+            with_id_kinds(backend, found, of_one, found.keys())
         return found
 
-    found = next(iter(accounts.values())).log.write(pin)
-    for of_one in owners.values():
-        check_columns(found, of_one)
-        read_alike(found, of_one, known=found.keys())
-    return found
+    return next(iter(accounts.values())).log.write(pin)
 
 
 def attach_both(
@@ -132,7 +124,7 @@ def attach_both(
     """Makes every table answerable: what is public about each, under the first population's unit; and both units."""
     schemas, both = [], {}
     for table, shape in shapes.items():
-        backend.attach(table, shape, _ids(owners, table))
+        view = backend.attach(table, shape, _ids(owners, table))
         types = {n: None if k is None else Type(k) for n, k in shape.columns.items()}
         one, other = (
             PrivacyUnit(owners[name][table].column, unit.max_groups, unit.max_rows)
@@ -140,7 +132,7 @@ def attach_both(
         )
         both[table] = (one, other)
         known = declared_facts(table, types, facts)
-        schemas.append(TableSchema(table, types, known, one, first.relation))
+        schemas.append(TableSchema(table, types, known, one, first.relation, view=view))
     return schemas, both
 
 

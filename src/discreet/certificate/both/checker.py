@@ -144,7 +144,7 @@ class CheckOfBoth:
         claim, whose = self._given.claim, [(name, side.unit) for name, side, _ in self._sides()]
         columns = []
         for place, (name, side, own) in enumerate(self._sides()):
-            source = Source(claim.table, claim.columns, side.unit)
+            source = Source(claim.table, claim.columns, side.unit, view=claim.view)
             pinned = tables_of(own, name, [source], [whose[1 - place]])
             check_sure(source, pinned, [claim.sql])
             columns.append(pinned[claim.table.casefold()]["columns"])

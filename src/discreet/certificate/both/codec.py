@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from discreet.certificate import seal
-from discreet.certificate.forms import listed, number, record, refuse, text, whole
+from discreet.certificate.forms import listed, number, optional, record, refuse, text, whole
 from discreet.certificate.parts import (
     additive,
     cost,
@@ -24,6 +24,7 @@ def encode(claim: FlowClaim) -> dict[str, Any]:
     return {
         "table": claim.table,
         "columns": sorted(claim.columns),
+        "view": claim.view,
         "sql": claim.sql,
         "lists": list(claim.lists),
         "measured": [
@@ -99,6 +100,7 @@ def _sides(value: Any) -> tuple[Side, Side]:
 _CLAIM = {
     "table": text,
     "columns": _columns,
+    "view": optional(text),
     "sql": text,
     "lists": listed(length),
     "measured": listed(_column),

@@ -129,6 +129,7 @@ class SharedPlan(Plan):
             tuple(len(v) for v in lists),
             tuple(columns),
             (first, second),
+            self.question.table.view,
         )
 
     def explain(self) -> str:

@@ -20,11 +20,9 @@ from discreet.plan.bound import (
     contribution_stages,
     needs_secret,
     scope_stages,
-    unit_expr,
 )
 from discreet.plan.people.rates import Rate, Rates, rates_of
 from discreet.plan.plan import Plan, bounding
-from discreet.plan.types import Type
 
 _MOST = 1 << 126
 """What the database's 128-bit numbers hold, and one bit less."""
@@ -62,12 +60,10 @@ class Toll:
     Attributes:
         statements: one for each measurement.
         worst: the parts that the whole charge costs at most; a person is never charged more.
-        kind: the type of ids.
     """
 
     statements: tuple[Statement, ...]
     worst: tuple[int, ...]
-    kind: Type
 
     @property
     def keyed(self) -> bool:
@@ -104,17 +100,19 @@ def toll_of(plans: Sequence[Plan], charge: Charge, rule: Filter, capacity: Tally
         InvalidParameter: the filter cannot count the charge.
         UnsupportedQuery: each row is a unit of its own.
     """
-    kind, worst = _kind(plans), rule.cost(charge)
+    _check_people(plans)
+    worst = rule.cost(charge)
     parts = tuple(parts_of(x, most) for x, most in zip(worst, capacity, strict=True))
     statements = tuple(_statement(p, rates_of(p, rule, worst), capacity, parts) for p in plans)
-    return Toll(statements, parts, kind)
+    return Toll(statements, parts)
 
 
 def whole_toll(plan: Plan, charge: Charge, rule: Filter, capacity: Tally) -> Toll:
     """As `toll_of`, for a charge of which `plan` says whose rows are in it: everybody pays the worst case."""
-    kind, worst = _kind([plan]), rule.cost(charge)
+    _check_people([plan])
+    worst = rule.cost(charge)
     parts = tuple(parts_of(x, most) for x, most in zip(worst, capacity, strict=True))
-    return Toll((_everybody(bounding(plan.question), parts),), parts, kind)
+    return Toll((_everybody(bounding(plan.question), parts),), parts)
 
 
 def same_people(plan: Plan, other: Plan) -> bool:
@@ -148,15 +146,12 @@ def _everybody(b: Bounding, parts: tuple[int, ...]) -> Statement:
     return Statement(text, False, parts[1:], parts[0])
 
 
-def _kind(plans: Sequence[Plan]) -> Type:
+def _check_people(plans: Sequence[Plan]) -> None:
     if any(p.question.table.unit.is_row for p in plans):
         raise UnsupportedQuery(
             "Each person has an own budget, and in this table nobody can be told from others: each row is a unit.",
             hint="connect it with a column that names the unit: dp.PrivacyUnit('person_id', …)",
         )
-    (kind,) = {unit_expr(p.question.table).type for p in plans}
-    assert kind is not None
-    return kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,0 +1,1 @@
+"""Tables as their owner knows them: how ids are read."""
