@@ -87,7 +87,7 @@ def trimmed(text: str) -> str:
 
     Most texts have none, which two characters tell; `trim` takes ten times as long.
     """
-    bare = f"ascii({text}) > 32 AND ascii(right({text}, 1)) > 32"
+    bare = f"ascii({text}) > 32 AND ascii(({text})[-1]) > 32"
     return f"CASE WHEN {bare} THEN {text} ELSE nullif(trim({text}, '{SPACE}'), '') END"
 
 

@@ -108,8 +108,8 @@ def _column(name: str, cell: exp.Expr, *, is_id: bool) -> str:
 
 
 _NODES = (
-    "Alias And Ascii Between Boolean Case Cast Collate Column DataType DataTypeParam EQ GT Identifier If In Literal "
-    "Neg Null Nullif Or Paren RegexpFullMatch Right StartsWith Trim Try TryCast Typeof Var"
+    "Alias And Ascii Between Boolean Bracket Case Cast Collate Column DataType DataTypeParam EQ GT Identifier If In "
+    "Literal Neg Null Nullif Or Paren RegexpFullMatch StartsWith Trim Try TryCast Typeof Var"
 )
 _OF_ONE_ROW = frozenset(getattr(exp, name) for name in _NODES.split(" "))
 """Nodes that are computed of one row."""
@@ -119,7 +119,7 @@ def _canonical(name: str, kind: str) -> str:
     """The canonical form of the ids in a column, as the proof states it."""
     c = '"' + name.replace('"', '""') + '"'
     s = f"CAST({c} AS VARCHAR)"
-    bare = f"ASCII({s}) > 32 AND ASCII(RIGHT({s}, 1)) > 32"
+    bare = f"ASCII({s}) > 32 AND ASCII(({s})[-1]) > 32"
     t = f"CASE WHEN {bare} THEN {s} ELSE NULLIF(TRIM({s}, ' \t\n\r\v\f'), '') END"
     integers = "TINYINT SMALLINT INTEGER BIGINT UTINYINT USMALLINT UINTEGER UBIGINT HUGEINT UHUGEINT"
     is_whole = f"TYPEOF({c}) IN ({', '.join(repr(i) for i in integers.split())})"
