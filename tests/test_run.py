@@ -44,7 +44,7 @@ def test_no_exact_number_stays_in_the_frames_of_a_failure() -> None:
     plan = planned(GROUPED, truncation="0.1")
 
     def run(text: str) -> list[tuple[Any, ...]]:
-        if text == plan.truncation:
+        if text in plan.truncation:
             raise BackendFailed("gone")
         return [(1, "271828182845904523")]  # longer than an address
 

@@ -19,6 +19,7 @@ from discreet.plan.auto.asking import plan_in_stages
 from discreet.plan.auto.staged import StagedPlan
 from discreet.plan.dialects.conventions import prepare
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.reports import report_moves
 from discreet.plan.spreads.spread import Spread
 from discreet.plan.spreads.tree import ExactLeaves
 from discreet.privacy.sensitivity import Sensitivity
@@ -280,11 +281,13 @@ def _within(moves: Sequence[int], s: Sensitivity) -> bool:
 
 
 def _reports(plan: Plan, read: Sequence[Mapping[str, Rows]]) -> Iterable[str]:
-    if plan.truncation is None:
-        return
-    (one,), (other,) = read[0][plan.truncation], read[1][plan.truncation]
-    if any(abs(int(a) - int(b)) > 1 for a, b in zip(one, other, strict=True)):
-        yield "the truncation report moves by more than 1"
+    one, other = ([int(c) for text in plan.truncation for c in found[text][0]] for found in read[:2])
+    most = report_moves(plan.question.table.relation).l1
+    for report in plan.reports:
+        counts = [tuple(each[: report.places]) for each in (one, other)]
+        if sum(abs(a - b) for a, b in zip(*counts, strict=True)) > most:
+            yield f"the truncation report of {report.name} moves by more than {most}"
+        del one[: report.places], other[: report.places]
 
 
 def _release(plan: Plan, run: Callable[[str], Rows], *, intervals: bool) -> Iterable[str]:

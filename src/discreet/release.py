@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from discreet.plan.expr import Expr
     from discreet.plan.plan import Plan
     from discreet.plan.question import OrderBy
+    from discreet.plan.reported import Reported
     from discreet.plan.schema import Scalar
     from discreet.plan.spreads.chosen import ChosenLeaves
     from discreet.plan.spreads.spread import Spread
@@ -44,7 +45,7 @@ class NoisyTable:
     Attributes:
         keys: the group keys, one tuple a row; a single empty one without GROUP BY.
         cells: the noisy integers of each row, in the order of the question's measures.
-        reports: the noisy numbers of units above `max_groups` and above `max_rows`, when they were asked for.
+        reports: the noisy counts of the truncation reports, side by side, when they were asked for.
         spreads: for each spread that the question reads, and each row, the noisy nodes that were looked at.
         levels: for each level of totals that was measured as well, its noisy integers, in the order of its keys.
     """
@@ -173,7 +174,9 @@ class Release:
     @property
     def notes(self) -> list[str]:
         """What a reader should know beside the numbers: the truncation report, and what intervals cover."""
-        notes = [*self.plan.chosen, *_truncation_notes(self.plan, self.table.reports)]
+        from discreet.plan.reported import report_notes
+
+        notes = [*self.plan.chosen, *report_notes(self.plan, self.truncation, self._lines_of)]
         if self._original is not None:
             notes.append("Numbers that cannot be negative are not shown below 0.")
         if not self.plan.question.table.unit.is_row:
@@ -183,6 +186,18 @@ class Release:
         if self.paid is not None and self.paid.account.people is not None:
             notes.append(OVER_PEOPLE)
         return notes
+
+    def _lines_of(self, column: str) -> list[tuple[Any, Any, Any]]:
+        """For each row its noisy integers, their noises, and the interval of a column."""
+        pairs = zip(self._selected, self.interval(column), strict=True)
+        return [(line.before or line.cells, line.noises, interval) for (line, _), interval in pairs]
+
+    @property
+    def truncation(self) -> tuple[Reported, ...]:
+        """What the truncation reports say, where they were asked for (`truncation=`): shares with intervals."""
+        from discreet.plan.reported import reported
+
+        return reported(self.plan, self.table.reports)
 
     def explain(self) -> str:
         """The derivation in the textbook's terms, with the numbers of this release."""
@@ -431,20 +446,6 @@ def _ordering(term: OrderBy, value: Callable[[_Line], Any]) -> Callable[[_Line],
 
     key: Callable[[_Line], Any] = cmp_to_key(compare)
     return key
-
-
-def _truncation_notes(plan: Plan, reports: Sequence[int]) -> list[str]:
-    if not reports:
-        return []
-    unit = plan.question.table.unit
-    width = [n.quantile(Fraction(19, 20)) for n in plan.allocation.reports]
-    groups, rows = (max(r, 0) for r in reports)
-    return [
-        (
-            f"About {groups:,} ± {width[0]:,} units have rows in more than {unit.max_groups} groups; "
-            f"about {rows:,} ± {width[1]:,} have more than {unit.max_rows} rows in one group."
-        )
-    ]
 
 
 def _stored(value: Scalar) -> Any:

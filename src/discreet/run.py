@@ -19,6 +19,7 @@ from discreet.plan.spreads.tree import ExactLeaves, Families, NoisyTree
 from discreet.release import NoisyTable
 
 if TYPE_CHECKING:
+    from discreet.mechanisms.additive import Additive
     from discreet.noise.entropy import Entropy
     from discreet.plan.cost import LevelNoise
     from discreet.plan.schema import Scalar
@@ -172,14 +173,32 @@ def _shown_groups(plan: Plan, cells: Cells, rng: Entropy) -> list[tuple[Scalar, 
 
 
 def _reports(plan: Plan, run: Run, rng: Entropy) -> tuple[int, ...]:
-    if plan.truncation is None:
-        return ()
-    rows = run(plan.truncation)
-    if len(rows) != 1:
-        raise BackendFailed("The database gave no truncation report. The charge stands.")
-    return tuple(
-        noise.add([int(c)], rng)[0] for noise, c in zip(plan.allocation.reports, rows[0], strict=True)
-    )
+    noises = [
+        z
+        for report, z in zip(plan.reports, plan.allocation.reports, strict=True)
+        for _ in range(report.places)
+    ]
+    found: list[int] = []
+    for text in plan.truncation:
+        found += _noisy_counts(
+            run, text, noises[len(found) :], rng
+        )  # in a frame of its own, as the next may fail
+    if len(found) != len(noises):
+        raise _no_report()
+    return tuple(found)
+
+
+def _noisy_counts(run: Run, text: str, noises: Sequence[Additive], rng: Entropy) -> list[int]:
+    """The one row of counts of a statement, each with its own noise."""
+    rows = run(text)
+    if len(rows) != 1 or len(rows[0]) > len(noises):
+        rows.clear()
+        raise _no_report()
+    return [noise.add([int(c)], rng)[0] for noise, c in zip(noises, rows[0], strict=False)]
+
+
+def _no_report() -> BackendFailed:
+    return BackendFailed("The database gave no truncation report. The charge stands.")
 
 
 def _plain(key: tuple[Any, ...]) -> tuple[Scalar, ...]:

@@ -154,7 +154,7 @@ class Session:
             epsilon: the ε to be spent; leave it out to have the least one for `error`.
             delta: the δ to be spent.
             noise: "laplace" (the default) or "gaussian".
-            truncation: the share of ε, below 1, spent on reporting how many units exceed a cap.
+            truncation: the share of ε, below 1, spent on reporting how much is cut off by caps, ranges and lists.
             error: output column → the largest error that it may have with probability `confidence`: a number, or a
                 share of its size as "5%". The plan then has the least ε, to three digits, that gives it.
             confidence: of `error`.
@@ -229,7 +229,7 @@ class Session:
             epsilon: the ε to be spent, above 0.
             delta: the δ to be spent; private selection of groups and Gaussian noise need it above 0.
             noise: "laplace" (the default) or "gaussian".
-            truncation: the share of ε, below 1, spent on reporting how many units exceed a cap.
+            truncation: the share of ε, below 1, spent on reporting how much is cut off by caps, ranges and lists.
             bounds: "auto" to have max_groups and max_rows chosen for the least error, and the bounds of values that
                 have none, by a first stage: each of the two costs a tenth of ε. "values" for the bounds of values
                 alone, under the declared caps; it costs nothing where none are missing.

@@ -58,6 +58,8 @@ SINGLE: dict[str, tuple[str, dict[str, Any]]] = {
     "spread out": ("SELECT STDDEV(cost) AS d, VARIANCE(cost) AS v FROM visits", {}),
     "related": ("SELECT CORR(cost, day) AS r FROM visits", {}),
     "a report": ("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", {"truncation": "1/10"}),
+    "reports on values": ("SELECT ward, SUM(cost) AS s, MEDIAN(day) AS d FROM visits GROUP BY ward",
+                          {"truncation": "1/4"}),
     "made of it": ("SELECT ward, COUNT(*) * 2 AS n, ROUND(SUM(cost)) AS s FROM visits GROUP BY ward LIMIT 2", {}),
     "conditions": ("SELECT COUNT_IF(cost > 3) AS n, SUM(day) FILTER (WHERE cost < 5) AS s FROM visits", {}),
     "text": ("SELECT UPPER(ward) AS w, COUNT(*) AS n FROM visits WHERE note LIKE 'n%' GROUP BY 1", {}),

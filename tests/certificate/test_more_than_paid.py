@@ -85,9 +85,12 @@ def test_a_choice_by_rank_for_two_groups_would_say_half_of_what_it_costs() -> No
 
 REPORT = """WITH "unit rows" AS (SELECT s."uid" AS u, s."cost" AS g0 FROM main."visits" s WHERE s."uid" IS NOT NULL),
 "unit groups" AS (SELECT u, g0, count(*) AS n FROM "unit rows" GROUP BY u, g0),
-"unit totals" AS (SELECT u, {total} AS most FROM "unit groups" GROUP BY u)
-SELECT CAST(count(*) FILTER (WHERE {test}) AS VARCHAR) AS m0,
-CAST(count(*) FILTER (WHERE most > 3) AS VARCHAR) AS m1 FROM "unit totals\""""
+"unit totals" AS (SELECT u, {total} AS most FROM "unit groups" GROUP BY u),
+"unit places" AS (SELECT CASE WHEN {test} THEN 1 ELSE 0 END AS p0 FROM "unit totals")
+SELECT CAST(count(*) FILTER (WHERE p0 = 0) AS VARCHAR) AS m0,
+CAST(count(*) FILTER (WHERE p0 = 1) AS VARCHAR) AS m1,
+CAST(count(*) FILTER (WHERE p0 = 2) AS VARCHAR) AS m2,
+CAST(count(*) FILTER (WHERE p0 = 3) AS VARCHAR) AS m3 FROM "unit places\""""
 
 
 @pytest.mark.parametrize(
@@ -103,7 +106,7 @@ def test_a_report_follows_from_a_unit_s_rows_in_whatever_order(
     total: str, test: str, broken: str | None
 ) -> None:
     def change(d: Document) -> None:
-        measurement(d)["truncation"] = REPORT.format(total=total, test=test)
+        measurement(d)["truncation"][0] = REPORT.format(total=total, test=test)
 
     assert check(sealed(forged(honest("add-remove", "a report"), change))).broken == broken
 
@@ -120,7 +123,15 @@ def test_the_largest_of_equal_zeros_is_the_one_that_came_first() -> None:
                     f"INSERT INTO visits SELECT i, CAST('{zero}' AS DOUBLE) FROM range(100) r(i)"
                 )
             found.append(database.execute(sql).fetchall())
-    assert found == [[("100", "0")], [("0", "0")]]
+    assert found == [[("0", "100", "0", "0")], [("100", "0", "0", "0")]]
+
+
+@pytest.mark.parametrize("kind", ["add-remove", "replace", "each row"])
+@pytest.mark.parametrize("more", [["7"], ["7", "7"]])
+def test_a_report_has_as_many_counts_as_its_statement(kind: str, more: list[str]) -> None:
+    document = honest(kind, "reports on values")
+    assert check(stored(document, lambda r: r["reports"].extend(more))).broken == "release"
+    assert check(stored(document, lambda r: r["reports"].pop())).broken == "release"
 
 
 def stored(document: Document, change: Callable[[dict[str, Any]], None]) -> Document:

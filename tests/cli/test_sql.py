@@ -324,3 +324,34 @@ def test_a_real_process_answers_and_a_real_ctrl_c_stops_it(samples: Path) -> Non
     out, err = process.communicate(timeout=60)
     assert (process.returncode, out) == (130, "")
     assert json.loads(err)["error"] == "Interrupted"
+
+
+def test_rows_that_are_people_have_a_truncation_report(samples: Path, call: Call) -> None:
+    asked = [
+        *("sql", "adult.parquet", "SELECT sex, AVG(hours) AS h FROM adult GROUP BY sex", "--each-row"),
+        *("--range", "hours=0:60", "--values", "sex=Female,Male", "--epsilon", "2", "--budget", "4"),
+    ]
+    result = call(*asked, "--truncation", "0.5", "--json")
+    assert result.exit_code == 0, result.output
+    answer = json.loads(result.stdout)
+    key, hours = answer["truncation"]
+    assert (key["of"], key["bounds"], key["counted"]) == ("the key 'sex'", None, "rows")
+    assert (hours["of"], hours["bounds"]) == ("'hours'", "[0, 60]")
+    assert list(key["shares"]) == ["undeclared", "null"] and list(hours["shares"]) == [
+        "below",
+        "above",
+        "null",
+    ]
+    above = hours["shares"]["above"]
+    assert (
+        0.03 < above["interval"][0] <= above["share"] <= above["interval"][1] < 0.04
+    )  # 1,113 of 32,561 rows
+    assert any("Truncation bias of 'h' may exceed its margin of error" in note for note in answer["notes"])
+    plan = ("plan", *asked[1:-2], "--truncation", "0.5")
+    assert "truncation of 'hours': ± 6 rows at 95 %" in call(*plan).stdout
+    assert json.loads(call(*plan, "--json").stdout)["truncation"]["the key 'sex'"] == "6 rows"
+    plain = call(
+        *asked[:2], "SELECT COUNT(*) AS n FROM adult", "--each-row", "--epsilon", "1", "--truncation", "0.5"
+    )
+    assert (plain.exit_code, "Nothing is cut off" in plain.stderr) == (2, True)
+    assert "truncation" not in json.loads(call(*asked, "--json").stdout)

@@ -166,6 +166,6 @@ def _by_source(claim: Claim) -> list[tuple[Source, list[str]]]:
     """The statements over each source."""
     found = [(look.source, [look.sql]) for look in claim.looks]
     for m in claim.measurements:
-        texts = [m.sql, m.truncation or "", *(own for _, own in m.distinct), *(t.sql for t in m.trees)]
+        texts = [m.sql, *m.truncation, *(own for _, own in m.distinct), *(t.sql for t in m.trees)]
         found.append((m.source, [text for text in texts if text]))
     return found

@@ -24,7 +24,7 @@ def of_charge(claim: Claim) -> Composed:
     """
     if not claim.looks:
         return claim.measured.events
-    moved = Sensitivity(2 if claim.relation.value == "replace" else 1, 1)
+    moved = _one_count(replace=claim.relation.value == "replace")
     looks = sum((look.noise.event(moved) * look.moved for look in claim.looks), Composed())
     return looks + Composed([(ApproximateEvent(claim.measured.epsilon, claim.measured.delta), 1)])
 
@@ -55,7 +55,9 @@ def _measured(m: Measurement, *, replace: bool) -> Composed:
             found += tree.noise.event(tree.sensitivity) * tree.depth
     if m.threshold is not None:
         found += m.threshold.event()
-    return found + sum((z.event(_ONE_UNIT) for z in m.reports), Composed())
+    return found + sum((z.event(_one_count(replace=replace)) for z in m.reports), Composed())
 
 
-_ONE_UNIT = Sensitivity(1, 1)
+def _one_count(*, replace: bool) -> Sensitivity:
+    """How far a unit moves counts of which it is in one: that one, and another where it is replaced."""
+    return Sensitivity(2 if replace else 1, 1)

@@ -35,7 +35,12 @@ def reasons(claim: Claim) -> list[str]:
             found.append(
                 f"Selection of groups: a unit is in at most {m.threshold.max_groups:,} of them, counted once in each."
             )
-        found += [f"Report {i}: a unit is at the cap or not." for i in range(len(m.reports))]
+        counts = (
+            "one of its counts, and leaves it for another"
+            if change == "becomes another unit"
+            else "one of its counts"
+        )
+        found += [f"Report {i}: a unit is in {counts} when it {change}." for i in range(len(m.reports))]
     return found
 
 

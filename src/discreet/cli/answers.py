@@ -92,4 +92,6 @@ def as_json(release: Release, session: Session, confidence: float, *, explain: b
         "remaining": amounts(session.remaining),
         "notes": release.notes,
     }
+    if release.truncation:
+        answer["truncation"] = [report.to_json() for report in release.truncation]
     return {**answer, "explanation": release.explain()} if explain else answer

@@ -298,7 +298,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         default="0",
         metavar="SHARE",
         type=Amount(probability),
-        help="Of ε, to report how many units exceed a cap.",
+        help="Of ε, to report how many rows or units are cut off by caps, ranges and lists.",
     ),
     click.option(
         "--bounds",

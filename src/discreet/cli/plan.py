@@ -74,6 +74,7 @@ def command(
         {"error": dict(errors), "confidence": confidence, "assuming": guesses} if errors else {}
     )
     from discreet.plan.auto.staged import StagedPlan
+    from discreet.plan.explain import report_errors, report_lines
 
     with asked_for.open_without_account() as session:
         plan = session.plan(asked_for.query, **asked_for.price(), **wanted)
@@ -88,12 +89,16 @@ def command(
         answer = {"columns": plan.columns, "errors": found, "confidence": confidence, "rows": rows}
         if plan.outlook:
             answer |= {"left": None if plan.left is None else amounts(plan.left), "outlook": plan.outlook}
+        if plan.truncation:
+            answer["truncation"] = report_errors(plan)
         texts = "\n\n".join(plan.statements)
         output.say_json({**answer, "cost": amounts(cost), "sql": texts, "explanation": plan.explain()})
         return
     noisy = [name for name in plan.columns if is_noisy(plan, name)]
     shown = [[name, _shown(found[name]), _where(plan, name, guesses)] for name in noisy]
     output.say(render(["column", f"± at {confidence * 100:.4g} %", "where"], shown, align=_SIDES))
+    for line in report_lines(plan):
+        output.say(line)
     output.say(f"\nIt would cost {spelled(cost)}.{f' {plan.outlook}' if plan.outlook else ''}")
     if explain:
         output.say(f"\n{plan.explain()}")

@@ -48,14 +48,61 @@ def bounded_sql(b: Bounding) -> str:
     return _per_row(b) if b.table.unit.is_row else _per_unit(b)
 
 
-def truncation_sql(b: Bounding) -> str:
-    """How many units have more than `max_groups` groups, and how many have more than `max_rows` rows in one of them."""
-    rows, groups, _ = _stages(b)
+def totals_sql(b: Bounding, tests: Sequence[str], places: int) -> str:
+    """How many units there are for each set of tests that hold, `places` counts, on how many groups a unit has rows in
+    (`groups`) and on how many rows at most in one of them (`most`).
+    """
+    rows, groups, _ = _stages(replace(b, measures=()))
+    totals = 'SELECT u, count(*) AS groups, max(n) AS most FROM "unit groups" GROUP BY u'
     return (
-        f"WITH {_keys_with(b)}{rows},\n{groups},\n"
-        '"unit totals" AS (SELECT u, count(*) AS groups, max(n) AS most FROM "unit groups" GROUP BY u)\n'
-        f"SELECT CAST(count(*) FILTER (WHERE groups > {b.max_groups}) AS VARCHAR) AS m0, "
-        f'CAST(count(*) FILTER (WHERE most > {b.max_rows}) AS VARCHAR) AS m1 FROM "unit totals"'
+        f'WITH {_keys_with(b)}{rows},\n{groups},\n"unit totals" AS (\n  {totals}\n),\n'
+        f"{_placed([_set_of(tests)], 'unit totals')}\n{_tabled([places], 'unit places')}"
+    )
+
+
+def columns_sql(b: Bounding, columns: Sequence[tuple[Sequence[str], int]]) -> str:
+    """For each of `columns`, which are tests on a row and a number of places: how many units have no row of which one
+    of the tests holds, and how many have rows of each set of tests; where each row is a unit, of the first that holds.
+
+    A row that is in no declared group is counted like any other: a test can ask whether `k0.g` is NULL.
+    """
+    places = [n for _, n in columns]
+    source = f"FROM {_table(b)}{_joins(b, [finite(e) for e in b.keys.exprs], 'LEFT JOIN')}{_where(b)}"
+    if b.table.unit.is_row:
+        shown = [_first_of(tests) for tests, _ in columns]
+        rows = f'"unit rows" AS (\n  SELECT {_as("p", shown)}\n  {source}\n)'
+        return f"WITH {_keys_with(b)}{rows}\n{_tabled(places, 'unit rows')}"
+    flat = [test for tests, _ in columns for test in tests]
+    unit = f"{finite(unit_expr(b.table))} AS u"
+    rows = f'"unit rows" AS (\n  SELECT {unit}, {_as("y", [f"CASE WHEN {t} THEN 1 END" for t in flat])}\n  {source}\n)'
+    tallies = _as("n", [f"count(y{i})" for i in range(len(flat))])
+    groups = f'"unit groups" AS (\n  SELECT u, {tallies} FROM "unit rows" GROUP BY u\n)'
+    own = iter(_names("n", len(flat)))
+    sets = [_set_of([f"{next(own)} > 0" for _ in tests]) for tests, _ in columns]
+    return f"WITH {_keys_with(b)}{rows},\n{groups},\n{_placed(sets, 'unit groups')}\n{_tabled(places, 'unit places')}"
+
+
+def _first_of(tests: Sequence[str]) -> str:
+    """1 where the first of the tests holds, else 2 where the second does, and so on; 0 where none does."""
+    return f"CASE {' '.join(f'WHEN {test} THEN {i}' for i, test in enumerate(tests, 1))} ELSE 0 END"
+
+
+def _set_of(tests: Sequence[str]) -> str:
+    """The tests that hold, as the bits of a number."""
+    return " + ".join(f"CASE WHEN {test} THEN {1 << i} ELSE 0 END" for i, test in enumerate(tests))
+
+
+def _tabled(places: Sequence[int], stage: str) -> str:
+    """How many rows of a stage have each place, of each of its columns p0, p1, …: one row of counts."""
+    cells = [(column, place) for column, n in enumerate(places) for place in range(n)]
+    counts = [f"CAST(count(*) FILTER (WHERE p{column} = {place}) AS VARCHAR)" for column, place in cells]
+    return f'SELECT {_as("m", counts)} FROM "{stage}"'
+
+
+def _as(prefix: str, texts: Sequence[str]) -> str:
+    """The texts as columns, under numbered names."""
+    return ", ".join(
+        f"{text} AS {name}" for text, name in zip(texts, _names(prefix, len(texts)), strict=True)
     )
 
 
@@ -330,14 +377,14 @@ def _table(b: Bounding) -> str:
     return f"main.{quoted(b.table.name)} s" if b.rows is None else f"({b.rows}) s"
 
 
-def _joins(b: Bounding, keys: Sequence[str]) -> str:
-    """The declared keys, looked up by the texts of the key expressions; a row without one is dropped."""
+def _joins(b: Bounding, keys: Sequence[str], how: str = "JOIN") -> str:
+    """The declared keys, looked up by the texts of the key expressions; a row without one is dropped by a JOIN."""
     if b.keys.lists is None:
         return ""
     joins = ""
     for i, (key, values) in enumerate(zip(keys, b.keys.lists, strict=True)):
         same = "IS NOT DISTINCT FROM" if None in values else "="
-        joins += f' JOIN "key {i}" k{i} ON {key} {same} k{i}.v'
+        joins += f' {how} "key {i}" k{i} ON {key} {same} k{i}.v'
     return joins
 
 

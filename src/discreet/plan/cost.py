@@ -58,7 +58,7 @@ class Allocation:
     Attributes:
         noises: for each column.
         threshold: the selection of groups, where they are private.
-        reports: for each count of the truncation report.
+        reports: for each truncation report, the noise of each of its counts.
         events: what all of it costs.
         guarantee: what is promised.
         spreads: for each spread, the noise of every node of its tree, or what chooses a leaf of it by rank.

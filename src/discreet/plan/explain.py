@@ -9,6 +9,8 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.mechanisms.exponential_quantile import SELECTIONS, ExponentialQuantile
 from discreet.plan.measures.measure import Measure
 from discreet.plan.partition.words import partition_lines
+from discreet.plan.reported import reported
+from discreet.plan.reports import report_moves
 from discreet.plan.schema import TableSchema
 from discreet.plan.spreads.counted import histogram_error
 from discreet.plan.spreads.error import rank_error
@@ -34,10 +36,7 @@ def explain(plan: Plan) -> str:
 
         lines += level_lines(plan)
     if plan.allocation.reports:
-        share = decimal(_report_epsilon(plan))
-        lines.append(
-            f"Truncation report: two counts, each moved by at most 1 by one unit; ε = {share} together."
-        )
+        lines += _reports(plan)
     g = plan.allocation.guarantee
     lines += [
         "",
@@ -222,7 +221,23 @@ def _size(scale: Fraction, step: Fraction) -> str:
     return steps if step == 1 else f"{steps} steps, {float(scale * step):,.6g} in the column's own units"
 
 
-def _report_epsilon(plan: Plan) -> Fraction:
-    return sum(
-        (n.scale**-1 for n in plan.allocation.reports if isinstance(n, DiscreteLaplaceNoise)), Fraction(0)
-    )
+def _reports(plan: Plan) -> list[str]:
+    """What the truncation reports count, and how exact it is."""
+    moved, noises = report_moves(plan.question.table.relation), plan.allocation.reports
+    epsilon = sum((moved.l1 / z.scale for z in noises if isinstance(z, DiscreteLaplaceNoise)), Fraction(0))
+    where = "counts" if len(plan.reports) == 1 else f"each of {len(plan.reports)} vectors of counts"
+    return [
+        f"Truncation reports: a unit is in one count of {where}, so Δ₁ = {moved.l1}; ε = {decimal(epsilon)} together.",
+        *(f"  {line}" for line in report_lines(plan)),
+    ]
+
+
+def report_errors(plan: Plan) -> dict[str, str]:
+    """For each truncation report how exact its counts are."""
+    read = reported(plan, [0] * sum(r.places for r in plan.reports))
+    return {r.report.name: f"{max(r.margin(p) for p in r.report.parts):,} {r.what}" for r in read}
+
+
+def report_lines(plan: Plan) -> list[str]:
+    """The same in lines."""
+    return [f"truncation of {name}: ± {off} at 95 %" for name, off in report_errors(plan).items()]

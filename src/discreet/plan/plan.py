@@ -11,10 +11,10 @@ from typing import Any
 
 from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
-from discreet.errors import InvalidParameter, MissingBounds, UnknownColumn, UnsupportedQuery
+from discreet.errors import InvalidParameter, MissingBounds, UnknownColumn
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.plan.bound import Bounding, bounded_sql, needs_secret, truncation_sql
+from discreet.plan.bound import Bounding, bounded_sql, needs_secret
 from discreet.plan.claim import claim_of
 from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
 from discreet.plan.expr import Expr, Histogram, Mean
@@ -25,6 +25,7 @@ from discreet.plan.measures.ranges import Ranges
 from discreet.plan.partition.closer import is_closer, joint_error
 from discreet.plan.partition.joint import counted_jointly, shares_of, width_of
 from discreet.plan.question import Question, read_question
+from discreet.plan.reports import Report, report_moves, report_sql, reports_of
 from discreet.plan.schema import TableSchema
 from discreet.plan.spreads.chosen import is_chosen
 from discreet.plan.spreads.counted import histogram_error
@@ -35,8 +36,6 @@ from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.privacy.guarantee import Budget, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.rederive.check import check
-
-_ONE_UNIT = Sensitivity(1, 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +48,7 @@ class Plan:
         epsilon, delta: what was asked to be spent at most.
         sql: what the database will run; `$secret` stands for the account's key. Empty where no column is a sum over
             units and the groups are public.
-        truncation: the SQL that counts units at a cap, when its report was asked for.
+        truncation: the statements that count units of which something is cut off, when such reports were asked for.
         sensitivities: of each integer column, exactly.
         allocation: noise, selection of groups, events and the guarantee to be charged.
         distinct: the place of each COUNT(DISTINCT x) among the columns, and the statement of its own that counts it.
@@ -63,7 +62,7 @@ class Plan:
     epsilon: Fraction
     delta: Fraction
     sql: str
-    truncation: str | None
+    truncation: tuple[str, ...]
     sensitivities: tuple[Sensitivity, ...]
     allocation: Allocation
     distinct: tuple[tuple[int, str], ...] = ()
@@ -74,8 +73,13 @@ class Plan:
     @property
     def statements(self) -> tuple[str, ...]:
         """Every text that the database will run."""
-        texts = (self.truncation, self.sql, *(own for _, own in (*self.distinct, *self.spreads)))
+        texts = (*self.truncation, self.sql, *(own for _, own in (*self.distinct, *self.spreads)))
         return tuple(text for text in texts if text)
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """What the statements of `truncation` count, in the order of their counts."""
+        return reports_of(self.question) if self.truncation else ()
 
     @property
     def cost(self) -> PrivacyLoss:
@@ -209,6 +213,10 @@ class Plan:
             elif isinstance(expr, Mean):
                 example = MeanError(expr, self.row_noises).at(10_000, Fraction(19, 20))
                 lines.append(f"  {name}: ± {example:,.6g} at 95 % if it is over 10,000 rows")
+        if self.truncation:
+            from discreet.plan.explain import report_lines
+
+            lines += [f"  {line}" for line in report_lines(self)]
         return "\n".join(lines)
 
     __repr__ = __str__
@@ -243,7 +251,7 @@ def make_plan(
         epsilon: the ε to be spent at most, above 0.
         delta: the δ to be spent at most; 0 for pure ε.
         noise: "laplace" (the default) or "gaussian".
-        truncation: the share of ε, below 1, spent on counting the units that exceed a cap; 0 for none.
+        truncation: the share of ε, below 1, spent on counting the units of which something is cut off; 0 for none.
         ranges: of values without bounds, where those were chosen.
         trees: quantiles are read from trees, which questions can share, and never chosen by rank.
         jointly: counts under conditions may be read from one partition (`plan/partition`); not in two stages, the
@@ -282,13 +290,13 @@ def _decided(
     share: Fraction,
     trees: bool,
 ) -> Plan:
-    """The plan of a bound question; `share` is that of the truncation report."""
+    """The plan of a bound question; `share` is that of the truncation reports."""
     b = bounding(question)
     relation, groups = question.table.relation, question.keys.count
     sensitivities = tuple(
         sensitivity_of(m.span(b.max_rows), b.max_groups, groups, relation) for m in question.measures
     )
-    reports = _reports(question, share)
+    reports = reports_of(question) if share else ()
     spreads = tuple((spread_moves(b, s), spread_sql(b, s.spread)) for s in question.spreads)
     allocation = allocate(
         sensitivities,
@@ -296,7 +304,7 @@ def _decided(
         delta=delta,
         kind=kind,
         select=(b.max_groups, relation) if groups is None else None,
-        reports=reports,
+        reports=[report_moves(relation)] * len(reports),
         report_share=share,
         spreads=[(m, s.spread.depth) for (m, _), s in zip(spreads, question.spreads, strict=True)],
         chosen={} if trees or kind is not Kind.LAPLACE else _chosen(question, b, [m for m, _ in spreads]),
@@ -305,7 +313,6 @@ def _decided(
     )
     allocation = with_levels(question, allocation, plain=not allocation.guarantee.delta)
     text, distinct = statements(question)
-    extra = truncation_sql(b) if reports else None
     identity = question.identity(
         population=population,
         version=version,
@@ -316,6 +323,7 @@ def _decided(
         levels=[(level.kept, level.share) for level in allocation.levels],
         by_rank=[i for i, q in enumerate(allocation.spreads) if isinstance(q, ExponentialQuantile)],
     )
+    extra = report_sql(b, reports)
     return Plan(question, identity, epsilon, delta, text, extra, sensitivities, allocation, distinct, spreads)
 
 
@@ -404,14 +412,3 @@ def kind_of(noise: str | None) -> Kind:
         return Kind(noise)
     except ValueError:
         raise InvalidParameter(f"noise must be 'laplace' or 'gaussian', not {noise!r}.") from None
-
-
-def _reports(question: Question, share: Fraction) -> tuple[Sensitivity, ...]:
-    """One unit is at a cap or not: it moves each of the two counts by at most 1, under either relation."""
-    if share == 0:
-        return ()
-    if question.table.unit.is_row:
-        raise UnsupportedQuery(
-            "Each row is a unit of its own, so nothing is truncated.", hint="leave truncation out"
-        )
-    return (_ONE_UNIT, _ONE_UNIT)

@@ -13,6 +13,7 @@ from fractions import Fraction
 from sqlglot import exp
 
 from discreet.rederive.derive import Source, parsed, stage_of, unit_rows, unit_stages
+from discreet.rederive.kinds import kind_of
 from discreet.rederive.reach import span_of
 from discreet.rederive.shapes import (
     counts_rows,
@@ -25,29 +26,66 @@ from discreet.rederive.shapes import (
     outputs,
     reads_stage,
     text_of,
+    whole_constant,
 )
 
 
-def derive_reports(sql: str, source: Source) -> int:
-    """How many numbers the truncation report has, each a count of units and so moved by at most 1.
+def derive_reports(sql: str, source: Source) -> tuple[int, ...]:
+    """How many counts each truncation report of a statement has; of each report, one unit is in one of them at most.
+
+    The last SELECT reads a stage with one row for each unit, and counts for each column of places in how many rows it
+    is each of some different numbers. The places of a unit follow from its own rows: where each row is a unit, from
+    this row; else from tallies of the rows, by which alone the unit is known from then on.
 
     Raises:
         InternalError: a shape that is not known to be one.
     """
     tree, ctes, source = parsed(sql, source)
-    names = _unit_totals(ctes, source)
-    reads_stage(tree, "unit totals", {"expressions", "from_", "with_"})
-    reports = outputs(tree)
-    for e in reports.values():
-        counted = text_of(e)
-        if type(counted) is not exp.Filter or not holds_only(counted, {"this", "expression"}):
+    if source.unit is None:
+        stage, (_, row, _) = "unit rows", unit_rows(ctes, source, outer=True)
+        places = {name for name, e in row.items() if kind_of(e, _no_column) == "BIGINT"}
+    elif "unit totals" in ctes:
+        stage, places = "unit places", {*_places(ctes, "unit totals", _unit_totals(ctes, source))}
+    else:
+        tallies = unit_stages(ctes, [], source, outer=True).tallies
+        stage, places = "unit places", {*_places(ctes, "unit groups", tallies)}
+    reads_stage(tree, stage, {"expressions", "from_", "with_"})
+    found: dict[str, list[int]] = {}
+    for e in outputs(tree).values():
+        name, place = _counted_place(e)
+        if name not in places or place in found.get(name, ()) or (name in found and name != [*found][-1]):
             disagree("the report of truncation")
-        where = counted.expression
-        if not counts_rows(counted.this) or type(where) is not exp.Where or not holds_only(where, {"this"}):
-            disagree("the report of truncation")
-        of_one_row(where.this)
-        known_columns(where.this, names, None)
-    return len(reports)
+        found.setdefault(name, []).append(place)
+    return tuple(len(counts) for counts in found.values())
+
+
+def _counted_place(e: exp.Expr) -> tuple[str, int]:
+    """The p and the k of CAST(count(*) FILTER (WHERE p = k) AS text)."""
+    counted = text_of(e)
+    if type(counted) is not exp.Filter or not holds_only(counted, {"this", "expression"}):
+        disagree("the report of truncation")
+    where = counted.expression
+    if not counts_rows(counted.this) or type(where) is not exp.Where or not holds_only(where, {"this"}):
+        disagree("the report of truncation")
+    test = where.this
+    if (
+        type(test) is not exp.EQ
+        or type(test.this) is not exp.Column
+        or type(test.expression) is not exp.Literal
+    ):
+        disagree("the report of truncation")
+    place = whole_constant(test.expression)
+    if not is_column(test.this, "", test.this.name) or place >= _FAR:
+        disagree("the report of truncation")
+    return test.this.name, place
+
+
+_FAR = 1 << 31
+"""Smaller whole numbers are different numbers to the database, whatever the type of what they are compared with."""
+
+
+def _no_column(_: exp.Column) -> None:
+    """Places are written in the text: what a column holds is none."""
 
 
 def derive_census(sql: str, source: Source) -> int:

@@ -36,11 +36,13 @@ class Found:
         groups: how many groups it enters.
         spans: for each column, the least and the greatest that it adds to a group.
         trees: for each spread, what it adds to its leaves.
+        reports: how many counts each truncation report has, of which a unit is in one at most.
     """
 
     groups: int
     spans: Spans
     trees: tuple[DerivedSpread, ...]
+    reports: tuple[int, ...]
 
 
 def check(claim: Claim) -> None:
@@ -125,8 +127,8 @@ def _read(m: Measurement) -> Found:
     # without sums over units, what the groups are is said by the statements that count apart
     summed = derive(m.sql, m.source) if m.sql or not others else replace(others[0], spans=())
     groups = max(_reach(d, m) for d in (summed, *others))
-    reports = 0 if m.truncation is None else derive_reports(m.truncation, m.source)
-    if reports != len(m.reports):
+    reports = tuple(n for text in m.truncation for n in derive_reports(text, m.source))
+    if len(reports) != len(m.reports):
         disagree("the report of truncation")
     spans = list(summed.spans)
     if m.threshold is not None:
@@ -139,7 +141,7 @@ def _read(m: Measurement) -> Found:
         spans.insert(place, counted.spans[0])
     if len(spans) != len(m.columns):
         disagree("the number of columns")
-    return Found(groups, tuple(spans), trees)
+    return Found(groups, tuple(spans), trees, reports)
 
 
 def _reach(facts: Derived, m: Measurement) -> int:
@@ -222,7 +224,9 @@ def _fixed(m: Measurement, groups: int, *, replace: bool) -> tuple[Fraction, Fra
     for report in m.reports:
         if not isinstance(report, DiscreteLaplaceNoise):
             disagree("a noise of unknown kind")
-        epsilon += 1 / report.scale
+        epsilon += (
+            2 if replace else 1
+        ) / report.scale  # a unit that is replaced leaves one count for another
     if m.threshold is not None:
         epsilon, delta = epsilon + m.threshold.epsilon, m.threshold.delta
         if m.threshold.max_groups < groups or m.threshold.touched < (2 * groups if replace else groups):

@@ -71,7 +71,7 @@ class Measurement:
         source: the rows that the statements may read.
         sql: gives the columns that are sums over units; empty where there are none and the groups are public.
         distinct: the place of each COUNT(DISTINCT x) among the columns, and the statement that counts it.
-        truncation: counts the units at a cap; None where no report was asked for.
+        truncation: the statements of the truncation reports.
         keys: how many keys the groups have.
         lists: how many values each of them may have; None where the groups are private.
         groups: how many groups a unit enters at most.
@@ -81,13 +81,13 @@ class Measurement:
         trees: the spreads.
         levels: the totals that are measured as well.
         threshold: the selection of groups, where these are private.
-        reports: the noise of each number of the truncation report.
+        reports: for each truncation report, the noise of each of its counts.
     """
 
     source: Source
     sql: str
     distinct: tuple[tuple[int, str], ...]
-    truncation: str | None
+    truncation: tuple[str, ...]
     keys: int
     lists: tuple[int, ...] | None
     groups: int
@@ -167,5 +167,5 @@ class Claim:
         """Every text that the database runs."""
         found = [look.sql for look in self.looks]
         for m in self.measurements:
-            found += [m.truncation or "", m.sql, *(own for _, own in m.distinct), *(t.sql for t in m.trees)]
+            found += [*m.truncation, m.sql, *(own for _, own in m.distinct), *(t.sql for t in m.trees)]
         return tuple(text for text in found if text)

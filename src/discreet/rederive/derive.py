@@ -150,17 +150,18 @@ def rows_and_tallies(sql: str, source: Source, stage: str) -> Weighted:
 
 
 def unit_rows(
-    ctes: Mapping[str, exp.Expr], source: Source
+    ctes: Mapping[str, exp.Expr], source: Source, *, outer: bool = False
 ) -> tuple[exp.Select, dict[str, exp.Expr], Mapping[str, str]]:
     """The stage `"unit rows"`, its columns, and the lists of keys that it joins: each column follows from one private
-    row, and where a unit has a column, `u` is it.
+    row, and where a unit has a column, `u` is it. With `outer`, rows that are in no list may be kept.
 
     Raises:
         InternalError: a shape that is not known to be one.
     """
     rows = stage_of(ctes, "unit rows")
     _from_source(rows, source, {"expressions", "from_", "joins", "where"})
-    lists, row = joined(rows, ctes, "s"), outputs(rows)
+    key_lists(ctes)  # else a row could find two entries of a list
+    lists, row = joined(rows, ctes, "s", outer=outer), outputs(rows)
     for e in [*row.values(), *filters(rows), *(j.args["on"] for j in rows.args.get("joins") or [])]:
         of_one_row(e)
         known_columns(e, source.columns, "s", lists)
@@ -296,14 +297,17 @@ def _by_unit(
     return Derived(found[0] if found else None, spans, len(keys), lengths(stages.listed, keys))
 
 
-def unit_stages(ctes: Mapping[str, exp.Expr], keys: list[str], source: Source) -> Stages:
-    """What the stages `"unit rows"` and `"unit groups"` give: tallies of the rows of each unit in each group.
+def unit_stages(
+    ctes: Mapping[str, exp.Expr], keys: list[str], source: Source, *, outer: bool = False
+) -> Stages:
+    """What the stages `"unit rows"` and `"unit groups"` give: tallies of the rows of each unit in each group; `outer`
+    as in `unit_rows`.
 
     Raises:
         InternalError: a shape that is not known to be one.
     """
     groups = stage_of(ctes, "unit groups")
-    _, row, lists = unit_rows(ctes, source)
+    _, row, lists = unit_rows(ctes, source, outer=outer)
     kept = None
     if "unit kept" in ctes:
         row, kept = _kept(stage_of(ctes, "unit kept"), keys, row)

@@ -126,13 +126,16 @@ def _constant_text(e: exp.Expr | None) -> str:
     return str(e.name)
 
 
-def joined(select: exp.Select, ctes: Mapping[str, exp.Expr], reads: str) -> dict[str, str]:
+def joined(
+    select: exp.Select, ctes: Mapping[str, exp.Expr], reads: str, *, outer: bool = False
+) -> dict[str, str]:
     """Alias → list of keys, for lists that are joined on equality with their values and so match at most once.
 
-    `reads` is the alias of the rows or groups that are looked up.
+    `reads` is the alias of the rows or groups that are looked up; with `outer`, those that match nothing may be kept,
+    each of them once.
     """
     joins = select.args.get("joins") or []
-    found = {_alias(j, ctes, reads): str(j.this.name) for j in joins}
+    found = {_alias(j, ctes, reads, outer=outer): str(j.this.name) for j in joins}
     if len(found) != len(joins):
         disagree("what is joined")
     return found
@@ -143,9 +146,11 @@ def lengths(sizes: Mapping[str, int], keys: Sequence[str]) -> tuple[int, ...] | 
     return tuple(sizes[k] for k in keys) if all(k in sizes for k in keys) else None
 
 
-def _alias(join: exp.Expr, ctes: Mapping[str, exp.Expr], reads: str) -> str:
+def _alias(join: exp.Expr, ctes: Mapping[str, exp.Expr], reads: str, *, outer: bool) -> str:
     table, on = join.this, join.args.get("on")
-    if not holds_only(join, {"this", "on"}) or type(table) is not exp.Table:
+    if not holds_only(join, {"this", "on", *(["side"] if outer else [])}) or type(table) is not exp.Table:
+        disagree("what is joined")
+    if join.args.get("side") not in (None, "", "LEFT"):
         disagree("what is joined")
     if (
         not table.name.startswith("key ")

@@ -14,6 +14,8 @@ from discreet.backends.connection import open_database
 from discreet.certificate.checker import check
 from discreet.errors import InternalError
 from discreet.rederive.arguments import nothing_unread
+from discreet.rederive.census import derive_reports
+from discreet.rederive.derive import Source
 from discreet.rederive.levels import gaussian_cost, tier_of
 from discreet.rederive.reading import read
 from discreet.rederive.shapes import nodes_of
@@ -68,43 +70,137 @@ def row(**said: Any) -> tuple[Any, ...]:
     return tuple({"uid": 1, "ward": "a", "cost": 1.0, "day": 1, "note": "n", "fee": 1.0, **said}.values())
 
 
-REPORT = "CAST(count(*) FILTER (WHERE groups > 2) AS VARCHAR)"
+REPORT = "CAST(count(*) FILTER (WHERE p0 = 1) AS VARCHAR)"
 
 
 @pytest.mark.parametrize(
     "written",
     [
-        "count(*) FILTER (WHERE groups > 2) + CAST(sum(most) AS HUGEINT) * 1000000",
-        "1000000 * (count(*) FILTER (WHERE groups > 2))",
-        "CAST(count(*) FILTER (WHERE groups > 2) AS DOUBLE)",
-        "TRY_CAST(count(*) FILTER (WHERE groups > 2) AS VARCHAR)",
-        "CAST(sum(most) FILTER (WHERE groups > 2) AS VARCHAR)",
-        "CAST(count(DISTINCT most) FILTER (WHERE groups > 2) AS VARCHAR)",
-        "CAST(sum(count(*) FILTER (WHERE groups > 2)) OVER () AS VARCHAR)",
+        "count(*) FILTER (WHERE p0 = 1) + CAST(sum(p0) AS HUGEINT) * 1000000",
+        "1000000 * (count(*) FILTER (WHERE p0 = 1))",
+        "CAST(count(*) FILTER (WHERE p0 = 1) AS DOUBLE)",
+        "TRY_CAST(count(*) FILTER (WHERE p0 = 1) AS VARCHAR)",
+        "CAST(sum(p0) FILTER (WHERE p0 = 1) AS VARCHAR)",
+        "CAST(count(DISTINCT p0) FILTER (WHERE p0 = 1) AS VARCHAR)",
+        "CAST(sum(count(*) FILTER (WHERE p0 = 1)) OVER () AS VARCHAR)",
+        "CAST(count(*) FILTER (WHERE p0 >= 1) AS VARCHAR)",
+        "CAST(count(*) FILTER (WHERE p0 <> 1) AS VARCHAR)",
+        "CAST(count(*) FILTER (WHERE NOT p0 = 1) AS VARCHAR)",
+        "CAST(count(*) FILTER (WHERE p0 = 1 OR p0 = 2) AS VARCHAR)",
+        "CAST(count(*) FILTER (WHERE p0 = 0) AS VARCHAR)",
+        "CAST(count(*) FILTER (WHERE p0 = p0) AS VARCHAR)",
+        "CAST(count(*) FILTER (WHERE p0 = '1') AS VARCHAR)",
+        "CAST(count(*) FILTER (WHERE p0 = 1.0) AS VARCHAR)",
+        "CAST(count(*) FILTER (WHERE p0 = 9007199254740993) AS VARCHAR)",
+        'CAST(count(*) FILTER (WHERE "unit places".p0 = 1) AS VARCHAR)',
     ],
 )
 def test_a_report_is_a_count_of_units_and_nothing_around_it(written: str) -> None:
-    honestly = measurement(honest("add-remove", "a report"))["truncation"]
+    honestly = measurement(honest("add-remove", "a report"))["truncation"][0]
     assert REPORT in honestly
     forged_one = honestly.replace(REPORT, written)
     assert answers(forged_one)  # the database runs it
-    assert broken("add-remove", "a report", ("truncation",), forged_one) == "bounds"
+    assert broken("add-remove", "a report", ("truncation", 0), forged_one) == "bounds"
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("(SELECT u, count(*) AS groups", "(SELECT unnest(range(1000)) AS u, count(*) AS groups"),
-        ("(SELECT u, count(*) AS groups", "(SELECT 1 AS u, count(*) AS groups"),
+        ("SELECT u, count(*) AS groups", "SELECT unnest(range(1000)) AS u, count(*) AS groups"),
+        ("SELECT u, count(*) AS groups", "SELECT 1 AS u, count(*) AS groups"),
         ("max(n) AS most", "max(n) AS most, unnest(range(1000)) AS more"),
         ("max(n) AS most", "max(DISTINCT n) AS most"),
         ("max(n) AS most", "max(n, 1) AS most"),
+        ("AS p0", "AS p0, unnest(range(1000)) AS p1"),
+        ("AS p0\n", "AS p0, most AS p1\n"),
+        ('FROM "unit totals"', 'FROM "unit groups"'),
+        ('FROM "unit places"', 'FROM "unit totals"'),
     ],
 )
 def test_a_unit_has_one_row_of_totals(old: str, new: str) -> None:
-    honestly = measurement(honest("add-remove", "a report"))["truncation"]
+    honestly = measurement(honest("add-remove", "a report"))["truncation"][0]
     assert old in honestly
-    assert broken("add-remove", "a report", ("truncation",), honestly.replace(old, new)) == "bounds"
+    assert broken("add-remove", "a report", ("truncation", 0), honestly.replace(old, new)) == "bounds"
+
+
+TWICE = """WITH "unit rows" AS (SELECT s."uid" AS u, CASE WHEN s."day" > 3 THEN 1 END AS y0 FROM main."visits" s
+WHERE s."uid" IS NOT NULL),
+"unit groups" AS (SELECT u, count(y0) AS n0 FROM "unit rows" GROUP BY u),
+"unit places" AS (SELECT {place} AS p0 FROM "unit groups")
+SELECT CAST(count(*) FILTER (WHERE p0 = {one}) AS VARCHAR) AS m0,
+CAST(count(*) FILTER (WHERE p0 = {other}) AS VARCHAR) AS m1 FROM "unit places\""""
+FAR = "floor(log2(greatest(least(CAST(n0 AS DOUBLE), CAST(8.0 AS DOUBLE)), CAST(1.0 AS DOUBLE)))) + 9007199254740992"
+
+
+@pytest.mark.parametrize(
+    ("place", "one", "other"),
+    [
+        (FAR, "9007199254740992", "9007199254740993"),
+        ("CASE WHEN n0 > 0 THEN 1 ELSE 0 END", "1", "01"),
+        ("CASE WHEN n0 > 0 THEN 1 ELSE 0 END", "1", "+1"),
+        ("CASE WHEN n0 > 0 THEN 1 ELSE 0 END", "1", "1e0"),
+    ],
+)
+def test_no_two_counts_of_a_report_are_of_one_number(place: str, one: str, other: str) -> None:
+    text = TWICE.format(place=place, one=one, other=other)
+    assert answers(text, row(day=4)) == [("1", "1")]  # one unit, in both
+    assert broken("add-remove", "a report", ("truncation", 1), text) == "bounds"
+    with pytest.raises(InternalError):
+        derive_reports(text, SOURCE)
+    assert derive_reports(
+        TWICE.format(place="CASE WHEN n0 > 0 THEN 1 ELSE 0 END", one="0", other="1"), SOURCE
+    ) == (2,)
+
+
+SOURCE = Source("visits", frozenset(map(str, VISITS)), "uid")
+ROWS = """WITH {lists}"unit rows" AS (SELECT {place} AS p0 FROM main."visits" s{joins}{rest})
+SELECT CAST(count(*) FILTER (WHERE p0 = 0) AS VARCHAR) AS m0,
+CAST(count(*) FILTER (WHERE p0 = 1) AS VARCHAR) AS m1 FROM "unit rows\""""
+LISTED = "CASE WHEN k0.g IS NULL THEN 1 ELSE 0 END"
+
+
+@pytest.mark.parametrize(
+    ("lists", "place", "joins", "rest"),
+    [
+        (f"{KEYS}, ", LISTED, ' LEFT JOIN "key 0" k0 ON s."ward" > k0.v', ""),
+        (f"{KEYS}, ", LISTED, ' LEFT JOIN "key 0" k0 ON s."ward" = k0.v OR TRUE', ""),
+        (f"{KEYS}, ", LISTED, ' LEFT JOIN "key 0" k0 ON TRUE', ""),
+        (f"{KEYS}, ", LISTED, ' RIGHT JOIN "key 0" k0 ON s."ward" = k0.v', ""),
+        (f"{KEYS}, ", LISTED, ' FULL JOIN "key 0" k0 ON s."ward" = k0.v', ""),
+        (f"{KEYS}, ", LISTED, ' LEFT JOIN "key 0" k0 USING (v)', ""),
+        (f"{KEYS}, ", "1", ' LEFT ANTI JOIN "key 0" k0 ON s."ward" = k0.v', ""),
+        (f"{KEYS}, ", "1", ' LEFT SEMI JOIN "key 0" k0 ON s."ward" = k0.v', ""),
+        (f"{KEYS}, ", LISTED, ' ASOF LEFT JOIN "key 0" k0 ON s."ward" >= k0.v', ""),
+        (KEYS.replace("min(g) AS g", "g").replace(" GROUP BY v", "") + ", ", LISTED,
+         ' LEFT JOIN "key 0" k0 ON s."ward" = k0.v', ""),
+        ("", "1", ' LEFT JOIN main."visits" k0 ON s."ward" = k0.ward', ""),
+        ("", "unnest([0, 1])", "", ""),
+        ("", "CAST(count(*) OVER () AS BIGINT)", "", ""),
+        ("", "CAST(random() AS BIGINT)", "", ""),
+        ("", 'CASE WHEN s."day" > (SELECT avg(day) FROM main."visits") THEN 1 ELSE 0 END', "", ""),
+        ("", 's."cost"', "", ""),
+        ("", "CASE WHEN TRUE THEN 1 ELSE 0 END", "", " LIMIT 5"),
+        ("", "CASE WHEN TRUE THEN 1 ELSE 0 END", "", " ORDER BY 1"),
+        ("", "CASE WHEN TRUE THEN 1 ELSE 0 END", "", " GROUP BY s.day"),
+        ("", "CASE WHEN TRUE THEN 1 ELSE 0 END", "", " QUALIFY row_number() OVER () < 5"),
+        ("", "CASE WHEN TRUE THEN 1 ELSE 0 END", "", ' UNION ALL SELECT 1 AS p0 FROM main."visits" s'),
+    ],
+)  # fmt: skip
+def test_where_rows_are_units_each_is_in_one_count(lists: str, place: str, joins: str, rest: str) -> None:
+    text = ROWS.format(lists=lists, place=place, joins=joins, rest=rest)
+    assert broken("each row", "a report", ("truncation", 0), text) == "bounds"
+    source = Source("visits", frozenset(map(str, VISITS)), None)
+    fine = ROWS.format(
+        lists=f"{KEYS}, ", place=LISTED, joins=' LEFT JOIN "key 0" k0 ON s."ward" = k0.v', rest=""
+    )
+    assert derive_reports(fine, source) == (2,)
+    with pytest.raises(InternalError):
+        derive_reports(text, source)
+
+
+def test_rows_of_no_list_stay_out_of_all_other_statements() -> None:
+    sql = measurement(honest("add-remove", "groups"))["sql"]
+    assert broken("add-remove", "groups", ("sql",), sql.replace(" JOIN ", " LEFT JOIN ")) == "bounds"
 
 
 HIGH = 1_000_000
@@ -275,3 +371,16 @@ def test_nor_is_one_in_a_nested_query(old: str, new: str) -> None:
     assert old in sql and check(document).ok
     change = forged(document, lambda d: measurement(d).update(sql=sql.replace(old, new)))
     assert check(sealed(change)).broken == "bounds"
+
+
+def test_a_first_look_at_rows_finds_each_in_a_list_once() -> None:
+    document = honest("each row", "bounds chosen")
+    text = document["claim"]["looks"][0]["sql"]
+    grouped = "(SELECT v, min(g) AS g FROM (VALUES ('a', 0), ('b', 1), ('c', 2)) l(v, g) GROUP BY v)"
+    assert grouped in text
+    often = "(SELECT v, g FROM (VALUES ('a', 0), ('a', 1), ('a', 2)) l(v, g))"
+
+    def change(d: Document) -> None:
+        d["claim"]["looks"][0]["sql"] = text.replace(grouped, often)
+
+    assert check(sealed(forged(document, change))).broken == "bounds"

@@ -102,8 +102,9 @@ def _levels(exact: Exact, keys: Sequence[Sequence[Key]], n: int) -> list[NDArray
 
 
 def _reports(exact: Exact, n: int) -> list[NDArray[np.float64]]:
-    pairs = zip(exact.reports, exact.plan.allocation.reports, strict=True)
-    return [_noisy(count, noise, n) for count, noise in pairs]
+    each = zip(exact.plan.reports, exact.plan.allocation.reports, strict=True)
+    noises = [noise for report, noise in each for _ in range(report.places)]
+    return [_noisy(count, noise, n) for count, noise in zip(exact.reports, noises, strict=True)]
 
 
 def _noisy(cell: int, noise: Additive, n: int) -> NDArray[np.float64]:

@@ -88,7 +88,7 @@ class Ours:
         columns: what the owner declares.
         relation: "add-remove" or "replace".
         noise: "laplace" or "gaussian".
-        truncation: the share of ε that goes to the report on caps.
+        truncation: the share of ε that goes to reports on truncation.
         types: the SQL types of the columns: of every table, or for each table by its name.
         public: the tables whose rows are nobody's; how the units of the others are found, `unit.tables` says.
         releases: whether `bulk` draws releases.
@@ -167,7 +167,7 @@ class Ours:
         try:
             plan = self.plan(connection, query)
             run = connection.run(plan, self.secret)
-            reports = () if plan.truncation is None else tuple(int(c) for c in run(plan.truncation)[0])
+            reports = tuple(int(c) for text in plan.truncation for c in run(text)[0])
             return Exact(plan, exact_cells(plan, run), reports)
         except DiscreetError as refusal:
             return Raised(type(refusal).__name__, str(refusal))

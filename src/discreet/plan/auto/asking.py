@@ -39,7 +39,7 @@ def plan_in_stages(
         epsilon: the ε of both stages.
         delta: the δ of the second.
         noise: "laplace" or "gaussian", of the second.
-        truncation: the share of the second's ε that is spent on counting units that exceed a cap.
+        truncation: the share of the second's ε that is spent on truncation reports.
 
     Raises:
         PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.

@@ -203,7 +203,7 @@ def make_shared_plan(
         max(epsilons),
         max(deltas),
         edges_sql(question, second.column, [f for n in networks for f in n.flows]),
-        None,
+        (),
         _largest(sides),
         # its events and its guarantee are nobody's: each population has its own
         Allocation(noises, None, (), Composed(), Approximate(max(epsilons), max(deltas))),

@@ -16,6 +16,7 @@ from discreet.plan.cost import Allocation, LevelNoise, root_above
 from discreet.plan.levels.least_squares import Agreement, rounding
 from discreet.plan.levels.moves import Reach, joint_l1, level_moves
 from discreet.plan.levels.weights import LevelCosts, Levels, shares
+from discreet.plan.reports import report_moves
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
@@ -58,7 +59,7 @@ def weighed(
         agreement = Agreement(levels, tuple((levels.kept[i], own[i]) for i in measured))
         if not _is_better(agreement, noise, moved):
             return allocation
-    others = sum((z.event(_ONE_UNIT) for z in allocation.reports), Composed())
+    others = sum((z.event(report_moves(question.table.relation)) for z in allocation.reports), Composed())
     events = sum((e for _, e in columns), others)
     return replace(
         allocation,
@@ -68,9 +69,6 @@ def weighed(
             LevelNoise(levels.kept[i], given[i], tuple(own[i] for own, _ in columns)) for i in measured[1:]
         ),
     )
-
-
-_ONE_UNIT = Sensitivity(1, 1)
 
 
 def levels_of(question: Question) -> Levels | None:

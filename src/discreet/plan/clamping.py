@@ -1,0 +1,78 @@
+"""Which values may lie outside their bounds, and what values and bounds are called for people."""
+
+from __future__ import annotations
+
+import datetime as dt
+from typing import TYPE_CHECKING
+
+from discreet.plan.expr import Call, Column, Expr, Literal, columns_of
+from discreet.plan.measures.lattice_value import LatticeValue, range_of
+from discreet.plan.spreads.counted import EPOCH
+from discreet.plan.types import Type
+
+if TYPE_CHECKING:
+    from discreet.plan.question import Question
+    from discreet.plan.schema import Scalar
+
+
+def may_clamp(value: LatticeValue) -> bool:
+    """Return whether a value may lie outside its bounds: whether they do not follow from the expression alone."""
+    low, high = range_of(value.expr, {})
+    if isinstance(value.expr, Call) and value.expr.name == "*" and len({*value.expr.args}) == 1:
+        low = max(low, 0)  # a square
+    step = (
+        0 if value.is_whole else 1
+    )  # a bound between two grid points is rounded inward, by less than a step
+    return low < (value.low - step) * value.step or high > (value.high + step) * value.step
+
+
+def name_of(expr: Expr, question: Question) -> str:
+    """Return what an expression is called for people: its column, or the columns that it reads."""
+    relation = question.relation
+    shown = {} if relation is None else dict(relation.shown)
+    value = kept(expr)
+    names = [shown.get(n, n) for n in columns_of(value)]
+    if isinstance(value, Column):
+        return repr(names[0])
+    return f"an expression of {' and '.join(map(repr, names))}" if names else "a value of the question"
+
+
+def kept(expr: Expr) -> Expr:
+    """Return the value that an expression is made of by casts, by FILTER, and by counting the days of a date."""
+    match expr:
+        case Call("as bigint" | "as double" | "as date" | "as timestamp", (value,), _):
+            return kept(value)
+        case Call("case", (_, value, Literal(None, _)), _):
+            return kept(value)
+        case Call("diff_day" | "diff_second", (Literal(_, Type.TIMESTAMP), value), _):
+            return kept(value)
+        case _:
+            return expr
+
+
+def bound_of(value: LatticeValue, steps: int) -> str:
+    """Return a bound as it is declared: a date where the value counts the days of one."""
+    inner = value.expr
+    while isinstance(inner, Call) and inner.name == "case":
+        inner = inner.args[1]
+    if isinstance(inner, Call) and inner.name == "diff_day":
+        return str(EPOCH.date() + dt.timedelta(days=steps))
+    if isinstance(inner, Call) and inner.name == "diff_second":
+        return str(EPOCH + dt.timedelta(seconds=steps))
+    exact = steps * value.step
+    return str(exact) if exact.denominator == 1 else f"{float(exact):.6g}"
+
+
+def possible_values(expr: Expr) -> set[Scalar] | None:
+    """Return all values that an expression can have whatever the row holds; None where they are not written in it."""
+    match expr:
+        case Literal(value, _):
+            return {value}
+        case Call("case", args, _):
+            parts = [possible_values(a) for a in (*args[1::2], args[-1])]
+            known = [p for p in parts if p is not None]
+            return None if len(known) < len(parts) else {v for p in known for v in p}
+        case Column(_, Type.BOOL) | Call(_, _, Type.BOOL):
+            return {True, False, None}
+        case _:
+            return None

@@ -1,0 +1,201 @@
+"""What `truncation=` buys: counts of units by what is cut off of them, for caps, keys and values.
+
+Guarantee:
+    Each report is a vector of counts, and every unit with a row in the question is in exactly one of them, whatever its
+    rows hold. So one unit that comes or goes moves one count by 1 (Δ₁ = 1), and one that is replaced moves two
+    (Δ₁ = 2), however many parts a report tells apart (docs/proofs/truncation.md). Which reports there are follows from
+    the question and what is declared, never from the data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TYPE_CHECKING
+
+from discreet.errors import UnsupportedQuery
+from discreet.plan.bind import call
+from discreet.plan.bound import Bounding, columns_sql, totals_sql
+from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
+from discreet.plan.expr import Call, Expr, Literal
+from discreet.plan.measures.lattice_value import LatticeValue
+from discreet.plan.measures.measure import Tally
+from discreet.plan.render import finite
+from discreet.plan.types import Type
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
+
+if TYPE_CHECKING:
+    from discreet.plan.question import Question
+    from discreet.plan.spreads.spread import Spread
+
+
+class Part(Enum):
+    """What a report tells apart of a unit."""
+
+    GROUPS = "groups"
+    """It has rows in more than `max_groups` groups."""
+    ROWS = "rows"
+    """It has more than `max_rows` rows in one group."""
+    BELOW = "below"
+    """A row of it has a value below the bounds."""
+    ABOVE = "above"
+    """A row of it has a value above them."""
+    UNDECLARED = "undeclared"
+    """A row of it has a value that is not in the declared list."""
+    NULL = "null"
+    """A row of it has no value, or one that is not a number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """One vector of counts.
+
+    Attributes:
+        name: what it is about, for people.
+        parts: what it tells apart; where each row is a unit, a row is of one of them or of none.
+        tests: SQL for each part: on a row, or for the caps on what is known of a unit.
+        of: the clamped value that it is about, or the key; None for the caps.
+        bounds: what the value is clamped to, for people; empty for others.
+        is_row: whether each row is a unit.
+    """
+
+    name: str
+    parts: tuple[Part, ...]
+    tests: tuple[str, ...]
+    of: LatticeValue | Expr | None
+    bounds: str
+    is_row: bool
+
+    @property
+    def places(self) -> int:
+        """How many counts there are: for each part or none of them, or for each set of parts."""
+        return len(self.parts) + 1 if self.is_row else 1 << len(self.parts)
+
+    def counted(self, parts: Sequence[Part]) -> tuple[int, ...]:
+        """The places of the units of which any of these parts is so."""
+        chosen = {i for i, p in enumerate(self.parts) if p in parts}
+        if self.is_row:
+            return tuple(i + 1 for i in sorted(chosen))
+        return tuple(p for p in range(self.places) if any(p >> i & 1 for i in chosen))
+
+
+def report_moves(relation: Relation) -> Sensitivity:
+    """How far one unit moves a report: it is in one count, and leaves it, or leaves it for another."""
+    return Sensitivity(2 if relation is Relation.REPLACE else 1, 1)
+
+
+def reports_of(question: Question) -> tuple[Report, ...]:
+    """The reports of a question: on the caps where a unit has many rows, then on keys and values, each of these once.
+
+    Raises:
+        UnsupportedQuery: nothing can be cut off of it.
+    """
+    unit, groups = question.table.unit, question.keys.count
+    assert unit.max_groups is not None
+    tests = {Part.GROUPS: f"groups > {unit.max_groups}", Part.ROWS: f"most > {unit.max_rows}"}
+    if groups is not None and groups <= unit.max_groups:
+        del tests[Part.GROUPS]  # there are no more
+    caps = [] if unit.is_row else [Report("the caps", tuple(tests), tuple(tests.values()), None, "", False)]
+    found = {r.of: r for r in (*_of_keys(question), *_of_values(question))}
+    if not caps and not found:
+        raise UnsupportedQuery(
+            "Nothing is cut off of this question: each row is a unit, and no bounds or lists of values apply to it.",
+            hint="leave truncation out",
+        )
+    return (*caps, *_named_apart(list(found.values())))
+
+
+def _named_apart(found: Sequence[Report]) -> Iterator[Report]:
+    """The reports, with a number behind names that others have as well."""
+    names = [r.name for r in found]
+    for i, r in enumerate(found):
+        number = f" ({names[:i].count(r.name) + 1})" if names.count(r.name) > 1 else ""
+        yield replace(r, name=r.name + number)
+
+
+def report_sql(b: Bounding, reports: Sequence[Report]) -> tuple[str, ...]:
+    """The statements of the reports, in their order: each gives one row of counts, those of a report side by side."""
+    caps = [r for r in reports if r.of is None]
+    columns = [r for r in reports if r.of is not None]
+    texts = [totals_sql(b, caps[0].tests, caps[0].places)] if caps else []
+    return (*texts, *([columns_sql(b, [(r.tests, r.places) for r in columns])] if columns else []))
+
+
+def _of_keys(question: Question) -> Iterator[Report]:
+    """For each key with a list of values: which rows have another one, and are in no group."""
+    lists = question.keys.lists or ()
+    for i, (expr, values) in enumerate(zip(question.keys.exprs, lists, strict=False)):
+        can_be, unknown, listed = (
+            possible_values(expr),
+            f"({finite(call('is null', [expr]))})",
+            f"k{i}.g IS NULL",
+        )
+        tests = {}
+        if can_be is None or can_be - {None, *values}:
+            tests[Part.UNDECLARED] = f"{listed} AND NOT {unknown}"
+        if None not in values and (can_be is None or None in can_be):
+            tests[Part.NULL] = f"{listed} AND {unknown}"
+        if tests:
+            name = f"the key {name_of(expr, question)}"
+            yield Report(name, tuple(tests), tuple(tests.values()), expr, "", question.table.unit.is_row)
+
+
+def _of_values(question: Question) -> Iterator[Report]:
+    """For each value that is clamped, or counted only where it is listed: which rows have another one, or none."""
+    sums = [v for m in question.measures for tally, v in m.parts if tally is Tally.TOTAL]
+    spreads = [looked.spread for looked in question.spreads if looked.spread.layers is None]
+    for value in (*sums, *(s.value for s in spreads if s.listed is None)):
+        if isinstance(value, LatticeValue) and may_clamp(value):
+            yield _report(value.expr, value, _beyond(value), question)
+    for spread in spreads:
+        listed = _listed(spread)
+        if listed is not None:
+            other = call(
+                "and", [call("not", [call("is null", [listed])]), call("is null", [spread.value.expr])]
+            )
+            yield _report(listed, spread.value, {Part.UNDECLARED: other}, question)
+
+
+def _report(expr: Expr, of: LatticeValue, tests: dict[Part, Expr], question: Question) -> Report:
+    tests[Part.NULL] = _unknown(expr)
+    bounds = "" if Part.UNDECLARED in tests else f"[{bound_of(of, of.low)}, {bound_of(of, of.high)}]"
+    texts = tuple(finite(test) for test in tests.values())
+    return Report(name_of(expr, question), tuple(tests), texts, of, bounds, question.table.unit.is_row)
+
+
+def _beyond(value: LatticeValue) -> dict[Part, Expr]:
+    """Whether a row's value is moved by the clamp: by more than the one step of the grid by which it may be rounded, so
+    that a declared bound that lies between two grid points is itself inside.
+    """
+    step = 0 if value.is_whole else 1
+    low, high = (_number(value, k) for k in (value.low - step, value.high + step))
+    return {Part.BELOW: call("<", [value.expr, low]), Part.ABOVE: call(">", [value.expr, high])}
+
+
+def _number(value: LatticeValue, steps: int) -> Literal:
+    if value.is_whole:
+        return Literal(steps, Type.INT)
+    return Literal(float(steps * value.step), Type.REAL)  # exact: 32 bits times a power of two
+
+
+def _unknown(expr: Expr) -> Expr:
+    """Whether a row has no value; a row that FILTER leaves out is not asked for one."""
+    match expr:
+        case Call("case", (condition, value, Literal(None, _)), _):
+            return call("case", [condition, _unknown(value), Literal(False, Type.BOOL)])
+        case _:
+            return call("is null", [expr])
+
+
+def _listed(spread: Spread) -> Expr | None:
+    """The value whose places in a list are a spread's leaves; None where every value has a leaf."""
+    place = spread.value.expr
+    if spread.listed is None or not isinstance(place, Call):
+        return None
+    first = place.args[0]
+    if not isinstance(first, Call) or first.name != "=":
+        return None  # bins, which hold all values
+    can_be = possible_values(kept(first.args[0]))
+    return None if can_be is not None and can_be - {None} <= {*spread.listed} else first.args[0]
