@@ -56,7 +56,7 @@ def test_a_missing_core_package_is_one(call: Call, monkeypatch: pytest.MonkeyPat
 
 
 def test_a_database_that_does_not_work_is_reported(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail() -> None:
+    def fail(*_: object) -> None:
         raise RuntimeError("no thread can be started")
 
     monkeypatch.setattr(duckdb, "connect", fail)

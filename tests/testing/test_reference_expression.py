@@ -61,7 +61,6 @@ def call(name: str, *values: Value) -> Value:
         (5, "//", -2, -2),
         (5, "//", 0, None),
         (LEAST, "//", -1, None),
-        (5.5, "//", 2, 2.75),  # on doubles `//` is `/`
         (-5, "%", 3, -2),
         (5, "%", -3, 2),
         (5, "%", 0, None),
@@ -264,7 +263,8 @@ def with_two_columns(a: Column, b: Column) -> list[Expression]:
         Case(((IsNull(a), b),), a),
     ]
     if numbers:
-        batch += [Arithmetic(op, a, b) for op in ("+", "-", "*", "/", "//", "%")]
+        batch += [Arithmetic(op, a, b) for op in ("+", "-", "*", "/", "%")]
+        batch += [Arithmetic("//", a, b)] if a.of is b.of is Kind.INT else []
         batch += [
             Call(name, (a,)) for name in ("-", "ABS", "FLOOR", "CEIL", "ROUND", "SIGN", "SQRT")
         ]  # LN's last digit is libm's

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import datetime as dt
+import re
 from collections.abc import Callable, Sequence
 
 from sqlglot import exp
 
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.plan.aggregate_nodes import is_aggregate, word
+from discreet.plan.evaluate import evaluate_row
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.functions import FUNCTIONS, HINTS, fitting
 from discreet.plan.schema import Fact, Range, Values, fact_type
@@ -50,6 +51,11 @@ def as_condition(expr: Expr, clause: str) -> Expr:
 
 def call(name: str, args: Sequence[Expr]) -> Expr:
     """A function applied to arguments, with the casts that its signature asks for."""
+    if (
+        name == "nullif" and len({a.type for a in args}) == 2
+    ):  # the value is the first's, whatever it is compared with
+        return call("case", [call("=", args), Literal(None, None), args[0]])
+    args = _beside(name, args)
     found = fitting(name, [a.type for a in args])
     if found is None and name == "in" and len(args) == 1:
         raise UnsupportedQuery("IN () is an empty list.", hint="write at least one value")
@@ -63,6 +69,27 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
     coerced = tuple(coerce(a, w) for a, w in zip(args, wanted, strict=True))
     _check_constants(name, coerced)
     return Call(name, coerced, result)
+
+
+def _beside(name: str, args: Sequence[Expr]) -> Sequence[Expr]:
+    """Texts that are written out, read as DuckDB does: beside whole numbers as whole ones, beside dates as dates."""
+    kinds = [a.type for a in args]
+    texts = [isinstance(a, Literal) and a.type is Type.TEXT for a in args]
+    plain = fitting(name, kinds)
+    whole = fitting(name, [Type.INT if text else kind for kind, text in zip(kinds, texts, strict=True)])
+    read = list(args)
+    for i in (i for i, text in enumerate(texts) if text):
+        wanted = None if plain is None else plain[1][i]
+        if (
+            Type.INT in kinds
+            and wanted in (Type.REAL, None)
+            and whole is not None
+            and whole[1][i] is Type.INT
+        ):
+            read[i] = coerce(args[i], Type.INT)
+        elif Type.DATE in kinds and wanted is Type.TIMESTAMP and Type.TIMESTAMP not in kinds:
+            read[i] = coerce(args[i], Type.DATE)
+    return read
 
 
 def _check_constants(name: str, args: Sequence[Expr]) -> None:
@@ -109,7 +136,7 @@ def bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: in
         args = [b for a in args for b in (a.args if isinstance(a, Call) and a.name == name else (a,))]
         args.sort(key=repr)
     if name == "neg" and isinstance(args[0], Literal) and isinstance(args[0].value, int | float):
-        return _number(-args[0].value)
+        return _number(0 - args[0].value)  # −0.0 is 0, as it is of a decimal
     return call(name, args)
 
 
@@ -180,35 +207,22 @@ def _literal_as(literal: Literal, wanted: Type) -> Literal:
     value = literal.value
     if value is None:
         return Literal(None, wanted)
-    try:
-        match wanted:
-            case Type.REAL:
-                number = _number(float(value))  # type: ignore[arg-type]  # a date is refused by float itself
-                return Literal(float(number.value), Type.REAL)  # type: ignore[arg-type]  # _number gives a number
-            case Type.INT:
-                return _number(int(str(value)))
-            case Type.DATE:
-                return Literal(dt.date.fromisoformat(str(value)[:10]), Type.DATE)
-            case Type.TIMESTAMP:
-                time = dt.datetime.fromisoformat(str(value)).replace(
-                    tzinfo=None
-                )  # an offset is dropped, as in cells
-                return Literal(time, Type.TIMESTAMP)
-            case Type.TEXT:
-                return Literal(str(value).lower() if isinstance(value, bool) else str(value), Type.TEXT)
-            case Type.BOOL:
-                pass
-    except (TypeError, ValueError):
-        pass
+    rounds = wanted is Type.INT and not _WHOLE.fullmatch(str(value))
+    reader = f"as {wanted.value.lower()}"
+    if wanted is not Type.BOOL and not rounds and fitting(reader, [literal.type]):
+        read = evaluate_row(Call(reader, (literal,), wanted), {})  # as a cell is read
+        if read is not None:
+            return Literal(read, wanted)
     raise UnsupportedQuery(
         f"The constant {value!r:.60} in the question cannot be read as {wanted.word}.",
         hint=f"it stands where {wanted.word} is wanted; write {_EXAMPLES[wanted]}",
     )
 
 
+_WHOLE = re.compile("[ ]*[+-]?[0-9]+[ ]*")
 _EXAMPLES = {
     Type.BOOL: "TRUE or FALSE",
-    Type.INT: "42",
+    Type.INT: "42, or a number without quotes",
     Type.REAL: "1.5",
     Type.TEXT: "'text'",
     Type.DATE: "'2024-12-31'",

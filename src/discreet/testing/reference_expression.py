@@ -76,7 +76,7 @@ class Literal(Expression):
 
 @dataclass(frozen=True, slots=True)
 class Arithmetic(Expression):
-    """`left op right` with op one of + − * / // %."""
+    """`left op right` with op one of + − * / // %; // is of integers."""
 
     op: str
     left: Expression
@@ -86,6 +86,8 @@ class Arithmetic(Expression):
         if self.op not in ARITHMETIC:
             raise InvalidParameter(f"op must be a known operation, not {self.op!r}.")
         _numeric(self.op, self.left, self.right)
+        if self.op == "//" and Kind.REAL in (self.left.kind, self.right.kind):
+            raise TypeError("// is of integers")
 
     @property
     def kind(self) -> Kind:

@@ -90,13 +90,10 @@ def divide(x: int | float, y: int | float) -> float | None:
     return float(x) / float(y) if y else None
 
 
-def whole_divide(x: int | float, y: int | float) -> int | float | None:
-    """`//`: truncates toward zero on integers, and is `/` on doubles (as in DuckDB 2.0)."""
-    if not y:
-        return None
-    if isinstance(x, float) or isinstance(y, float):
-        return float(x) / float(y)
-    return _toward_zero(x, y)
+def whole_divide(x: int | float, y: int | float) -> int | None:
+    """`//`: truncates toward zero, of integers alone."""
+    assert isinstance(x, int) and isinstance(y, int)
+    return _toward_zero(x, y) if y else None
 
 
 def remainder(x: int | float, y: int | float) -> int | float | None:

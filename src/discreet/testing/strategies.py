@@ -295,8 +295,8 @@ def _int_nodes(depth: int) -> list[st.SearchStrategy[Expression]]:
 def _real_nodes(depth: int) -> list[st.SearchStrategy[Expression]]:
     same, numbers = expressions(Kind.REAL, depth=depth), _numbers(depth)
     return [
-        _arithmetic("+ - * / // %", same, numbers),
-        _arithmetic("+ - * / // %", numbers, same),
+        _arithmetic("+ - * / %", same, numbers),
+        _arithmetic("+ - * / %", numbers, same),
         _arithmetic("/", numbers, numbers),
         _calls("FLOOR CEIL SQRT", numbers),
         _calls("ABS ROUND -", same),

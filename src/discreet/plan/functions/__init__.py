@@ -41,6 +41,7 @@ _OVERLOADS = {"+": ("+", "date + days", "days + date"), "-": ("-", "date - days"
 HINTS = {
     "-": "CAST the argument to what it takes; date_diff('hour', a, b) counts hours between two times",
     "+": "CAST the argument to what it takes; add to a time with t + INTERVAL (n) HOUR",
+    "//": "write floor(a / b), CAST(a AS BIGINT) // b, or declare the column as Range(low, high, integer=True)",
     "*": "CAST the argument to what it takes; INTERVAL (n) DAY takes a number of days",
 }
 """The way round, where arguments do not fit, for functions that have one."""

@@ -30,10 +30,6 @@ def _int_or_real(symbol: str) -> Callable[[Sequence[str], Sequence[Type]], str]:
     return sql
 
 
-def _whole_divide_sql(args: Sequence[str], _types: Sequence[Type]) -> str:
-    return f"TRY({args[0]} // {args[1]})"  # by zero it is an error on doubles too, unlike `/` and `%`
-
-
 def _plus(i: Sequence[Interval]) -> Interval:
     return _ordered(_sum(i[0][0], i[1][0], -math.inf), _sum(i[0][1], i[1][1], math.inf))
 
@@ -107,13 +103,16 @@ def _divide(a: float, b: float) -> float | None:
     return a / b if b else None
 
 
-def _whole_divide(a: float, b: float) -> float | None:
+def _whole_divide(a: int, b: int) -> int | None:
     if not b:
         return None
-    if isinstance(a, int) and isinstance(b, int):
-        q = abs(a) // abs(b)
-        return q if (a < 0) == (b < 0) else -q
-    return a / b  # as DuckDB 2.0 has it
+    q = abs(a) // abs(b)
+    return q if (a < 0) == (b < 0) else -q
+
+
+def _two_wholes(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:
+    """Whole numbers alone: what `//` makes of doubles is another thing in another database."""
+    return numbers(2)(types) if all(t in (Type.INT, None) for t in types) else None
 
 
 def _remainder(a: float, b: float) -> float | None:
@@ -244,7 +243,7 @@ ARITHMETIC = (
     Function("-", numbers(2), _int_or_real("-"), lambda a, b: a - b, _minus, fragile=True, stubborn=True),
     Function("*", numbers(2), _int_or_real("*"), lambda a, b: a * b, _times, fragile=True, stubborn=True),
     Function("/", _TWO_REALS, template("({0} / {1})"), _divide, _over, fragile=True),
-    Function("//", numbers(2), _whole_divide_sql, _whole_divide, unbounded, fragile=True),
+    Function("//", _two_wholes, template("TRY({0} // {1})"), _whole_divide, unbounded),
     Function("%", numbers(2), _int_or_real("%"), _remainder, unbounded, fragile=True),
     Function(
         "neg",

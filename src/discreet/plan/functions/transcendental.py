@@ -13,6 +13,14 @@ _TWO = numbers(2, wanted=Type.REAL)
 _HALF_TURN = (-3.1415926535897936, 3.1415926535897936)  # a bit beyond π on either side, as a double may be
 
 
+def _log(base: float, x: float) -> float | None:
+    """Return the decimal logarithms' ratio; to base 0 it is −0.0, as that of 0 is −∞."""
+    if base < 0 or x < 0:
+        return None
+    below, above = (math.log10(y) if y else -math.inf for y in (base, x))
+    return above / below if below else None
+
+
 def _only(low: float, high: float) -> Interval:
     return low, high
 
@@ -30,6 +38,7 @@ TRANSCENDENTAL = (
         fragile=True,
         inexact=True,
     ),
+    Function("log", _TWO, template("TRY(log({0}, {1}))"), _log, unbounded, fragile=True, inexact=True),
     Function("exp", _ONE, template("TRY(exp({0}))"), math.exp, rising(math.exp), fragile=True, inexact=True),
     Function(
         "power", _TWO, template("TRY(pow({0}, {1}))"), math.pow, unbounded, fragile=True, inexact=True

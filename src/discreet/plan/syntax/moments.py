@@ -147,9 +147,16 @@ def _unit(word: str) -> tuple[str, int]:
 
 
 def _times(count: exp.Expr, factor: int) -> exp.Expr:
+    """A count of units, of which DuckDB takes the whole ones."""
     inner = count.unnest()
-    if isinstance(inner, exp.Literal) and inner.name.isdigit() and len(inner.name) <= 9:
+    if (
+        isinstance(inner, exp.Literal)
+        and inner.name.isdecimal()
+        and inner.name.isascii()
+        and len(inner.name) <= 9
+    ):
         return _number(factor * int(inner.name))
+    inner = exp.Trunc(this=inner)
     return inner if factor == 1 else exp.Mul(this=inner, expression=_number(factor))
 
 

@@ -93,13 +93,13 @@ def _nvl2(node: exp.Expr) -> Applied:
 
 
 def _log(node: exp.Expr) -> Applied:
-    """DuckDB's log(x) and log10(x) are both decimal; the parser writes the second as a logarithm to base 10."""
+    """Read a logarithm: log(x) and log10(x) are decimal, and the parser writes the second as one to base 10."""
     nothing_but(node, {"this", "expression"})
     if not node.args.get("expression"):
         return "log10", [node.this]
     if node.this == exp.Literal.number(10):
         return "log10", [node.expression]
-    return "/", [exp.Ln(this=node.expression), exp.Ln(this=node.this)]
+    return "log", [node.this, node.expression]
 
 
 def _pi(node: exp.Expr) -> Applied:
@@ -121,6 +121,12 @@ def _cast(node: exp.Expr) -> Applied:
             f"CAST to {' '.join(target.sql(dialect='duckdb').split())} is not answered here: numbers are doubles.",
             hint=f"CAST(x AS DOUBLE), or round(x, {digits}) for as many decimals",
         )
+    number = node.this.unnest()
+    number = number.this if isinstance(number, exp.Neg) else number
+    if kind is Type.INT and isinstance(number, exp.Literal) and not number.is_string and "." in number.name:
+        return "as bigint", [
+            exp.Round(this=node.this)
+        ]  # halves of a decimal go away from zero, a double's to even
     return f"as {kind.value.lower()}", [node.this]
 
 
