@@ -323,7 +323,7 @@ def test_a_few_strange_values_are_cut_off() -> None:
         ("SELECT COVAR_POP(price, pieces) AS c FROM t", 2),
         (
             "SELECT SUM(price) FILTER (WHERE pieces > 3) AS s FROM t",
-            ["an expression of 'pieces' and 'price'"],
+            ["'price'"],
         ),
         ("SELECT MEDIAN(price) AS m, MAX(pieces) AS x FROM t", ["'price'", "'pieces'"]),
         ("SELECT SUM(CAST(word AS DOUBLE)) AS s FROM t", ["'word'"]),

@@ -12,6 +12,7 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.run import exact_cells, measure
 from tests.plan.tables import planned
 
+PRIVATE = "SELECT user_id % 10 AS k, COUNT(*) AS n FROM visits GROUP BY user_id % 10"
 GROUPED = "SELECT region, COUNT(*) AS n FROM visits GROUP BY region"
 
 
@@ -28,13 +29,13 @@ def test_declared_groups_that_the_database_did_not_return_are_zero() -> None:
 def test_a_group_that_comes_twice_is_refused_not_overwritten() -> None:
     with pytest.raises(BackendFailed, match="twice"):
         exact_cells(planned(GROUPED), lambda _: [(1, "5"), (1, "6")])
-    private = planned("SELECT user_id, COUNT(*) AS n FROM visits GROUP BY user_id", delta="1e-6")
+    private = planned(PRIVATE, delta="1e-6")
     with pytest.raises(BackendFailed, match="twice"):
         exact_cells(private, lambda _: [(0.0, "1", "1"), (-0.0, "1", "1")])
 
 
 def test_the_order_of_the_rows_does_not_follow_that_of_the_database() -> None:
-    private = planned("SELECT user_id, COUNT(*) AS n FROM visits GROUP BY user_id", delta="1e-6", epsilon=15)
+    private = planned(PRIVATE, delta="1e-6", epsilon=15)
     rows: list[tuple[Any, ...]] = [(k, "1000", "1000") for k in (9, 3, None, 5)]
     for order in (rows, rows[::-1]):
         assert measure(private, lambda _, o=order: o, SystemEntropy()).keys == ((3,), (5,), (9,), (None,))  # type: ignore[misc]

@@ -146,7 +146,7 @@ def test_what_the_account_cannot_pay_is_refused_and_costs_nothing(
         before = state(session)
         with pytest.raises(kind) as caught:
             session.sql(
-                "SELECT uid, COUNT(*) AS n FROM data GROUP BY uid" if delta else COUNT,
+                "SELECT uid % 9, COUNT(*) AS n FROM data GROUP BY uid % 9" if delta else COUNT,
                 epsilon=epsilon,
                 delta=delta,
             )
@@ -461,7 +461,7 @@ ATTACKS = [
     "SELECT SUM(greatest(0, least(1, 1 // i))) AS a, AVG(greatest(0, least(1, 1 / i))) AS b FROM t",
     "SELECT COUNT(i * i * i) AS a, COUNT(-i) AS b, COUNT(abs(i)) AS c, COUNT(i % (i - 5)) AS d FROM t",
     "SELECT COUNT(i // -1) AS a, COUNT(i - i) AS b, COUNT(i + 9223372036854775807) AS c FROM t",
-    "SELECT COUNT(r * r) AS a, COUNT(sqrt(r)) AS b, COUNT(ln(r)) AS c, COUNT(exp(r)) AS d, COUNT(r // r) AS e FROM t",
+    "SELECT COUNT(r * r) AS a, COUNT(sqrt(r)) AS b, COUNT(ln(r)) AS c, COUNT(exp(r)) AS d, COUNT(r / r) AS e FROM t",
     "SELECT COUNT(round(r, i)) AS a, COUNT(power(r, i)) AS b, COUNT(log10(-r)) AS c, COUNT(floor(r) % 3) AS d FROM t",
     "SELECT COUNT(CAST(t AS BIGINT)) AS a, COUNT(CAST(t AS DATE)) AS b, COUNT(CAST(t AS BOOLEAN)) AS c FROM t",
     "SELECT COUNT(CAST(r AS BIGINT)) AS a, COUNT(t + 1) AS b, COUNT(year(t)) AS c, COUNT(t::TIMESTAMP) AS d FROM t",

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.table import measured, render, render_html, shorten, visible, width
+from discreet.table import measured, render, render_html, shorten, uncertain, visible, width
 
 # What a terminal may obey: C0, DEL, C1, and the marks that reorder or split lines.
 OBEYED = re.compile("[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ud800-\udfff]")
@@ -132,22 +132,22 @@ def test_html_is_well_formed_and_holds_no_tag_of_a_cell(rows: list[tuple[str | N
     ("value", "interval", "cell"),
     [
         (1_204, (1_187.0, 1_221.0), "1,204 ± 17"),
-        (-3, (-20.5, 14.0), "-3 ± 18"),
+        (-3, (-20.5, 14.0), "-3 ± 18*"),
         (38.5816, (38.2, 38.9), "38.58 ± 0.38"),
         (1_234_567.8, (1_230_000.0, 1_239_000.0), "1,234,568 ± 4,568"),
-        (5.25, (0.0, 10.5), "5.2 ± 5.3"),
+        (5.25, (0.0, 10.5), "5.2 ± 5.3*"),
         (0.00012, (0.0001, 0.00015), "0.000120 ± 0.000030"),
-        (1e-14, (0.0, 2e-14), "1e-14 ± 1e-14"),
-        (-0.004, (-1.0, 1.0), "0.0 ± 1.0"),
+        (1e-14, (0.0, 2e-14), "1e-14 ± 1e-14*"),
+        (-0.004, (-1.0, 1.0), "0.0 ± 1.0*"),
         (7, (7.0, 7.0), "7"),
         (1_234_567, None, "1,234,567"),
         (2.5, None, "2.5"),
-        (3, (-math.inf, math.inf), "3 ± ∞"),
+        (3, (-math.inf, math.inf), "3 ± ∞*"),
         (198.02, (195.1, 200.0), "198.0 ± 2.9"),
         (199.02, (195.1, 200.0), "199.0 +1.0 −3.9"),
         (200, (150.5, 200.0), "200 +0 −50"),
-        (-1_000, (-3_500.0, -900.0), "-1,000 +100 −2,500"),
-        ([1, 2.5, None], [(0.0, 2.0), (2.0, 3.0), None], "[1 ± 1, 2.50 ± 0.50, NULL]"),
+        (-1_000, (-3_500.0, -900.0), "-1,000 +100 −2,500*"),
+        ([1, 2.5, None], [(0.0, 2.0), (2.0, 3.0), None], "[1 ± 1*, 2.50 ± 0.50, NULL]"),
         (["a", "b"], [None, None], "[a, b]"),
         (["a"], None, "[a]"),
         ({"a": 1_200, math.inf: 3}, {"a": (1_000.0, 1_400.0), math.inf: (3.0, 3.0)}, "{a=1,200 ± 200, ∞=3}"),
@@ -172,6 +172,8 @@ def test_the_shown_error_covers_the_interval(value: float, below: float, above: 
     low, high = value - below, value + above
     text = measured(value, (low, high))
     assert text is not None
+    assert text.endswith("*") == (max(high - value, value - low) >= abs(value))
+    text = text.removesuffix("*")
     if "±" in text:
         shown, half = (float(part.replace(",", "")) for part in text.split(" ± "))
         up, down, larger = half, half, max(below, above)
@@ -191,4 +193,25 @@ def test_the_shown_error_covers_the_interval(value: float, below: float, above: 
 def test_values_with_errors_stand_to_the_right() -> None:
     cells = [measured(5, (3.0, 7.0)), measured(1e-14, (0.0, 2e-14)), measured(3, (-math.inf, math.inf)), None]
     lines = render(["n"], [[cell] for cell in cells]).splitlines()
-    assert [width(line) for line in lines] == [width(lines[1])] * 6
+    assert [line.rstrip("*") for line in lines[2:]] == [
+        "        5 ± 2",
+        "1e-14 ± 1e-14",
+        "        3 ± ∞",
+        "         NULL",
+    ]
+    assert [line.endswith("*") for line in lines[2:]] == [False, True, True, False]
+    assert {width(line) for line in lines if line.endswith("*")} == {width(lines[1])}
+
+
+def test_a_number_is_marked_where_its_margin_of_error_reaches_it() -> None:
+    assert [uncertain(10, (10 - w, 10 + w)) for w in (0.0, 9.9, 10.0, math.inf)] == [False, False, True, True]
+    assert [uncertain(-10, (-20.0, -9.0)), uncertain(0, (-1.0, 1.0)), uncertain(0, (0.0, 0.0))] == [
+        True,
+        True,
+        False,
+    ]
+    assert uncertain([5, 5], [(4.0, 6.0), (0.0, 10.0)]) and not uncertain({"a": 5}, {"a": (4.0, 6.0)})
+    moment = dt.date(2026, 1, 2)
+    assert not any(
+        uncertain(v, i) for v, i in ((None, None), (3, None), (moment, (moment, moment)), (True, None))
+    )

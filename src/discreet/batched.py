@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.certificate.paid import Paid
 from discreet.privacy.guarantee import Approximate
-from discreet.release import NoisyTable, Release
+from discreet.release import Drawn, NoisyTable, Release
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
@@ -16,7 +16,11 @@ if TYPE_CHECKING:
 
 
 def releases(
-    account: Account, batch: Batch, tables: Sequence[NoisyTable], charged: Approximate | None = None
+    account: Account,
+    batch: Batch,
+    tables: Sequence[NoisyTable],
+    drawn: Drawn,
+    charged: Approximate | None = None,
 ) -> dict[str, Release]:
     """One release for each question, by its name; without `charged`, of a batch that the ledger had.
 
@@ -27,7 +31,8 @@ def releases(
     for name, plan in batch.plans.items():
         paid = Paid(account, batch.identity, name, lambda: stored(tables), lambda: batch.claim)
         part, free = _part(tables, batch.places[name]), charged is None
-        found[name] = Release(plan, part, charged=charged or Approximate(Fraction(0)), stored=free, paid=paid)
+        price = charged or Approximate(Fraction(0))
+        found[name] = Release(plan, part, charged=price, stored=free, paid=paid, drawn=drawn)
     return found
 
 

@@ -7,10 +7,11 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.certificate.paid import Paid
 from discreet.certificate.seal import answer, certified, noted
+from discreet.ledger.entry import release_in
 from discreet.plan.auto.staged import kept, restored
 from discreet.plan.claim import claim_of
 from discreet.privacy.guarantee import Approximate
-from discreet.release import NoisyTable, Release
+from discreet.release import Drawn, NoisyTable, Release
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
@@ -35,34 +36,43 @@ def _asked(plan: Plan, version: str | None) -> dict[str, Any]:
     return {"sql": plan.question.text, "table": plan.question.table.name, "version": version}
 
 
-def released(account: Account, plan: Plan, table: NoisyTable, charged: Approximate | None = None) -> Release:
+def released(
+    account: Account, plan: Plan, table: NoisyTable, drawn: Drawn, charged: Approximate | None = None
+) -> Release:
     """The release of a question; without `charged`, of one that the ledger had."""
     paid = Paid(account, plan.identity, "", table.to_json, lambda: claim_of(plan))
-    return Release(plan, table, charged=charged or FREE, stored=charged is None, paid=paid)
+    return Release(plan, table, charged=charged or FREE, stored=charged is None, paid=paid, drawn=drawn)
 
 
 def released_in_stages(
-    account: Account, identity: str, plan: Advised, table: NoisyTable, charged: Approximate | None = None
+    account: Account,
+    identity: str,
+    plan: Advised,
+    table: NoisyTable,
+    drawn: Drawn,
+    charged: Approximate | None = None,
 ) -> Release:
     """The same of a question in two stages."""
     paid = Paid(account, identity, "", lambda: kept(plan.choice, table.to_json()), lambda: plan.claim)
-    return Release(plan, table, charged=charged or FREE, stored=charged is None, paid=paid)
+    return Release(plan, table, charged=charged or FREE, stored=charged is None, paid=paid, drawn=drawn)
 
 
-def find(account: Account, plan: Plan) -> Release | None:
+def find(account: Account, plan: Plan, version: str | None) -> Release | None:
     """The release that the ledger has of a question; None when there is none."""
-    found = account.find(plan.identity)
-    return None if found is None else released(account, plan, NoisyTable.from_json(found))
-
-
-def find_in_stages(account: Account, staged: StagedPlan) -> Release | None:
-    """The same of a question in two stages."""
-    found = account.find(staged.identity)
+    found = account.found(plan.identity)
     if found is None:
         return None
-    choice, table = restored(found)
-    plan = staged.advised(choice)
-    return released_in_stages(account, staged.identity, plan, NoisyTable.from_json(table))
+    return released(account, plan, NoisyTable.from_json(release_in(found)), Drawn(found.time, version))
+
+
+def find_in_stages(account: Account, staged: StagedPlan, version: str | None) -> Release | None:
+    """The same of a question in two stages."""
+    found = account.found(staged.identity)
+    if found is None:
+        return None
+    choice, table = restored(release_in(found))
+    plan, drawn = staged.advised(choice), Drawn(found.time, version)
+    return released_in_stages(account, staged.identity, plan, NoisyTable.from_json(table), drawn)
 
 
 def keep(releases: dict[str, Release], charge: int) -> dict[str, Release]:

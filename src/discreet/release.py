@@ -31,6 +31,12 @@ if TYPE_CHECKING:
 SHOWN_ROWS = 60
 """Rows that a printed release shows; `rows` has all."""
 
+MARKED = "* The margin of error is at least as large as the value."
+"""What a printed release says where a value is marked."""
+
+AGAIN = "It was {drawn}; fresh=True draws again and is charged, a new version= label asks for new data."
+"""What a release from the ledger says of itself."""
+
 OVER_PEOPLE = (
     "Each person has an own budget here, and whose is used up is in no later answer: values and intervals are over the "
     "people still in."
@@ -86,6 +92,23 @@ class NoisyTable:
         )
 
 
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """When a release was drawn, and of which version of the data.
+
+    Attributes:
+        time: the time of its charge, in UTC, as the ledger has it. It does not tell how long the data took.
+        version: the owner's label of the data; None where there was none.
+    """
+
+    time: str
+    version: str | None
+
+    def __str__(self) -> str:
+        version = "without a version label" if self.version is None else f"version {self.version!r}"
+        return f"drawn {self.time[:19].replace('T', ' ')} UTC, {version}"
+
+
 class Release:
     """Publishable rows with intervals.
 
@@ -104,8 +127,10 @@ class Release:
         stored: bool,
         paid: Paid | None = None,
         original: Release | None = None,
+        drawn: Drawn | None = None,
     ) -> None:
         self.paid = paid
+        self.drawn = drawn
         self._original = original
         self.plan = plan
         self.table = table
@@ -134,7 +159,13 @@ class Release:
         if self._original is not None:
             return self
         return Release(
-            self.plan, self.table, charged=self.charged, stored=self.stored, paid=self.paid, original=self
+            self.plan,
+            self.table,
+            charged=self.charged,
+            stored=self.stored,
+            paid=self.paid,
+            original=self,
+            drawn=self.drawn,
         )
 
     @property
@@ -172,20 +203,18 @@ class Release:
         return [of_line(line) for line, _ in self._selected]
 
     @property
-    def notes(self) -> list[str]:
-        """What a reader should know beside the numbers: the truncation report, and what intervals cover."""
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know beside the numbers, in sentences: what the plan leaves out (`Plan.notes`), and what
+        was bought or chosen with it.
+        """
         from discreet.plan.reported import report_notes
 
-        notes = [*self.plan.chosen, *report_notes(self.plan, self.truncation, self._lines_of)]
-        if self._original is not None:
-            notes.append("Numbers that cannot be negative are not shown below 0.")
-        if not self.plan.question.table.unit.is_row:
-            notes.append(
-                "Intervals cover the answer with caps and bounds applied; what they cut off is not in them."
-            )
-        if self.paid is not None and self.paid.account.people is not None:
-            notes.append(OVER_PEOPLE)
-        return notes
+        raised = (
+            ["Numbers that cannot be negative are not shown below 0."] if self._original is not None else []
+        )
+        people = [OVER_PEOPLE] if self.paid is not None and self.paid.account.people is not None else []
+        reports = report_notes(self.plan, self.truncation, self._lines_of)
+        return (*self.plan.chosen, *self.plan.notes, *reports, *raised, *people)
 
     def _lines_of(self, column: str) -> list[tuple[Any, Any, Any]]:
         """For each row its noisy integers, their noises, and the interval of a column."""
@@ -198,6 +227,17 @@ class Release:
         from discreet.plan.reported import reported
 
         return reported(self.plan, self.table.reports)
+
+    def uncertain(self, column: str, confidence: Real = Fraction(19, 20)) -> list[bool]:
+        """Whether the margin of error of a column is at least as large as its value, row by row.
+
+        Of a list or map, whether that of one of its values is.
+        """
+        from discreet.table import uncertain
+
+        place = self.columns.index(column) if column in self.columns else 0
+        pairs = zip(self.rows, self.interval(column, confidence), strict=True)
+        return [uncertain(row[place], interval) for row, interval in pairs]
 
     def explain(self) -> str:
         """The derivation in the textbook's terms, with the numbers of this release."""
@@ -247,9 +287,16 @@ class Release:
         return pl.DataFrame(columns, strict=False)
 
     def to_pandas(self) -> Any:
-        """The rows as a pandas frame; lists and maps are Python's lists and dicts."""
+        """The rows as a pandas frame; lists and maps are Python's lists and dicts.
+
+        Its `attrs` hold the notes and, as `uncertain`, for each column in which a margin of error is at least as large
+        as the value, in which rows.
+        """
         pd = _extra("pandas", "pandas")
-        return pd.DataFrame({n: [r[i] for r in self.rows] for i, n in enumerate(self.columns)})
+        frame = pd.DataFrame({n: [r[i] for r in self.rows] for i, n in enumerate(self.columns)})
+        uncertain = {n: flags for n in self.columns if any(flags := self.uncertain(n))}
+        frame.attrs |= {"notes": list(self.notes), "uncertain": uncertain}
+        return frame
 
     def __str__(self) -> str:
         from discreet.table import render
@@ -258,18 +305,24 @@ class Release:
         lines = [render(columns, rows)]
         if len(self._selected) > SHOWN_ROWS:
             lines.append(f"… {len(self._selected) - SHOWN_ROWS} more rows in .rows")
-        return "\n".join([*lines, self._footer(rows), *self.notes])
+        return "\n".join([*lines, *self._below(rows)])
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
         from html import escape
 
-        from discreet.table import render_html
+        from discreet.table import render_html, visible
 
         columns, rows = self._shown()
-        below = "<br>".join(escape(line) for line in [self._footer(rows), *self.notes])
+        below = "<br>".join(escape(visible(line)) for line in self._below(rows))
         return f"{render_html(columns, rows)}<p>{below}</p>"
+
+    def _below(self, shown: Sequence[Sequence[str | None]]) -> list[str]:
+        """The lines below the printed table."""
+        marked = any(any(self.uncertain(name)[:SHOWN_ROWS]) for name in self.columns)
+        stored = [AGAIN.format(drawn=self.drawn)] if self.stored and self.drawn is not None else []
+        return [self._footer(shown), *([MARKED] if marked else []), *stored, *self.notes]
 
     def _footer(self, shown: Sequence[Sequence[str | None]]) -> str:
         price = self.plan.price

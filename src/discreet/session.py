@@ -320,12 +320,13 @@ class Session:
         """The answer that the ledger has; None when there is none."""
         from discreet.keeping import find_in_stages
 
-        return find_in_stages(self._account, staged)
+        return find_in_stages(self._account, staged, self._version)
 
     def _ask_staged(self, staged: StagedPlan) -> Release:
         """As `_ask`, with the first stage between the one charge and the question."""
         from discreet.keeping import keep, note_in_stages, released_in_stages
         from discreet.noise.entropy import SystemEntropy
+        from discreet.release import Drawn
         from discreet.tables.shapes import check_views
 
         check_views(self._backend, self._tables)
@@ -342,7 +343,8 @@ class Session:
             if self._people is not None:
                 self._people.check_stages(staged, plan)
             table = self._measure(plan, rows)
-        release = released_in_stages(self._account, staged.identity, plan, table, staged.guarantee)
+        drawn = Drawn(entry.time, self._version)
+        release = released_in_stages(self._account, staged.identity, plan, table, drawn, staged.guarantee)
         return keep({"": release}, entry.seq)[""]
 
     def batch(
@@ -432,11 +434,12 @@ class Session:
         """The answer that the ledger has; None when there is none."""
         from discreet.keeping import find
 
-        return find(self._account, plan)
+        return find(self._account, plan, self._version)
 
     def _ask(self, plan: Plan) -> Release:
         """Rehearses, charges, measures and stores, in this order."""
         from discreet.keeping import keep, note, released
+        from discreet.release import Drawn
         from discreet.tables.shapes import check_views
 
         check_views(self._backend, self._tables)
@@ -445,22 +448,27 @@ class Session:
         entry = self._account.charge(plan.identity, plan.charge, note=note(plan, self._version))
         with self._taking_part(toll, entry) as rows:
             table = self._measure(plan, rows)
-        release = released(self._account, plan, table, plan.allocation.guarantee)
+        drawn = Drawn(entry.time, self._version)
+        release = released(self._account, plan, table, drawn, plan.allocation.guarantee)
         return keep({"": release}, entry.seq)[""]
 
     def _stored_batch(self, batch: Batch) -> dict[str, Release] | None:
         """The answers that the ledger has; None when there are none."""
         from discreet.batched import releases, restored
+        from discreet.ledger.entry import release_in
+        from discreet.release import Drawn
 
-        kept = self._account.find(batch.identity)
-        if kept is None:
+        found = self._account.found(batch.identity)
+        if found is None:
             return None
-        return releases(self._account, batch, restored(kept))
+        drawn = Drawn(found.time, self._version)
+        return releases(self._account, batch, restored(release_in(found)), drawn)
 
     def _ask_batch(self, batch: Batch) -> dict[str, Release]:
         """As `_ask`, for all measurements of a batch: every one is rehearsed before the one charge."""
         from discreet.batched import releases
         from discreet.keeping import keep
+        from discreet.release import Drawn
         from discreet.tables.shapes import check_views
 
         check_views(self._backend, self._tables)
@@ -470,7 +478,8 @@ class Session:
         entry = self._account.charge(batch.identity, batch.charge, note=batch.note(self._version))
         with self._taking_part(toll, entry) as rows:
             tables = [self._measure(plan, rows) for plan in batch.measurements]
-        return keep(releases(self._account, batch, tables, batch.guarantee), entry.seq)
+        drawn = Drawn(entry.time, self._version)
+        return keep(releases(self._account, batch, tables, drawn, batch.guarantee), entry.seq)
 
     def _rehearse(self, plan: Plan) -> None:
         for text in plan.statements:

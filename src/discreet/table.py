@@ -21,6 +21,9 @@ NULL = "NULL"
 
 ELLIPSIS = "…"
 
+MARK = "*"
+"""What stands behind a number whose margin of error is at least as large as itself."""
+
 
 def render(
     columns: Sequence[str],
@@ -43,6 +46,12 @@ def render(
     """
     sides = _sides(columns, rows, align)
     cells = [[NULL if cell is None else visible(cell) for cell in row] for row in rows]
+    for i in (i for i, side in enumerate(sides) if side == "right"):
+        if any(
+            _is_marked(row[i]) for row in cells
+        ):  # so that the digits of the others stand below each other
+            for row in cells:
+                row[i] += "" if _is_marked(row[i]) else " "
     lines = [[visible(name) for name in columns], *cells]
     widths = [max(map(width, column)) for column in zip(*lines, strict=True)]
     if max_width is not None:
@@ -91,7 +100,8 @@ def render_html(
 
 
 def measured(value: object, interval: Any = None) -> str | None:
-    """A cell for a value: a number with the digits that its interval leaves meaningful, and its ±.
+    """A cell for a value: a number with the digits that its interval leaves meaningful, and its ±, marked with * where
+    that is at least as large as the number.
 
     The ± is the larger of the two distances to the interval's ends, rounded up, so that it never claims too much.
     Where one is more than twice the other, both are shown: + up to the upper end, − down to the lower one. A date has
@@ -100,7 +110,7 @@ def measured(value: object, interval: Any = None) -> str | None:
     >>> measured(1204, (1187.0, 1221.0)), measured(38.5816, (38.2, 38.9)), measured(1204), measured("surgery")
     ('1,204 ± 17', '38.58 ± 0.38', '1,204', 'surgery')
     >>> measured(199.02, (195.1, 200.0)), measured({"a": 12, "b": 3}, {"a": (9.0, 15.0), "b": (0.0, 6.0)})
-    ('199.0 +1.0 −3.9', '{a=12 ± 3, b=3 ± 3}')
+    ('199.0 +1.0 −3.9', '{a=12 ± 3, b=3 ± 3*}')
     """
     if value is None:
         return None
@@ -117,19 +127,37 @@ def measured(value: object, interval: Any = None) -> str | None:
         return f"{value}{between}"
     if interval is None or interval[0] == interval[1]:
         return _plain(value)
+    mark = MARK if uncertain(value, interval) else ""
     low, high = interval
     above, below = max(high - value, 0.0), max(value - low, 0.0)
     half = max(above, below)
     if not math.isfinite(half):
-        return f"{value:,.6g} ± ∞"
+        return f"{value:,.6g} ± ∞{mark}"
     digits = 0 if isinstance(value, int) else max(0, 1 - math.floor(math.log10(half)))  # two digits of the ±
     if digits > _MOST_DIGITS:
-        return f"{value:.12g} ± {half:.3g}"
+        return f"{value:.12g} ± {half:.3g}{mark}"
     shown = round(value, digits) + 0  # no −0
     up, down = (_rounded_up(x, digits) for x in (high - shown, shown - low))
     if half > _SAME * min(above, below):
-        return f"{shown:,.{digits}f} +{up:,.{digits}f} −{down:,.{digits}f}"
-    return f"{shown:,.{digits}f} ± {max(up, down):,.{digits}f}"
+        return f"{shown:,.{digits}f} +{up:,.{digits}f} −{down:,.{digits}f}{mark}"
+    return f"{shown:,.{digits}f} ± {max(up, down):,.{digits}f}{mark}"
+
+
+def uncertain(value: object, interval: Any) -> bool:
+    """Whether the margin of error of a number is at least as large as the number; of a list or map, of one in it.
+
+    >>> uncertain(12, (-3.0, 27.0)), uncertain(12, (9.0, 15.0)), uncertain(12, None)
+    (True, False, False)
+    """
+    if value is None or interval is None:
+        return False
+    if isinstance(value, Mapping):
+        return any(uncertain(v, interval[k]) for k, v in value.items())
+    if isinstance(value, list):
+        return any(uncertain(v, ends) for v, ends in zip(value, interval, strict=True))
+    if isinstance(value, bool) or not isinstance(value, int | float) or interval[0] == interval[1]:
+        return False
+    return bool(max(interval[1] - value, value - interval[0]) >= abs(value))
 
 
 def _shown(value: object, interval: Any) -> str:
@@ -184,7 +212,9 @@ def shorten(text: str, cells: int) -> str:
 
 
 _DIGITS = r"([\d.,_]*\d[\d.,_]*(e[-+]?\d+)?|inf|nan|∞)"
-_NUMBER = re.compile(rf"[-+−~≈]?{_DIGITS}%?( ?± ?{_DIGITS}%?| \+{_DIGITS} −{_DIGITS})?", re.IGNORECASE)
+_NUMBER = re.compile(
+    rf"[-+−~≈]?{_DIGITS}%?(( ?± ?{_DIGITS}%?| \+{_DIGITS} −{_DIGITS})\{MARK}?)?", re.IGNORECASE
+)
 _AS_PICTURE = "\ufe0f"  # variation selector 16: the character before it is drawn as a picture, two cells wide
 _JOINERS = "\u200c\u200d"  # zero-width, harmless, and part of correct Persian, Hindi and family pictures
 _INVISIBLE = _JOINERS + _AS_PICTURE
@@ -221,6 +251,10 @@ def _sides(
 def _numeric(cells: Sequence[str | None]) -> bool:
     values = [cell for cell in cells if cell is not None]
     return bool(values) and all(_NUMBER.fullmatch(cell) for cell in values)
+
+
+def _is_marked(cell: str) -> bool:
+    return cell.endswith(MARK) and _NUMBER.fullmatch(cell) is not None
 
 
 def _shrunk(widths: list[int], least: list[int], most: int) -> list[int]:

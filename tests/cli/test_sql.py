@@ -70,7 +70,11 @@ def test_the_same_question_gets_the_same_answer_free_in_every_form(samples: Path
     assert list(rows[0]) == ["sex", "n", "n_low", "n_high", "age", "age_low", "age_high"]
     assert [(r["sex"], int(r["n"]), float(r["age"])) for r in rows] == [tuple(r) for r in first["rows"]]
     assert [[float(r["n_low"]), float(r["n_high"])] for r in rows] == first["intervals"]["n"]
-    assert as_csv.stderr == "Answered from the ledger, free; left for 'adult' in discreet.ledger: ε = 2.5.\n"
+    drawn, clamped, hidden, left = as_csv.stderr.splitlines()
+    assert drawn.startswith("It was drawn 2") and "--fresh draws again and is charged" in drawn
+    assert clamped == "Truncation bias, which ± does not cover: 'age' is clamped to [17, 90]."
+    assert hidden == "In no group: rows in which 'sex' is NULL or undeclared."
+    assert left == "Answered from the ledger, free; left for 'adult' in discreet.ledger: ε = 2.5."
 
     table = call(*ASKED)
     assert f"{first['rows'][0][1]:,} ± " in table.stdout

@@ -22,6 +22,7 @@ from typing import Any
 
 import pytest
 
+from discreet.release import MARKED
 from tests.house.tree import ROOT, name_of, pages
 
 LANGUAGES = {"", "bash", "json", "python", "sql", "text", "toml"}
@@ -112,9 +113,11 @@ def _tidy(text: str) -> str:
     """The text with a table's ± columns joined to their numbers, without blank lines, with single spaces.
 
     Whether the two sides of an interval differ so much that both are shown is a matter of noise: the larger is taken.
+    So is whether a value is marked since its margin of error reaches it.
     """
     lines = (re.sub(r"([─-])\1+", r"\1", " ".join(line.split())) for line in _joined(text.splitlines()))
     plain = "\n".join(line for line in lines if line).replace(", + and − are its sides where they differ", "")
+    plain = re.sub(rf"([±−] ?{_NUMBER})\*", r"\1", plain.replace(f"\n{MARKED}", ""))
     return re.sub(r" \+([\d,.]+) −([\d,.]+)", lambda m: f" ± {max(m.groups(), key=_value)}", plain)
 
 

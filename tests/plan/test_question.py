@@ -154,7 +154,7 @@ def test_what_is_not_answered_is_refused_with_a_reason(sql: str, kind: type[Plan
 
 def test_private_groups_and_gaussian_noise_say_that_they_need_a_delta() -> None:
     with pytest.raises(NotPrivate, match="δ"):
-        planned("SELECT user_id, COUNT(*) FROM visits GROUP BY user_id")
+        planned("SELECT amount, COUNT(*) FROM visits GROUP BY amount")
     with pytest.raises(NotPrivate, match="δ"):
         planned("SELECT COUNT(*) FROM visits", noise="gaussian")
 

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
 from discreet.cli import output
 from discreet.cli.budgets import amounts
 from discreet.cli.output import json_text
+from discreet.release import MARKED
 from discreet.table import measured, render
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
     from discreet.release import Release
     from discreet.session import Session
+
+
+_AGAIN = "It was {drawn}; --fresh draws again and is charged, a new --version label asks for new data."
 
 
 def say(release: Release, confidence: float, *, as_csv: bool, explain: bool) -> None:
@@ -23,6 +28,10 @@ def say(release: Release, confidence: float, *, as_csv: bool, explain: bool) -> 
         output.say(as_table(release, confidence=confidence, max_width=output.terminal_width()))
         if explain:
             output.say(f"\n{release.explain()}\n")
+        if any(any(release.uncertain(name, confidence)) for name in release.columns):
+            output.remark(MARKED)
+    if release.stored and release.drawn is not None:
+        output.remark(_AGAIN.format(drawn=release.drawn))
     for note in release.notes:
         output.remark(note)
 
@@ -78,6 +87,11 @@ def measured_json(release: Release, confidence: float) -> dict[str, Any]:
         "rows": release.rows,
         "intervals": {name: release.interval(name, confidence=confidence) for name in release.columns},
         "confidence": confidence,
+        "uncertain": {
+            name: flags for name in release.columns if any(flags := release.uncertain(name, confidence))
+        },
+        "drawn": None if release.drawn is None else asdict(release.drawn),
+        "notes": release.notes,
     }
 
 
@@ -90,7 +104,6 @@ def as_json(release: Release, session: Session, confidence: float, *, explain: b
         "charged": amounts(release.charged),
         "population": session.population,
         "remaining": amounts(session.remaining),
-        "notes": release.notes,
     }
     if release.truncation:
         answer["truncation"] = [report.to_json() for report in release.truncation]

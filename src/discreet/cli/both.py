@@ -228,6 +228,7 @@ def _plan(
         costs = {name: amounts(charge.guarantee) for name, charge in plan.charges.items()}
         output.say_json(
             {"columns": plan.columns, "cost": costs, "sql": plan.sql, "explanation": plan.explain()}
+            | {"notes": plan.notes}
             | ({"outlook": plan.outlook} if plan.outlook else {})
         )
         return
@@ -255,7 +256,6 @@ def _say(
             "stored": release.stored,
             "charged": {name: amounts(charge) for name, charge in release.charges.items()},
             "remaining": {name: amounts(budget) for name, budget in left.items()},
-            "notes": release.notes,
         }
         output.say_json({**answer, "explanation": release.explain()} if explain else answer)
         return

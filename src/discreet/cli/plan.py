@@ -87,6 +87,7 @@ def command(
     cost = plan.charge.guarantee
     if as_json:
         answer = {"columns": plan.columns, "errors": found, "confidence": confidence, "rows": rows}
+        answer |= {"notes": plan.notes}
         if plan.outlook:
             answer |= {"left": None if plan.left is None else amounts(plan.left), "outlook": plan.outlook}
         if plan.truncation:
@@ -100,6 +101,8 @@ def command(
     for line in report_lines(plan):
         output.say(line)
     output.say(f"\nIt would cost {spelled(cost)}.{f' {plan.outlook}' if plan.outlook else ''}")
+    for note in plan.notes:
+        output.say(note)
     if explain:
         output.say(f"\n{plan.explain()}")
     if show_sql:
@@ -112,9 +115,10 @@ def _say_stages(plan: StagedPlan, *, as_json: bool, show_sql: bool) -> None:
     if as_json:
         output.say_json(
             {"columns": plan.columns, "cost": cost, "sql": plan.sql, "explanation": plan.explain()}
+            | {"notes": plan.notes}
         )
         return
-    output.say(f"{plan}.\n\n{plan.explain()}")
+    output.say(f"{plan}\n\n{plan.explain()}")
     if show_sql:
         output.say(f"\n{plan.sql}")
 

@@ -21,6 +21,7 @@ from discreet.ledger.entry import (
     Pinned,
     Released,
     from_row,
+    release_in,
 )
 from discreet.ledger.log import NO_END, Log, View
 from discreet.ledger.names import name
@@ -291,16 +292,21 @@ class Account:
 
     def find(self, question: str) -> dict[str, Any] | None:
         """The last stored release of a question, the analyst's own where kept apart; None if there is none."""
+        found = self.found(question)
+        return None if found is None else release_in(found)
+
+    def found(self, question: str) -> Entry | None:
+        """As `find`, the entry, whose time is that of the charge which paid for it."""
         return self._log.read(self.finding(question))
 
-    def finding(self, question: str) -> Callable[[View], dict[str, Any] | None]:
-        """As `find`, as a step of a transaction."""
+    def finding(self, question: str) -> Callable[[View], Entry | None]:
+        """As `found`, as a step of a transaction."""
 
-        def find(view: View) -> dict[str, Any] | None:
+        def find(view: View) -> Entry | None:
             found = view.latest(self.population, Released.kind, question)
             while found is not None and isinstance(found.content, Released):
                 if not self.alone or self._is_mine(view, found.content.charge):
-                    return found.content.release
+                    return found
                 found = view.latest(self.population, Released.kind, question, before=found.seq)
             return None
 

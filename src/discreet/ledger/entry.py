@@ -111,6 +111,12 @@ class Entry:
                 return None
 
 
+def release_in(entry: Entry) -> dict[str, Any]:
+    """Return what the entry of a release keeps of it."""
+    assert isinstance(entry.content, Released)
+    return entry.content.release
+
+
 def to_row(entry: Entry, previous: str) -> Row:
     """The stored form of an entry after that hash.
 

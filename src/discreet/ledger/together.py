@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InternalError, InvalidParameter
 from discreet.ledger.chain import canonical
-from discreet.ledger.entry import Analysts, Charged, Entry, Pinned, Released
+from discreet.ledger.entry import Analysts, Charged, Entry, Pinned, Released, release_in
 
 if TYPE_CHECKING:
     from discreet.accounting.filter import Charge
@@ -59,15 +59,13 @@ def store_together(
     accounts[0].log.write(lambda view: [step(view) for step in steps])
 
 
-def find_together(accounts: Sequence[Account], question: str) -> dict[str, Any] | None:
-    """The last stored release of a question that all of the accounts have; None where one of them has none."""
+def find_together(accounts: Sequence[Account], question: str) -> Entry | None:
+    """The first account's entry of the last release of a question that all have; None where one of them has none."""
     _check(accounts)
     steps = [account.finding(question) for account in accounts]
     found = accounts[0].log.read(lambda view: [step(view) for step in steps])
-    first = found[0]
-    if first is None or any(other is None or canonical(other) != canonical(first) for other in found):
-        return None
-    return first
+    kept = [None if entry is None else canonical(release_in(entry)) for entry in found]
+    return None if None in kept or len({*kept}) > 1 else found[0]
 
 
 def _check(accounts: Sequence[Account]) -> None:

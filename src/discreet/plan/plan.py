@@ -107,6 +107,16 @@ class Plan:
         return ()
 
     @property
+    def notes(self) -> tuple[str, ...]:
+        """What its numbers leave out, in sentences: truncation bias, undeclared values, groups that may be missing.
+
+        They follow from the plan alone, so that they are the same whatever the data hold.
+        """
+        from discreet.plan.notes import notes
+
+        return notes(self)
+
+    @property
     def needs_secret(self) -> bool:
         """Whether a statement has the `$secret` parameter."""
         return any(self.is_keyed(text) for text in self.statements)
@@ -202,9 +212,8 @@ class Plan:
 
     def __str__(self) -> str:
         lines = [f"A plan that costs {self.price}"]
-        if self.question.outer.sets is not None and self.question.keys.lists is None:
-            return lines[0]
-        for name, expr in self.question.outer.columns:
+        unknown = self.question.outer.sets is not None and self.question.keys.lists is None
+        for name, expr in () if unknown else self.question.outer.columns:
             if self.is_end(name):
                 continue
             width = self._known_error(expr, Fraction(19, 20))
@@ -217,7 +226,7 @@ class Plan:
             from discreet.plan.explain import report_lines
 
             lines += [f"  {line}" for line in report_lines(self)]
-        return "\n".join(lines)
+        return "\n".join([*lines, *self.notes])
 
     __repr__ = __str__
 

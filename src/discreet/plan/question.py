@@ -148,7 +148,9 @@ def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None) -> Que
     if select.table is not None:
         table = _find_table(select.table, tables)
         if table.reached is None and not table.public:
-            return _bound(sql, select, table, TableScope(table, select.alias), None, ranges)
+            ways = [t.reached for t in tables if t.reached is not None]
+            led = frozenset(way.key for way in ways if way.table == table.name)
+            return _bound(sql, select, table, TableScope(table, select.alias, led), None, ranges)
     drafted = draft(select, tables)
     select = drafted.select
     try:
@@ -171,6 +173,7 @@ def _bound(
     items = select.items
     exprs = group_nodes(items, select.group)
     keys = find_keys(tuple(dict.fromkeys(_key(e, scope) for e in exprs)), table.facts)
+    _refuse_units_as_groups(keys, scope)
     measures = Measures(ranges=ranges)
 
     def answer(node: exp.Expr, names: dict[str, Expr]) -> Expr:
@@ -294,6 +297,18 @@ def _key(node: exp.Expr, scope: Scope) -> Expr:
             "A constant cannot be a group key.", hint="group by columns or expressions of them"
         )
     return key
+
+
+def _refuse_units_as_groups(keys: Keys, scope: Scope) -> None:
+    """Refuses private groups each of which is one unit: none would be shown, and the empty answer would be charged."""
+    own = [name for e in keys.exprs if (name := scope.unit_key(e)) is not None]
+    if own and keys.lists is None:
+        named = own[0]
+        raise UnsupportedQuery(
+            f"Each group would be of one unit, as {named!r} says whose a row is, and so small a group is never shown.",
+            hint="leave it out of GROUP BY; for averages over units put it inside: SELECT AVG(least(n, 40)) FROM "
+            f"(SELECT {named}, COUNT(*) AS n FROM … GROUP BY {named}) units",
+        )
 
 
 def _reads_row(key: Expr) -> bool:

@@ -35,16 +35,22 @@ class Scope(Protocol):
     def is_unit(self, expr: Expr) -> bool:
         """Whether an expression is the unit's id as it stands."""
 
+    def unit_key(self, expr: Expr) -> str | None:
+        """The column by which all rows with one value of an expression belong to one unit: its id, or a declared key of
+        its rows; None where they need not.
+        """
+
     def other(self, node: exp.Expr) -> Expr | None:
         """What a node stands for that only this scope knows, such as a subquery; None for any other."""
 
 
 @dataclass(frozen=True, slots=True)
 class TableScope:
-    """One table, under its name or an alias."""
+    """One table, under its name or an alias; `keys` are the columns that declared foreign keys lead to."""
 
     table: TableSchema
     alias: str
+    keys: frozenset[str] = frozenset()
 
     @property
     def facts(self) -> Mapping[str, Fact]:
@@ -76,5 +82,16 @@ class TableScope:
         column = expr.args[0] if isinstance(expr, Call) else expr
         return isinstance(column, Column) and column.name == self.table.unit.column
 
+    def unit_key(self, expr: Expr) -> str | None:
+        column, own = as_stored(expr), {self.table.unit.column, *self.keys}
+        return column.name if isinstance(column, Column) and column.name in own else None
+
     def other(self, node: exp.Expr) -> Expr | None:
         return None
+
+
+def as_stored(expr: Expr) -> Expr:
+    """What an expression is but for being read as text, which tells any two values apart."""
+    while isinstance(expr, Call) and expr.name == "as varchar":
+        (expr,) = expr.args
+    return expr

@@ -5,8 +5,11 @@ from __future__ import annotations
 import datetime as dt
 import math
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import count, pairwise
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InvalidParameter
@@ -30,6 +33,7 @@ _FEW = 8  # dates or numbers that are rows with a name each; more make a line
 _LABEL = 180  # points of a name beside a row
 _LIMIT = 300  # points of a title along an axis
 _HEAD = 600  # points of a title beside the panels
+_LETTER = 7  # points of a letter in the lines below a title
 _DATE = re.compile(
     r"\d{4}-\d\d-\d\d([T ]\d\d:\d\d(:\d\d(\.\d{1,6})?)?)?"
 )  # what every reader of pictures takes
@@ -45,6 +49,8 @@ class Shown:
     keys: tuple[str, ...]
     measures: tuple[str, ...]
     intervals: dict[str, list[Any]]
+    orders: tuple[dict[Any, int], ...] = ()
+    """For each key the place of each declared value, as it is named; empty where groups are selected privately."""
 
 
 def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture:
@@ -52,8 +58,8 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture
 
     One key stands on the vertical axis, or, where it is a date or a number, on the horizontal one, with a band for the
     intervals. A second key is told by colour. Bars start at 0; where that would make them all look alike, there are
-    points on an axis that does not. Lists, maps and noisy dates are left out, and so is NULL on an axis of dates or
-    numbers.
+    points on an axis that does not. A line ends where keys are missing, and goes on behind them. Lists, maps and noisy
+    dates are left out, and so is NULL on an axis of dates or numbers. The notes stand below the title.
 
     Guarantee:
         A function of the release alone: the picture and its files hold its rows and intervals, and nothing else.
@@ -81,7 +87,9 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture
     ends = [(row[f"v{i}"], row[f"l{i}"], row[f"h{i}"]) for row in rows for i in range(len(shown.measures))]
     if any(value is not None and None in (low, high) for value, low, high in ends):
         words.append("where there is no interval beside a number, it has no bounds")
-    return dressed(chart, title, words, limit=_HEAD * (len(panels) if shown.keys else 1))
+    wide = _HEAD * (len(panels) if shown.keys else 1)
+    words += [line for note in release.notes for line in wrap(written(note), wide // _LETTER)]
+    return dressed(chart, title, words, limit=wide)
 
 
 def columns(plan: Plan) -> tuple[list[str], list[str]]:
@@ -140,7 +148,19 @@ def _shown(release: Release, confidence: Real) -> Shown:
             "several rows of the release have the same name, so that a picture would not tell them apart.",
             hint="select every column that the question groups by",
         )
-    return Shown(tuple(keys), tuple(measures), intervals)
+    orders = tuple(_order(release.plan, name) for name in keys)
+    return Shown(tuple(keys), tuple(measures), intervals, orders)
+
+
+def _order(plan: Plan, column: str) -> dict[Any, int]:
+    """The places of a key's declared values; empty where it has none."""
+    from discreet.plan.expr import Key
+
+    expr, lists = plan.column(column), plan.question.keys.lists
+    if lists is None or not isinstance(expr, Key) or expr.index >= len(lists):
+        return {}
+    known: list[Any] = sorted(v for v in lists[expr.index] if v is not None)
+    return {_name(v): i for i, v in enumerate(known)}
 
 
 def _rows(release: Release, shown: Shown) -> Values:
@@ -333,7 +353,8 @@ def _along(
             f"a picture shows up to {_MOST_POINTS:,} rows, not {len(rows):,}.",
             hint="group by month instead of day",
         )
-    kept = [row for row in rows if row[f"k{first}"] != "NULL"]
+    kept = [row for row in rows if row[f"k{first}"] != "NULL" and row[f"v{measure}"] is not None]
+    kept = _in_runs(kept, f"k{first}", None if second is None else f"k{second}", shown.orders[first])
     if kind == "temporal":
         kept = [{**row, f"k{first}": _instant(row[f"k{first}"])} for row in kept]
     ends: dict[str, Any] = {"nice": False, "padding": 8}  # whole dots at both ends
@@ -345,7 +366,7 @@ def _along(
         looks |= {"tickMinStep": 1, "format": "d"}  # years have no commas
     x = alt.X(f"k{first}", type=kind, scale=scale, title=written(shown.keys[first]), axis=alt.Axis(**looks))
     bars = _bars(rows, measure)
-    base = alt.Chart(inline(kept)).encode(x=x)
+    base = alt.Chart(inline(kept)).encode(x=x, detail=alt.Detail("run:N"))
     fixed: dict[str, Any] = {"color": COLOURS[0]}
     if second is not None:
         colour = alt.Color(
@@ -362,7 +383,42 @@ def _along(
     dots = base.mark_point(filled=True, size=36, opacity=1, **fixed).encode(
         y=y, tooltip=_told(shown, measure)
     )
-    return zoomed(alt.layer(band, line, dots).properties(width=620, height=320), f"zoom{measure}", "x")
+    layers = [band, line, dots]
+    runs = [row["run"] for row in kept]
+    if single := [row for row in kept if runs.count(row["run"]) == 1]:  # of which a band would not be seen
+        rule = base.properties(data=inline(single)).mark_rule(strokeWidth=2, opacity=0.5, **fixed)
+        low = alt.Y(f"l{measure}:Q", **_scale(rows, shown, measure, bars=bars))
+        layers.insert(0, rule.encode(y=low, y2=f"h{measure}:Q"))
+    return zoomed(alt.layer(*layers).properties(width=620, height=320), f"zoom{measure}", "x")
+
+
+def _in_runs(rows: Values, key: str, colour: str | None, order: Mapping[Any, int]) -> Values:
+    """The rows with the number of their run: of keys between which none is missing, in one colour.
+
+    Where keys are declared, none is missing between two that are declared one after the other; else between two that
+    lie about as near to each other as any two do.
+    """
+    place = {row[key]: float(order[row[key]]) if order else _along_axis(row[key]) for row in rows}
+    sorted_places = sorted(set(place.values()))
+    least = 1.0 if order else min((b - a for a, b in pairwise(sorted_places)), default=1.0)
+    found: Values = []
+    last: dict[Any, tuple[float, int]] = {}
+    runs = count()
+    for row in sorted(rows, key=lambda row: place[row[key]]):
+        at, of = place[row[key]], None if colour is None else row[colour]
+        before = last.get(of)
+        joined = before is not None and at - before[0] < 1.5 * least
+        run = before[1] if before is not None and joined else next(runs)
+        last[of] = (at, run)
+        found.append({**row, "run": run})
+    return found
+
+
+def _along_axis(key: Any) -> float:
+    """Where a number, a date or a time lies on its axis."""
+    if not isinstance(key, str):
+        return float(key)
+    return (dt.datetime.fromisoformat(key) - dt.datetime(1970, 1, 1)).total_seconds()
 
 
 def _alone(rows: Values, shown: Shown, measure: int) -> Any:

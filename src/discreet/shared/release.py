@@ -9,7 +9,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.plan.flows.plan import SharedPlan
 from discreet.privacy.guarantee import Approximate
-from discreet.release import NoisyTable, Release
+from discreet.release import Drawn, NoisyTable, Release
 
 if TYPE_CHECKING:
     from discreet.certificate.both.paid import PaidByBoth
@@ -37,9 +37,10 @@ class SharedRelease(Release):
         stored: bool,
         proof: PaidByBoth | None = None,
         original: SharedRelease | None = None,
+        drawn: Drawn | None = None,
     ) -> None:
         nothing = Approximate(plan.epsilon * 0)  # two populations have no one price: see `charges`
-        super().__init__(plan, table, charged=nothing, stored=stored, original=original)
+        super().__init__(plan, table, charged=nothing, stored=stored, original=original, drawn=drawn)
         self._proof = proof
 
     @property
@@ -73,7 +74,9 @@ class SharedRelease(Release):
         """As `Release.nonnegative`."""
         if self._original is not None:
             return self
-        return SharedRelease(self.plan, self.table, stored=self.stored, proof=self._proof, original=self)
+        return SharedRelease(
+            self.plan, self.table, stored=self.stored, proof=self._proof, original=self, drawn=self.drawn
+        )
 
     def citations(self) -> list[str]:
         """The works on which this release's guarantees rest."""

@@ -239,11 +239,14 @@ class SharedSession:
 
     def _stored(self, plan: SharedPlan) -> SharedRelease | None:
         """The answer that both accounts have; None when one of them has none."""
+        from discreet.ledger.entry import release_in
         from discreet.ledger.together import find_together
         from discreet.release import NoisyTable
 
-        kept = find_together(list(self._accounts.values()), plan.identity)
-        return None if kept is None else self._released(plan, NoisyTable.from_json(kept), stored=True)[0]
+        found = find_together(list(self._accounts.values()), plan.identity)
+        if found is None:
+            return None
+        return self._released(plan, NoisyTable.from_json(release_in(found)), found.time, stored=True)[0]
 
     def _ask(self, plan: SharedPlan) -> SharedRelease:
         """Rehearses, charges both, measures and stores, in this order."""
@@ -255,20 +258,22 @@ class SharedSession:
         self._backend.rehearse(plan.sql, {})
         entries = self._charge(plan)
         table = measure_shared(plan, lambda text: self._backend.rows(text, {}), SystemEntropy())
-        release, proof = self._released(plan, table, stored=False)
+        release, proof = self._released(plan, table, entries[0].time, stored=False)
         proof.keep(entries, release.columns, release.rows)
         return release
 
     def _released(
-        self, plan: SharedPlan, table: NoisyTable, *, stored: bool
+        self, plan: SharedPlan, table: NoisyTable, time: str, *, stored: bool
     ) -> tuple[SharedRelease, PaidByBoth]:
         """The release of a table, and what both accounts keep and prove of it."""
         from discreet.certificate.both.paid import PaidByBoth
+        from discreet.release import Drawn
         from discreet.shared.release import SharedRelease
 
         first, second = self._accounts.values()
         proof = PaidByBoth((first, second), plan.identity, table.to_json, lambda: plan.claim)
-        return SharedRelease(plan, table, stored=stored, proof=proof), proof
+        drawn = Drawn(time, self._version)
+        return SharedRelease(plan, table, stored=stored, proof=proof, drawn=drawn), proof
 
     def _charge(self, plan: SharedPlan) -> list[Entry]:
         from discreet.certificate.both.paid import noted

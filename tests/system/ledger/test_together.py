@@ -17,6 +17,7 @@ import pytest
 from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, DiscreetError, InternalError, InvalidParameter
 from discreet.ledger.account import Account
+from discreet.ledger.entry import release_in
 from discreet.ledger.export import verify_export
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import View
@@ -67,7 +68,8 @@ def test_both_are_charged_their_own_and_find_the_release(path: Path, pay: MakeCh
     assert all(e.note == {"sql": "SELECT 1", TOGETHER: ["patients", "doctors"]} for e in entries)
     assert find_together(both, "q") is None
     store_together(both, entries, "q", {"n": "7"})
-    assert find_together(both, "q") == {"n": "7"}
+    found = find_together(both, "q")
+    assert found is not None and release_in(found) == {"n": "7"} and found.time == entries[0].time
     store_together(both, entries, "q", {"n": "7"})
     assert spent(path) == (TENTH, 2 * TENTH)
     assert verify_export(list(Ledger.open(path).export())).ok
@@ -326,7 +328,8 @@ def test_both_are_charged_or_none_in_postgresql(postgres: Server, pay: MakeCharg
     both = [account for account, _ in charges]
     entries = charge_together(charges, "q", note={})
     store_together(both, entries, "q", {"n": "7"})
-    assert find_together(both, "q") == {"n": "7"}
+    found = find_together(both, "q")
+    assert found is not None and release_in(found) == {"n": "7"}
     with pytest.raises(BudgetExceeded):
         charge_together([(both[0], pay(TENTH)), (both[1], pay(2))], "r", note={})
     assert [a.spent.epsilon() for a in both] == [0.1, 0.2]

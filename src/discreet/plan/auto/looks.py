@@ -14,7 +14,8 @@ from discreet.plan.auto.advice import EDGES, SHARES, Caps, choose
 from discreet.plan.auto.extent import LARGEST, PLACES, Stakes, Use, choose_range
 from discreet.plan.bound import census_sql, values_sql
 from discreet.plan.claim import source_of
-from discreet.plan.expr import Call, Column, Expr, columns_of, walk
+from discreet.plan.clamping import name_of
+from discreet.plan.expr import Expr, walk
 from discreet.plan.measures.measure import CentredTotal, Total
 from discreet.plan.plan import Plan, bounding
 from discreet.plan.schema import Range
@@ -168,7 +169,7 @@ def look_at_values(plan: Plan, epsilon: Fraction, exprs: Sequence[Expr]) -> Valu
     noise, events = _noise(plan, counts, epsilon)
     claim = Look("values", source_of(plan.question), text, counts, noise, epsilon)
     check_look(claim)
-    named = _distinct_names([_name(e, plan) for e in exprs])
+    named = _distinct_names([name_of(e, plan.question) for e in exprs])
     return ValuesLook(
         text, noise, events, tuple(exprs), named, tuple(_uses(e, plan) for e in exprs), plan, claim
     )
@@ -204,19 +205,6 @@ def _uses(expr: Expr, plan: Plan) -> frozenset[Use]:
         elif isinstance(m, CentredTotal) and expr in walk(m.value.expr):
             found.add(Use.CENTRED)
     return frozenset(found)
-
-
-def _name(expr: Expr, plan: Plan) -> str:
-    """What an expression is called for people: its column, or the columns that it reads."""
-    relation = plan.question.relation
-    shown = {} if relation is None else dict(relation.shown)
-    value = expr
-    while isinstance(value, Call) and value.name in ("as bigint", "as double"):
-        value = value.args[0]
-    names = [shown.get(n, n) for n in columns_of(expr)]
-    if isinstance(value, Column):
-        return repr(names[0])
-    return f"an expression of {' and '.join(map(repr, names))}" if names else "a value of the question"
 
 
 def _distinct_names(names: Sequence[str]) -> tuple[str, ...]:

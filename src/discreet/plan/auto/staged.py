@@ -26,6 +26,7 @@ from discreet.plan.expr import Expr
 from discreet.plan.expr import identity as identity_of
 from discreet.plan.measures.capped import CappedCount, CappedTotal
 from discreet.plan.measures.ranges import Chosen, Missing, Ranges
+from discreet.plan.notes import capped, clamped, missing, said_of, undeclared
 from discreet.plan.plan import Plan, bounding, statements
 from discreet.plan.question import Question
 from discreet.plan.schema import Range, TableSchema
@@ -196,6 +197,20 @@ class StagedPlan:
         """The names of the answer's columns."""
         return self.last.columns
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its numbers leave out, as far as it does not follow from the first stage."""
+        q, values = self.last.question, self.of_values
+        parts = clamped(q, apart=() if values is None else values.exprs)
+        if values is not None:
+            parts.append(f"{', '.join(values.named)} is clamped to bounds that the first stage chooses")
+        chosen = ["one unit counts within caps that the first stage chooses"]
+        few = missing(self.last)
+        if self.of_caps is not None and few:
+            few = "Small groups may be missing; how small follows from the first stage."
+        bias = said_of([*parts, *(capped(self.last) if self.of_caps is None else chosen)])
+        return tuple(sentence for sentence in (bias, undeclared(q), few) if sentence)
+
     def advised(self, choice: Choice) -> Advised:
         """The second stage with what was chosen."""
         plan = self.second(choice)
@@ -243,7 +258,8 @@ class StagedPlan:
             if look is not None
         )
         price = words(self.guarantee.epsilon, self.guarantee.delta)
-        return f"A plan in two stages that costs {price}; {what}, and so the error, follow from the first"
+        head = f"A plan in two stages that costs {price}; {what}, and so the error, follow from the first"
+        return "\n".join([head, *self.notes])
 
     __repr__ = __str__
 

@@ -108,6 +108,17 @@ class SharedPlan(Plan):
     def price(self) -> str:
         return ", ".join(p.price for p in self.parties)
 
+    @property
+    def notes(self) -> tuple[str, ...]:
+        from discreet.plan.notes import clamped, said_of, undeclared
+
+        caps = [
+            f"one {p.unit.column!r} counts for {p.unit.max_rows} rows in a group at most"
+            for p in self.parties
+        ]
+        found = (said_of([*clamped(self.question), *caps]), undeclared(self.question))
+        return tuple(sentence for sentence in found if sentence)
+
     def is_keyed(self, text: str) -> bool:
         """No group is chosen by the account's key."""
         return False

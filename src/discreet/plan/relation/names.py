@@ -16,6 +16,7 @@ from discreet.plan.expr import Call, Column, Expr, columns_of
 from discreet.plan.keys import domain
 from discreet.plan.measures.lattice_value import range_of
 from discreet.plan.schema import Fact, Range, Values, near_columns
+from discreet.plan.scope import as_stored
 from discreet.privacy.unit import PrivacyUnit
 
 HIDDEN = "\0"
@@ -129,6 +130,10 @@ class Names:
 
     def is_unit(self, expr: Expr) -> bool:
         return any(i.is_unit and i.read == expr for i in self.items())
+
+    def unit_key(self, expr: Expr) -> str | None:
+        column, own = as_stored(expr), [(i.name, i.read) for i in self.items() if i.holds_unit]
+        return next((n for n, read in own if read is not None and as_stored(read) == column), None)
 
     def other(self, node: exp.Expr) -> Expr | None:
         return None

@@ -1,0 +1,160 @@
+"""What a plan's numbers leave out, in sentences: clamping, caps, undeclared values, groups that are not shown.
+
+Every sentence follows from the plan alone, so that it is the same whatever the rows hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
+from discreet.plan.expr import Call, Expr, Key, Literal
+from discreet.plan.measures.capped import CappedCount, CappedTotal
+from discreet.plan.measures.distinct import Distinct
+from discreet.plan.measures.lattice_value import LatticeValue, range_of
+from discreet.plan.measures.measure import KnownUnits, UnitCount
+from discreet.plan.relation.node import is_once
+from discreet.plan.spreads.binned import BEYOND
+from discreet.plan.spreads.spread import Spread
+from discreet.plan.types import Type
+from discreet.privacy.guarantee import decimal
+
+if TYPE_CHECKING:
+    from discreet.mechanisms.threshold import Threshold
+    from discreet.plan.plan import Plan
+    from discreet.plan.question import Question
+
+SHOWN = Fraction(19, 20)
+"""The probability with which a group is shown that has as many units as the note on missing groups says."""
+
+
+def notes(plan: Plan) -> tuple[str, ...]:
+    """Return what the plan's numbers leave out, one sentence for each kind of it."""
+    found = (bias(plan), undeclared(plan.question), missing(plan))
+    return tuple(sentence for sentence in found if sentence)
+
+
+def bias(plan: Plan) -> str:
+    """Return what is clamped and what is capped, by column; nothing where neither can be."""
+    return said_of([*clamped(plan.question), *capped(plan)])
+
+
+def said_of(parts: Sequence[str]) -> str:
+    """Return the sentence of these causes of truncation bias."""
+    return f"Truncation bias, which ± does not cover: {'; '.join(parts)}." if parts else ""
+
+
+def clamped(question: Question, *, apart: Sequence[Expr] = ()) -> list[str]:
+    """Return which values are moved into their bounds, and which listed values alone are counted; nothing of values
+    that are named `apart`.
+    """
+    ranges: dict[str, None] = {}
+    others: dict[str, None] = {}
+    for m in question.measures:
+        for _, value in m.parts:
+            if isinstance(value, LatticeValue) and value.expr not in apart and may_clamp(value):
+                ranges[_moved(value, question)] = None
+        if isinstance(m, CappedTotal | CappedCount):
+            low, high = (decimal(k * m.step) for k in m.span(question.table.unit.max_rows or 1))
+            others[f"what one {_whose(question)} adds is clamped to [{low}, {high}]"] = None
+    for looked in question.spreads:
+        spread = looked.spread
+        if spread.listed is None and spread.value.expr not in apart and may_clamp(spread.value):
+            ranges[_moved(spread.value, question)] = None
+        elif spread.listed is not None and spread.layers is None and (said := _listed(spread, question)):
+            others[said] = None
+    listed = ", ".join(sorted(ranges)).replace(" to [", " is clamped to [", 1)
+    return [*([listed] if listed else []), *others]
+
+
+def capped(plan: Plan) -> list[str]:
+    """Return how much of one unit counts; nothing where a unit has one row."""
+    from discreet.plan.bound import needs_secret
+    from discreet.plan.plan import bounding
+
+    q = plan.question
+    if q.table.unit.is_row or (q.relation is not None and is_once(q.relation.node)):
+        return []
+    b = bounding(q)
+    groups = f"in at most {_many(b.max_groups, 'group')}" if needs_secret(b) else ""
+    of_rows = [m for m in q.measures if not isinstance(m, UnitCount | KnownUnits | CappedTotal | CappedCount)]
+    alone = not q.spreads and all(isinstance(m, Distinct) for m in of_rows)
+    rows = f"for at most {_many(b.max_rows, 'value' if alone else 'row')}" if of_rows or q.spreads else ""
+    each = "" if not (rows and q.keys.exprs) else " in each group" if not groups else " in each"
+    each = " in it" if groups and each and b.max_groups == 1 else each
+    both = ", ".join(part for part in (groups, rows + each) if part)
+    return [f"one {_whose(q)} counts {both}"] if both else []
+
+
+def undeclared(question: Question) -> str:
+    """Return which rows are in no group since the value of a key is not declared; nothing where each has a group."""
+    named = {e.index: repr(n) for n, e in reversed(question.outer.columns) if isinstance(e, Key)}
+    found = []
+    for i, (expr, values) in enumerate(zip(question.keys.exprs, question.keys.lists or (), strict=False)):
+        possible = possible_values(expr)
+        null = None not in values and (possible is None or None in possible)
+        other = possible is None or bool(possible - {None, *values})
+        ways = [way for way, is_so in (("NULL", null), ("undeclared", other)) if is_so]
+        if ways:
+            found.append(f"{named.get(i) or name_of(expr, question)} is {' or '.join(ways)}")
+    where = "In no group" if question.outer.sets is None else "In no group and no total"
+    return f"{where}: rows in which {', or '.join(found)}." if found else ""
+
+
+def missing(plan: Plan) -> str:
+    """Return how small a group may be missing for it; nothing where the groups are declared.
+
+    Guarantee:
+        Of groups with at least as many units as it says, counted within the caps, each is shown with probability
+        `SHOWN` or more; with one fewer, with less.
+    """
+    threshold: Threshold | None = plan.allocation.threshold
+    if threshold is None:
+        return ""
+    unit = plan.question.table.unit
+    n = threshold.kept_from(SHOWN)
+    of = "rows" if unit.is_row else f"different {_whose(plan.question)}"
+    shown = f"one of {n:,} is shown with probability {decimal(SHOWN)}"
+    return f"Groups of fewer than {n:,} {of} may be missing; {shown}."
+
+
+def _moved(value: LatticeValue, question: Question) -> str:
+    low, high = (bound_of(value, k) for k in (value.low, value.high))
+    return f"{name_of(value.expr, question)} to [{low}, {high}]"
+
+
+def _listed(spread: Spread, question: Question) -> str:
+    """Return which values are not counted as they are, where a spread has leaves for listed values or bins."""
+    place = spread.value.expr
+    assert isinstance(place, Call) and spread.listed is not None
+    first = place.args[0]
+    assert isinstance(first, Call)
+    if first.name == "=":
+        value, possible = first.args[0], possible_values(kept(first.args[0]))
+        known = possible is not None and possible - {None} <= {*spread.listed}
+        return "" if known else f"only declared values of {name_of(value, question)} count"
+    last, kind = spread.listed[-1], Type.REAL
+    value = first
+    while isinstance(value, Call) and value.name in ("<=", "not", "is null"):
+        value = value.args[0]
+    kind = value.type or kind
+    if last == BEYOND[kind] or not range_of(value, {})[1] > range_of(Literal(last, kind), {})[1]:
+        return ""
+    return f"{name_of(value, question)} above {last} counts in the last bin"
+
+
+def _many(n: int, what: str) -> str:
+    return f"{n:,} {what}{'' if n == 1 else 's'}"
+
+
+def _whose(question: Question) -> str:
+    """Return what says whose a row is: the unit's column, by its own name."""
+    if question.relation is None:
+        unit = question.table.unit
+        return "row" if unit.is_row else repr(unit.column)
+    private = [t for t in question.relation.tables if not t.public]
+    own = [t.unit.column for t in private if t.reached is None]
+    reached = [t.reached.column for t in private if t.reached is not None]
+    return repr((own or reached)[0])
