@@ -115,4 +115,4 @@ def _down(x: Fraction) -> str:
 def _rounded(x: Fraction, direction: str) -> str:
     """Six digits: what is asked is rounded up and what is left down, so that a refusal never looks wrong."""
     digits = Context(prec=6, rounding=direction).divide(Decimal(x.numerator), Decimal(x.denominator))
-    return f"{float(digits):.6g}"
+    return f"{float(digits):.6g}" if abs(digits.adjusted()) < 300 else f"{digits:.6g}"  # beyond floats

@@ -44,8 +44,11 @@ class Wanted:
         self._check(plan, assumed)
         shares = []
         for column, error in self.errors.items():
-            found = plan.error(column, self.confidence, assuming=self.assuming)
-            shares.append((found / _target(column, error, assumed), column))
+            found, target = (
+                plan.error(column, self.confidence, assuming=self.assuming),
+                _target(column, error, assumed),
+            )
+            shares.append((found / target if target > 0 else math.inf, column))
         return max(shares)
 
     def _check(self, plan: Plan, assumed: Assumed) -> None:

@@ -24,6 +24,9 @@ WIDEST = 1 << 62
 LARGEST = Fraction(2) ** 1000
 """The largest bound of a real value, whose inverse grid step is still a float."""
 
+SMALLEST = Fraction(1, 2**400)
+"""The smallest bound of a real value other than 0: the second derivation still bounds what so fine a grid needs."""
+
 RESOLUTION = 30
 """A real value is rounded to at most 2^-30 of its bound: below the noise for fewer than 2^30 rows, and 32 bits wide."""
 
@@ -77,6 +80,11 @@ def lattice_within(expr: Expr, low: Fraction, high: Fraction) -> LatticeValue:
     a, b = low, high
     if max(abs(a), abs(b)) > LARGEST:
         _refuse_wide()
+    if 0 < max(abs(a), abs(b)) < SMALLEST:
+        raise InvalidParameter(
+            "The bounds of the values under SUM, AVG and the like are too close to 0: within 2^-400.",
+            hint="sum a larger multiple: SUM(x * 1e100)",
+        )
     step = grid_step(max(abs(a), abs(b)))
     inner_low, inner_high = math.ceil(a / step), math.floor(b / step)
     if inner_low > inner_high:  # one point, between two grid points
