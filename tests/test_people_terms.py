@@ -6,41 +6,11 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 import discreet as dp
 from discreet.errors import InvalidParameter
 from tests.test_people import CAPS, FACTS, frame, session
-
-
-@pytest.mark.parametrize(
-    ("first", "second"),
-    [
-        ("id,x\n7.0,1\n", pd.DataFrame({"id": [7], "x": [1]})),
-        ("id,x\n007,1\n", pd.DataFrame({"id": [7], "x": [1]})),
-        (pd.DataFrame({"id": [True], "x": [1]}), pd.DataFrame({"id": [1], "x": [1]})),
-        (
-            pd.DataFrame({"id": pd.to_datetime(["1980-01-01"]).date, "x": [1]}),
-            pd.DataFrame({"id": pd.to_datetime(["1980-01-01"]), "x": [1]}),
-        ),
-    ],
-    ids=["7.0 as text", "007 as text", "true", "a date"],
-)
-def test_tables_connected_one_at_a_time_do_not_make_one_person_two(
-    tmp_path: Path, first: Any, second: pd.DataFrame
-) -> None:
-    """In one session ids are read in one type; in two of them '007' would be somebody else than 7."""
-    if isinstance(first, str):
-        (tmp_path / "a.csv").write_text(first)
-        first = str(tmp_path / "a.csv")
-    asked: dict[str, Any] = {"ledger": tmp_path / "people.ledger", "columns": {}}
-    with session({"a": first}, **asked):
-        pass
-    with pytest.raises(InvalidParameter, match="would have two budgets"):
-        session({"b": second}, **asked)
-    with session({"a": first}, **asked):  # the known table is as welcome as before
-        pass
 
 
 def test_the_cap_on_one_query_of_each_person_holds_beside_a_budget_for_all() -> None:

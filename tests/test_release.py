@@ -5,6 +5,7 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
+from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -13,6 +14,7 @@ import pytest
 
 import discreet as dp
 from discreet.errors import InvalidParameter, UnknownColumn
+from discreet.privacy.guarantee import Approximate
 from discreet.release import NoisyTable, Release
 from discreet.session import Session
 
@@ -232,3 +234,29 @@ def test_numbers_beyond_what_doubles_hold_are_null_and_can_be_looked_at(session:
         every_view(release)
         every_view(release.nonnegative())
         assert "1e308 *" not in made or "+" not in made or {row[-1] for row in release.rows} == {None}
+
+
+def test_a_stored_release_says_when_it_was_drawn_and_how_to_ask_for_new_data() -> None:
+    budget = dp.Budget(10, "0.1")
+    with dp.connect(
+        FRAME, unit=dp.PrivacyUnit.row(), columns=FACTS, budget=budget, ledger=":memory:", version="2024-05"
+    ) as session:
+        first, again = (session.sql("SELECT COUNT(*) AS n FROM data", epsilon=1) for _ in range(2))
+        (charge,) = [e for e in session.history() if e.kind == "charge"]
+        assert first.drawn is not None and first.drawn == again.drawn
+        assert (first.drawn.time, first.drawn.version) == (charge.time, "2024-05")
+        said = f"drawn {charge.time[:10]} {charge.time[11:19]} UTC, version '2024-05'; fresh=True draws again"
+        assert said in str(again) and "fresh=True" in again._repr_html_() and "drawn" not in str(first)
+
+
+def test_values_that_their_margin_of_error_reaches_are_marked_everywhere(session: Session) -> None:
+    plan = session.plan("SELECT COUNT(*) AS n FROM data", epsilon="0.1")
+    free, most = Approximate(Fraction(0)), round(plan.error("n"))
+    drowned, clear = (
+        Release(plan, NoisyTable(((),), ((n,),)), charged=free, stored=False) for n in (-most, most + 1)
+    )
+    assert drowned.uncertain("n") == [True] and clear.uncertain("n") == [False]
+    legend = "* The margin of error is at least as large as the value."
+    assert legend in str(drowned) and legend in drowned._repr_html_() and "*" not in str(clear)
+    assert drowned.to_pandas().attrs["uncertain"] == {"n": [True]}
+    assert clear.to_pandas().attrs == {"notes": list(clear.notes), "uncertain": {}}

@@ -202,7 +202,9 @@ def test_the_error_of_totals_is_that_of_the_row_that_adds_up_the_most(session: S
     assert least <= plan.error("n") <= least * 1.02 + 1
     planned = session.plan(sql, error={"n": 20})
     assert planned.error("n") <= 20
-    private = session.plan("SELECT uid, COUNT(*) AS n FROM data GROUP BY ROLLUP(uid)", epsilon=1, delta=1e-3)
+    private = session.plan(
+        "SELECT uid % 9 AS k, COUNT(*) AS n FROM data GROUP BY ROLLUP(k)", epsilon=1, delta=1e-3
+    )
     with pytest.raises(InvalidParameter, match="the error of a total depends on how many groups it adds up"):
         private.error("n")
     assert str(private).startswith("A plan that costs")

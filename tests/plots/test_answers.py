@@ -186,3 +186,14 @@ def test_a_column_cannot_make_a_tooltip_fetch_a_picture(session: Session) -> Non
     chart = plots.release(ask(session, 'SELECT ward AS image, COUNT(*) AS "title" FROM t GROUP BY ward'))
     told = {t["title"] for p in parts(chart) for t in p.get("encoding", {}).get("tooltip", [])}
     assert len(told) == 4 and not told & {"image", "title"}
+
+
+def test_a_line_ends_where_keys_are_missing_and_the_notes_stand_below_the_title(session: Session) -> None:
+    sql = "SELECT hour, COUNT(*) AS n FROM t GROUP BY hour HAVING hour NOT IN (5, 6, 9, 11) ORDER BY hour"
+    chart = plots.release(ask(session, sql))
+    assert marks(chart) == ["rule", "area", "line", "point"]  # 10 is alone: its interval is a rule
+    every = max(chart.to_dict()["datasets"].values(), key=len)
+    run = {r["k0"]: r["run"] for r in every}
+    found = [[h for h in run if run[h] == i] for i in dict.fromkeys(run.values())]
+    assert found == [[0, 1, 2, 3, 4], [7, 8], [10], list(range(12, 20))]
+    assert "In no group: rows in which 'hour' is NULL or undeclared." in words(chart)
