@@ -129,6 +129,22 @@ def test_a_release_is_written_with_its_certificate_which_is_verified(samples: Pa
     )
 
 
+def test_a_certificate_for_an_analyst_kept_apart_is_refused_before_the_charge(
+    samples: Path, call: Call
+) -> None:
+    assert call("ledger", "open", "discreet.ledger", "adult", "3,1e-6", "--analysts", "apart").exit_code == 0
+    added = call(
+        *("ledger", "analyst", "discreet.ledger", "adult", "ana", "1,1e-7", "--by", "b", "--reason", "r")
+    )
+    assert added.exit_code == 0, added.stderr
+    asked = call(*ASKED, "--analyst", "ana", "--certificate", "release.json")
+    assert asked.exit_code != 0
+    assert "kept apart has no certificates" in asked.stderr
+    assert not Path("release.json").exists()
+    assert spent(call) == 0
+    assert call(*ASKED, "--analyst", "ana").exit_code == 0
+
+
 def test_each_person_can_have_a_budget_of_their_own(samples: Path, call: Call) -> None:
     asked = [
         *("sql", "clinic_visits.parquet", "SELECT COUNT(*) AS n FROM clinic_visits"),

@@ -107,6 +107,9 @@ def test_a_unit_checks_its_column_and_its_caps() -> None:
     assert PrivacyUnit("id", 3, 10).is_row is False
     assert PrivacyUnit.row() == PrivacyUnit(None, 1, 1)
     assert PrivacyUnit.row().is_row
+    for caps in ((1, 36), (2, 1), (None, 2)):
+        with pytest.raises(InvalidParameter, match="each row has one row, in one group"):
+            PrivacyUnit(None, *caps)
     for column in ("", 3, b"id", True):
         with pytest.raises(InvalidParameter, match="unit"):
             PrivacyUnit(column)  # type: ignore[arg-type]  # what a user may write

@@ -95,6 +95,19 @@ class Evidence:
         }
 
 
+def check_together(accounts: Iterable[Account]) -> None:
+    """Refuses certificates to an analyst who is kept apart; before the charge where a question is asked with one.
+
+    Raises:
+        InvalidParameter: it is one.
+    """
+    if any(account.alone for account in accounts):
+        raise InvalidParameter(
+            "an analyst who is kept apart has no certificates: an entry tells what all analysts spent.",
+            hint="certificates are for accounts whose analysts are together",
+        )
+
+
 def evidence_of(
     accounts: Sequence[Account], question: str, kept: Mapping[str, Any], tables: Iterable[str]
 ) -> tuple[Evidence, ...]:
@@ -110,11 +123,7 @@ def evidence_of(
         InvalidParameter: the ledger has no such release, or it is not to be shown to this analyst.
         LedgerError: the ledger cannot be read.
     """
-    if any(account.alone for account in accounts):
-        raise InvalidParameter(
-            "an analyst who is kept apart has no certificates: an entry tells what all analysts spent.",
-            hint="certificates are for accounts whose analysts are together",
-        )
+    check_together(accounts)
     wanted, names = canonical(dict(kept)), sorted({name.casefold() for name in tables})
 
     def find(account: Account, view: View) -> Evidence | None:

@@ -76,6 +76,10 @@ def command(
     if plot is not None:
         picture.check(plot, asked_for.files if certificate is None else [*asked_for.files, certificate])
     with asked_for.open() as session:
+        if certificate is not None:
+            from discreet.certificate.evidence import check_together
+
+            check_together([session._account])
         if plot is not None:
             picture.foresee(session.plan(asked_for.query, **asked_for.price()))
         with charging(asked_for.shown, as_json=as_json), waiting("asking the data", quiet=as_json):

@@ -69,6 +69,11 @@ class PrivacyUnit:
         for name, value in (("max_groups", max_groups), ("max_rows", max_rows)):
             if value is not None and count(name, value) > _MOST:
                 raise InvalidParameter(f"{name} must be at most {_MOST}, not {value}.")
+            if given is None and value not in (None, 1):
+                raise InvalidParameter(
+                    f"A unit that is each row has one row, in one group, so {name} cannot be {value}.",
+                    hint="name the column that holds the unit's id: dp.PrivacyUnit('customer_id', …)",
+                )
         pairs = _pairs(tables)
         if given is None and pairs:
             raise InvalidParameter(
