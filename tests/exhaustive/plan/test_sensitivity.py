@@ -120,6 +120,7 @@ CASES = [
 ]
 
 
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("relation", list(Relation))
 @pytest.mark.parametrize(("keys", "unit", "world", "private"), CASES)
 def test_no_unit_moves_the_engines_answer_further_than_planned_and_some_unit_moves_it_as_far(
@@ -169,6 +170,7 @@ BROKEN = [
 ]
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(("old", "new", "world"), BROKEN)
 def test_a_broken_bound_is_seen(old: str, new: str, world: World) -> None:
     plan = planned("region", ONE, Relation.ADD_REMOVE)

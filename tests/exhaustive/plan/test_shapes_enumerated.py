@@ -190,6 +190,7 @@ def size(reads: tuple[str, ...]) -> int:
     return 4 if "parts" in reads else 3
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", SHAPES)
 def test_no_unit_moves_a_shape_further_than_planned_and_some_unit_moves_it_as_far(name: str) -> None:
     shape = SHAPES[name]
@@ -252,6 +253,7 @@ def test_no_unit_moves_a_level_of_a_spread_over_a_join_further_than_planned(sql:
         assert within((l0, linf, l1, l2), limit) and l1 == limit.l1
 
 
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("name", SHAPES)
 def test_the_slip_of_each_shape_moves_further_than_planned(name: str) -> None:
     shape = SHAPES[name]

@@ -36,6 +36,7 @@ def violated(probes: dict[str, Probe]) -> set[str]:
     return {name for name, p in probes.items() if p.verdict == "violated"}
 
 
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(
     ("mechanism", "expected"),
     [
@@ -57,6 +58,7 @@ def test_broken_twins_are_found(mechanism: Callable[..., object], expected: set[
         assert "the same" in probes[name].words
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     "mechanism",
     [

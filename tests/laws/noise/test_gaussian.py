@@ -29,6 +29,7 @@ def fits_discrete(draws: NDArray[np.int64], sigma: Fraction) -> bool:
     return agrees(draws, edges, [float(discrete_below(sigma * sigma, k)) for k in edges])
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("sigma", [*SIGMAS, Fraction(63), Fraction(64), Fraction(1 << 56)], ids=str)
 def test_a_rounded_vector_has_the_law_and_not_one_three_percent_away(sigma: Fraction) -> None:
     draws = gaussian.rounded_vector(sigma, 500_000, RNG)
