@@ -109,7 +109,7 @@ def audit(task: Task) -> Found:
     name, purpose, seed = task
     case = next(c for c in ALL if c.name == name)
     began, cpu = time.perf_counter(), time.process_time()
-    args: dict[str, Any] = {"error": ERROR, "samples": case.samples}
+    args: dict[str, Any] = {"error": ERROR, "samples": case.most_samples}
     if purpose == "bound":
         args = {"error": UNSURE, "samples": LONGER.get(name, SEARCHED), "keep": 1, "until": "end"}
     done = refute(case.mechanism, case.inputs, case.claimed, probes=False, seed=seed, **args)

@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
+from inspect import signature
 from typing import Any
 
 import numpy as np
@@ -31,7 +32,7 @@ class Case:
         true_epsilon: the least ε that holds at the claimed δ for these inputs; inf, or None where it is not known.
         broken: whether the claim is false.
         source: where it comes from, or what went wrong.
-        samples: the most outputs of each neighbour, where a mechanism is slow or its event rare; else `refute` chooses.
+        samples: the most outputs of each neighbour, where a mechanism is slow or its event rare.
     """
 
     name: str
@@ -42,6 +43,13 @@ class Case:
     broken: bool
     source: str
     samples: int | None = None
+
+    @property
+    def most_samples(self) -> int:
+        """The most outputs of each neighbour: the same on every machine, however fast it is."""
+        if self.samples is not None:
+            return self.samples
+        return 8_000_000 if "n" in signature(self.mechanism).parameters else 800_000
 
     @property
     def epsilon(self) -> float:

@@ -12,8 +12,9 @@ from scipy import stats
 
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.betting import Bets, Cuts, Wealth
-from discreet.audit.evidence.events import Event, chances, clearest, detectable, epsilon_of, shown, tradeoff
+from discreet.audit.evidence.events import Event, chances, clearest, epsilon_of, shown, tradeoff
 from discreet.audit.evidence.intervals import clopper_pearson, tradeoff_high
+from discreet.audit.evidence.power import Power, likeliest
 from discreet.audit.evidence.promises import Promises
 from discreet.audit.finding import Chance
 from discreet.privacy.guarantee import Budget
@@ -314,8 +315,7 @@ def test_an_epsilon_is_shown_only_when_counts_show_it() -> None:
 
 
 def test_power_grows_with_samples_and_is_infinite_without() -> None:
-    claim = Claim.of(1)
-    found = [detectable(claim, 0.5, n, 1e-3) for n in (0, 10, 300, 10_000, 1_000_000)]
+    found = [Power((1.0, 0.0), 0.5, 1e-3, n, n, 0, 1e-6).epsilon for n in (0, 10, 300, 10_000, 1_000_000)]
     assert found[0] == found[1] == math.inf
     assert found[2] > found[3] > found[4] > 1
     # A test of fixed size for the difference p − e q at level 1e-3 needs z = 3.09 + 0.84 for 80 % power.
@@ -323,3 +323,33 @@ def test_power_grows_with_samples_and_is_infinite_without() -> None:
     q = p * math.exp(-found[4])
     z = (p - math.e * q) / math.sqrt((p * (1 - p) + math.e**2 * q * (1 - q)) / n)
     assert 3.93 < z < 4.5
+
+
+def test_power_for_delta_is_that_of_a_test_of_fixed_size() -> None:
+    power = Power((2.0, 0.01), 0.1, 1e-3, 10**6, 10**6, 0, 1e-6)
+    p, q = 0.1 + power.delta - 0.01, 0.09 * math.exp(-2)
+    z = (power.delta - 0.01) / math.sqrt((p * (1 - p) + math.exp(4) * q * (1 - q)) / 10**6)
+    assert 3.93 < z < 4.5
+
+
+def test_half_of_a_violation_needs_about_four_times_as_many_samples_and_the_time_for_them() -> None:
+    power = Power((1.0, 0.01), 0.3, 1e-3, 80_000, 100_000, 10**6, 1e-5)
+    in_delta, in_epsilon = power.unseen
+    assert in_delta.delta == pytest.approx((0.01 + power.delta) / 2)
+    assert (in_delta.epsilon, in_epsilon.delta) == (1.0, 0.01)
+    assert in_epsilon.epsilon == pytest.approx((1 + power.epsilon) / 2)
+    for one in power.unseen:
+        assert 3 * power.drawn < one.samples < 5 * power.drawn
+        assert one.seconds == pytest.approx(1e-5 * one.samples)
+    # Where a fifth only teaches, but never more than so many, long tests lose little to it.
+    assert power.needs(epsilon=1.0001).samples / power._pairs(*power._larger_epsilon(np.array([1.0001])))[
+        0
+    ] == pytest.approx(1, rel=0.01)
+
+
+def test_power_is_judged_by_the_event_that_shows_the_most() -> None:
+    common = Cuts(np.array([0.0, 1.0]), 100_000, np.array([50_000, 4]), np.array([20_000, 0]))
+    assert likeliest([common], 0.0) == pytest.approx(0.5, abs=1e-4), "four lucky hits are no event to go by"
+    same = Cuts(np.array([0.0]), 100_000, np.array([10_000]), np.array([10_050]))
+    assert likeliest([same], 0.0) == 0.5
+    assert likeliest([], 0.0) == 0.5

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import json
-import math
+from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
 
 from discreet.audit import Audit, Chance, Claim, Probe, Tradeoff, Tried, Witness
+from discreet.audit.evidence.power import Power
 from discreet.audit.reports.report import shown
 
 ALPHA = np.linspace(0, 1, 501)
 
 
-def audit(event: str = "output > 0.5", verdict: str = "violated") -> Audit:
+POWER = Power((1.0, 0.0), 0.5, 4e-4, 80_000, 100_000, 1000, 1e-4)
+
+
+def audit(event: str = "output > 0.5", verdict: str = "violated", power: Power | None = POWER) -> Audit:
     claim = Claim.of(1)
     return Audit(
         name="module:noisy",
@@ -23,7 +27,7 @@ def audit(event: str = "output > 0.5", verdict: str = "violated") -> Audit:
         error=1e-3,
         epsilon_lower=1.93,
         delta_lower=0.21,
-        detectable=math.inf,
+        power=power,
         witness=Witness([0], [1], event, Chance(731, 1000, 0.7, 0.76), Chance(105, 1000, 0.08, 0.13), 1.68),
         tradeoff=Tradeoff(
             ALPHA, (1 - ALPHA) ** 4, np.minimum((1 - ALPHA) ** 4 + 0.03, 1), claim.tradeoff(ALPHA)
@@ -61,14 +65,33 @@ class Tags(HTMLParser):
 def test_the_text_says_the_verdict_first_and_then_what_it_rests_on() -> None:
     text = str(audit())
     assert text.startswith("module:noisy: VIOLATED\n")
-    for part in ("ε ≥ 1.93", "output > 0.5", "731 of 1,000", "ε = ∞", "pair 0", "and 4 more", "suspicious"):
+    for part in ("ε ≥ 1.93", "output > 0.5", "731 of 1,000", "pair 0", "and 4 more", "suspicious"):
         assert part in text
     assert "Note: It mutates its input." in text
+    assert "power" not in text, "what else would have been found is of no interest where something was"
+
+
+def test_a_claim_that_was_not_refuted_comes_with_the_violations_that_were_not_seen() -> None:
+    text = str(replace(audit(verdict="consistent"), limit=20.0))
+    epsilon, delta = POWER.epsilon, POWER.delta
+    assert f"power    ε = {epsilon:.4g} at δ = 0 or δ = {delta:.4g} at ε = 1 would have been found" in text
+    assert f"a δ of {delta / 2:.4g} instead of 0 would need about " in text
+    assert f"an ε of {(1 + epsilon) / 2:.4g} instead of 1 would need about " in text
+    assert "samples of each neighbour, " in text
+    assert "20,000 samples in 0.31 s; about 20 s were allowed" in text
+    assert "instead of 0 would need" in audit(verdict="consistent").to_html()
+    few = replace(POWER, tested=0)
+    assert "nothing, with so few samples, would have been found" in str(
+        audit(verdict="consistent", power=few)
+    )
 
 
 def test_json_has_all_of_it_in_jsons_own_types() -> None:
     kept = json.loads(json.dumps(audit().to_json(), allow_nan=False))
-    assert kept["verdict"] == "violated" and kept["epsilon_lower"] == 1.93 and kept["detectable"] == "inf"
+    assert kept["verdict"] == "violated" and kept["epsilon_lower"] == 1.93 and kept["limit"] is None
+    assert (
+        kept["power"]["epsilon"] == POWER.epsilon and kept["power"]["unseen"][0]["delta"] == POWER.delta / 2
+    )
     assert len(kept["tried"]) == 12 and len(kept["tradeoff"]["alpha"]) == 501
     assert kept["witness"]["under_x"] == {"hits": 731, "samples": 1000, "low": 0.7, "high": 0.76}
     assert kept["probes"][0]["details"] == {"p": 0.5}

@@ -35,8 +35,8 @@ def assert_private(
         x_neighbour: a neighbour of it; both orders are tested.
         epsilon: the ε that is claimed.
         delta: the δ that is claimed.
-        samples: the most outputs to draw for each neighbour.
-        seconds: the most time to take.
+        samples: the most outputs to draw for each neighbour: what makes a test take the same effort everywhere.
+        seconds: the most time to take; 20 by default, or no limit where `samples` is given.
         error: the chance that a mechanism which keeps the claim fails; small, since tests run often.
 
     Guarantee:
@@ -44,7 +44,7 @@ def assert_private(
         that is not a proof.
 
     Returns:
-        The audit, for a test that wants to look at its power (`detectable`).
+        The audit, for a test that wants to look at its power (`power`).
 
     Raises:
         AssertionError: the claim is violated; the message has the event and its two chances.

@@ -11,8 +11,9 @@ import numpy as np
 
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.betting import Cuts, Wealth, edges
-from discreet.audit.evidence.events import Event, chances, clearest, detectable, epsilon_of, tradeoff
+from discreet.audit.evidence.events import Event, chances, clearest, epsilon_of, tradeoff
 from discreet.audit.evidence.fresh import Fresh
+from discreet.audit.evidence.power import Power, likeliest
 from discreet.audit.evidence.promises import Promises
 from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Probe, Tradeoff, Tried, Witness
 from discreet.audit.learned import Learned, count
@@ -20,6 +21,9 @@ from discreet.audit.outputs.sampling import Batch, Sampler
 from discreet.audit.past import KEPT, Past
 
 Until: TypeAlias = Literal["refuted", "end"]
+
+FOREVER = 10**15
+"""More samples than anybody draws: what a limit on time is for."""
 
 TRAINING = 0.2
 """The share of the samples after which events are no longer learned anew and stakes aim at the end."""
@@ -32,7 +36,7 @@ _HOPED = 10.0  # the same that bets may win by the end of all of those samples, 
 _LESSON = 0.25  # of the time that is left, which learning once more may take
 _ODDS = 4.0  # log odds against such bets, and for bets that win nothing, with which hope is given up
 _AGAIN = 3  # scores that may be bet on, beside those that are, by each of two ways to rank them
-_GAUGE = 16  # outputs that tell how fast the mechanism is, when there is a limit on time
+_GAUGE = 2  # outputs that tell how fast the mechanism is, when there is a limit on time
 
 
 class Source(Protocol):
@@ -51,7 +55,7 @@ class Duel:
         error: the chance that a true claim is refuted; also of each bound.
         samples: the most outputs of each neighbour, unless they come near to refuting the claim.
         more: the most outputs that are drawn beyond them then.
-        seconds: the most time, about.
+        seconds: the most time, about, from now on.
         until: "refuted" ends when the claim is refuted; "end" uses all samples, for the best bounds.
         effort: handed to the learning of scores.
         began: outputs of the two that were drawn before, to learn from (not tested, not counted).
@@ -77,7 +81,7 @@ class Duel:
     ) -> None:
         self.first, self.second, self.claim = first, second, claim
         self.error, self.samples, self.more, self.effort = error, samples, more, effort
-        self.seconds, self.until, self._planned = seconds, until, samples
+        self.until, self._planned = until, samples
         self.promises = Promises.of(claim)
         self._era, self._manner = 0, self._manners()
         self.wealth = self._new_wealth()
@@ -88,17 +92,29 @@ class Duel:
         self._past = Past(began)
         self._before = 0 if began is None else len(began[0])
         self._ended = False
-        # What was spent when more samples were asked for the last time; what was won since then, and its variance.
+        # What was spent when more samples were asked for the last time, and the most that may be by then; what was won
+        # since then, and its variance; whether these bets may be given up.
         self._first: int | None = None
+        self._last = samples + more
         self._won = np.zeros(2)
+        self._patient = False
         # Whether training is over, whether outputs are kept all the same, to learn from once more, and the seconds
         # that the last lesson took.
         self._trained = self._keeps = False
         self._took = 0.0
+        self._taught = 0
+        """Outputs of each neighbour that were drawn when training ended."""
         self._learned: Learned | None = None
         self._event: Event | None = None
         self._fresh = Fresh((), 0, timed=False)
         self._start = time.monotonic()
+        self._pace = 0.0
+        """Seconds that an output of each neighbour takes: of the last batch, without what learning took."""
+        self.give(seconds)
+
+    def give(self, seconds: float | None) -> None:
+        """Sets the time, about, that may be taken from now on."""
+        self._deadline = math.inf if seconds is None else time.monotonic() + seconds
 
     @property
     def refuted(self) -> bool:
@@ -130,7 +146,7 @@ class Duel:
     @property
     def _timed(self) -> bool:
         """Whether something else than a number that was known before may end the test."""
-        return self.seconds is not None or self._first is not None
+        return self._deadline < math.inf or self._first is not None
 
     @property
     def _point_refuted(self) -> bool:
@@ -151,12 +167,14 @@ class Duel:
         self._test()
         return self
 
-    def run(self, least: float | None = None) -> Duel:
+    def run(self, least: float | None = None, *, patient: bool = False) -> Duel:
         """Begins, and goes on while what was seen is near enough to refuting the claim.
 
         Args:
             least: the promise with which it goes on for the first time; the usual one by default.
+            patient: whether it goes on to the end, whatever it sees.
         """
+        self._patient |= patient
         self.begin()
         while not self._ended and self._goes_on(_PROMISING if least is None else least):
             least = None
@@ -173,10 +191,12 @@ class Duel:
         """Until samples or time are spent, or the claim is refuted, or hope is given up."""
         while not self._ended and (most := self._most()) > self.spent:
             training = self._first is None and (
-                self.spent + self._before < _lesson(most) or (self.spent > 0 and self._learned is None)
+                (self.spent + self._before < self._lesson(most) and not self._too_late(2))
+                or (self.spent > 0 and self._learned is None)
             )
             self._learn_if_due(training)
             n = self._next(most, training)
+            began = time.monotonic()
             bets = self.wealth.plan(self._learned.cuts) if self._learned else None
             p, q = self._draw(n)
             if not self._fair():
@@ -190,6 +210,7 @@ class Duel:
                 count(self._learned.cuts, bins)
                 self._fresh.add(bins)
                 self._won += bets.won(bins)
+            self._pace = (time.monotonic() - began) / n
             self._ended = (self.refuted and self.until == "refuted") or self._fails()
 
     def audit(
@@ -201,10 +222,11 @@ class Duel:
         probes: tuple[Probe, ...] = (),
         notes: tuple[str, ...] = (),
         tried: tuple[Tried, ...] | None = None,
+        limit: float | None = None,
     ) -> Audit:
         """What was found, with the clearest event's chances from samples that it was not chosen on."""
-        tested = round((1 - TRAINING) * self.spent)
-        witness, curve, likely = self._evidence(x, x_neighbour)
+        power = self._power()
+        witness, curve = self._evidence(x, x_neighbour)
         if tried is None:
             tried = self._learned.tried(self.claim.delta) if self._learned else ()
         return Audit(
@@ -214,7 +236,7 @@ class Duel:
             error=self.error,
             epsilon_lower=self.epsilon_lower,
             delta_lower=self.delta_lower,
-            detectable=detectable(self.claim, likely, tested, self.error),
+            power=power,
             witness=witness,
             tradeoff=curve,
             samples=2 * self.spent,
@@ -222,23 +244,26 @@ class Duel:
             tried=tried,
             probes=probes,
             notes=notes,
+            limit=limit,
         )
 
     def _most(self) -> int:
         """The most samples of each neighbour that the limits still allow; no less than what is spent."""
-        if self.seconds is None or self.spent == 0:
-            return self.samples
-        more = int((self.seconds - self.elapsed) * self.spent / max(self.elapsed, 1e-9))
-        return max(min(self.samples, self.spent + more), self.spent)
+        return min(self.samples, self.spent + self._fit()) if self.spent else self.samples
+
+    def _fit(self) -> int:
+        """About how many more samples of each neighbour fit into the time that is left."""
+        left = self._deadline - time.monotonic()
+        return int(min(max(left, 0.0) / max(self._pace, 1e-9), FOREVER))
 
     def _next(self, most: int, training: bool) -> int:
         """How many samples come next: as many again while learning, a twelfth of all afterwards."""
         small, large = _FIRST
-        if self.spent == 0 and self.seconds is not None:
+        if self.spent == 0 and self._deadline < math.inf:
             n = _GAUGE
         elif training:
             first = int(np.clip(most // 20, small, large))
-            rest = math.ceil(_lesson(most)) - self.spent - self._before
+            rest = math.ceil(self._lesson(most)) - self.spent - self._before
             n = min(max(self.spent, first), rest if rest > 0 else self.spent)
         else:
             n = max(most // 12, small)
@@ -285,8 +310,8 @@ class Duel:
 
         What follows is a test of its own, with a new wealth and its own part of the error; it may be followed in turn.
         """
-        learned, left = self._learned, self._planned + self.more - self.spent if self.more else 0
-        if left < 2 or learned is None or self.refuted or self.until == "end" or self._most() < self.samples:
+        learned, left = self._learned, min(self._planned + self.more - self.spent, self._fit())
+        if self.more == 0 or left < 2 or learned is None or self.refuted or self.until == "end":
             return False
         points = self.claim.points
         if self.promise < least:
@@ -294,11 +319,12 @@ class Duel:
         best = _farthest(points, self._fresh.counts)
         event = self._event.score if self._event else best[0]
         self._learned = learned.keep(sorted({*best, event}))
-        self._first, self._won = self.spent, np.zeros(2)
+        self._first, self._last, self._won = self.spent, self.spent + left, np.zeros(2)
         self._era += 1
         self._rows |= self.wealth.refuted
         self.wealth = self._new_wealth()
-        self.samples += min(max(self.wealth.needed(self._learned.cuts), self._planned // 2), left)
+        needed = max(self.wealth.needed(self._learned.cuts), self._planned // 2)
+        self.samples = self.spent + (left if self._patient else min(needed, left))
         ahead = self.samples - self.spent
         self._event = self._clearest(self._learned, ahead)
         self._fresh = Fresh(self._learned.cuts, ahead, timed=True)
@@ -310,10 +336,10 @@ class Duel:
         Wald's test of no excess against the one that is hoped for, which would be so many standard deviations when all
         samples that may be drawn are: given up where e^`_ODDS` speaks for none.
         """
-        if self._first is None or self.spent < self._first + self._planned:
+        if self._first is None or self._patient or self.spent < self._first + self._planned:
             return False
         won, variance = self._won
-        hoped = _HOPED * math.sqrt((self.spent - self._first) / (self._planned + self.more - self._first))
+        hoped = _HOPED * math.sqrt((self.spent - self._first) / max(self._last - self._first, 1))
         return bool(won < (hoped / 2 - _ODDS / hoped) * math.sqrt(variance))
 
     def _learn_if_due(self, training: bool) -> None:
@@ -322,7 +348,7 @@ class Duel:
         if len(past) == 0 or (self._trained and not training and not again):
             return
         due = len(past) >= (past.enough if again else (2.0 if training else 1.2) * past.learned_from)
-        if due and not (again and self._too_late()):
+        if due and not (self._learned is not None and self._too_late(2 if again else 1)):
             start = time.monotonic()
             learned = Learned.of(*past.lesson(), effort=self.effort + again)
             if learned.cuts:
@@ -330,18 +356,24 @@ class Duel:
             self._took = time.monotonic() - start
             if again:  # what comes is bet on other events, and judged by itself
                 self._first, self._won = self.spent, np.zeros(2)
+        elif self._learned is not None and not training and not again:
+            self._adopt(self._learned, last=True)
+        if not self._trained and not training:
+            self._taught = self.spent
         self._trained = not training and self._learned is not None
         if not again:
             self._keeps = self._trained and self.more > 0 and self.until != "end" and past.has_room()
         if due if again else not (training or self._keeps):
             self.forget()
 
-    def _too_late(self) -> bool:
-        """Whether learning once more, with twice the effort, would take too much of the time that is left."""
-        if self.seconds is None:
-            return False
-        expected = 2 * self._took * len(self._past) / max(self._past.learned_from, 1)
-        return expected > _LESSON * (self.seconds - self.elapsed)
+    def _too_late(self, effort: int) -> bool:
+        """Whether learning once more, with so many times the effort, would take too much of the time that is left."""
+        expected = effort * self._took * len(self._past) / max(self._past.learned_from, 1)
+        return expected > _LESSON * (self._deadline - time.monotonic())
+
+    def _lesson(self, most: int) -> float:
+        """The samples after which events are no longer learned anew: more of them would not be kept."""
+        return min(TRAINING * most, 2 * KEPT, self._past.most())
 
     def _adopt(self, learned: Learned, *, last: bool) -> None:
         ahead = self._most() - self.spent
@@ -364,8 +396,15 @@ class Duel:
         claim, plain = self.claim, None if self.until == "end" else learned.plainness
         return clearest(learned.cuts, claim.delta, ahead, self.error / 2, epsilon=claim.epsilon, plain=plain)
 
-    def _evidence(self, x: object, x_neighbour: object) -> tuple[Witness | None, Tradeoff | None, float]:
-        """Witness, trade-off, and the chance of the event by which power is judged.
+    def _power(self) -> Power:
+        """What this test would have found, judged by the event that shows the most."""
+        claimed, error = self.claim.points[0], math.exp(-self.wealth.target)
+        tested = self.spent - (self._taught if self._first is None else self._first)
+        likely = likeliest(self.counts, claimed[1])
+        return Power(claimed, likely, error, tested, self.spent, 2 * KEPT, self._pace)
+
+    def _evidence(self, x: object, x_neighbour: object) -> tuple[Witness | None, Tradeoff | None]:
+        """Witness and trade-off.
 
         Samples that let the test stop early are not those of an interval. A test that ran to its end shows the samples
         since its last learning, a number that was known before (`Fresh`); one that stopped early draws some more. Each
@@ -373,11 +412,8 @@ class Duel:
         """
         learned, event = self._learned, self._event
         if learned is None or event is None:
-            return None, None, 0.5
+            return None, None
         bets = self.wealth.plan(learned.cuts)
-        separated = any(t.epsilon > 0 for t in learned.tried(self.claim.delta))
-        likely = float(bets.p[self.promises.claimed[0]])
-        power = likely if separated and likely > self.claim.delta else 0.5
         fresh, error = self._fresh.counts, self.error / 2 * self._fresh.share * self._part()
         if self._first is not None:  # its events are chosen when it begins, and perhaps once more
             error /= 2
@@ -401,12 +437,7 @@ class Duel:
         pair = (x_neighbour, x) if event.other else (x, x_neighbour)
         shown = epsilon_of(one, two, self.claim.delta)
         witness = Witness(*pair, learned.words(event), one, two, shown, learned.happens(event))
-        return witness, tradeoff(event, counts, self.claim, error), power
-
-
-def _lesson(most: int) -> float:
-    """The samples after which events are no longer learned anew: more of them would not be kept."""
-    return min(TRAINING * most, 2 * KEPT)
+        return witness, tradeoff(event, counts, self.claim, error)
 
 
 def _farthest(points: Sequence[tuple[float, float]], past: Sequence[Cuts]) -> list[int]:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from discreet.audit.claim import Claim
 
 if TYPE_CHECKING:
+    from discreet.audit.evidence.power import Power
     from discreet.audit.happens import Happens
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -117,14 +118,16 @@ class Audit:
         error: the stated error probability.
         epsilon_lower: a lower bound on ε at the claimed δ.
         delta_lower: a lower bound on δ at the claimed ε.
-        detectable: the ε that this audit would have found in most runs, had the mechanism had it (its power).
+        power: which violations it would have found in most runs, and what smaller ones would need; None when nothing
+            was sampled.
         witness: the clearest event, with its two probabilities; None when nothing was sampled.
         tradeoff: the empirical trade-off against the claimed one; None when nothing was sampled.
         samples: samples drawn, of both neighbours together.
         seconds: wall-clock seconds.
         tried: what was tried, most promising first.
         probes: floating-point and state probes.
-        notes: what a reader should know: exceptions, mutation, determinism, samples cut by time.
+        notes: what a reader should know: exceptions, mutation, determinism.
+        limit: the seconds that it might take; None where it had no such limit.
     """
 
     name: str
@@ -133,7 +136,7 @@ class Audit:
     error: float
     epsilon_lower: float
     delta_lower: float
-    detectable: float
+    power: Power | None
     witness: Witness | None
     tradeoff: Tradeoff | None
     samples: int
@@ -141,6 +144,7 @@ class Audit:
     tried: tuple[Tried, ...] = ()
     probes: tuple[Probe, ...] = ()
     notes: tuple[str, ...] = ()
+    limit: float | None = None
 
     @property
     def violated(self) -> bool:

@@ -35,6 +35,7 @@ class Past:
     def __init__(self, began: tuple[Batch, Batch] | None = None) -> None:
         self._pairs: list[tuple[Batch, Batch]] = [] if began is None else [began]
         self.learned_from = 0
+        self._weight = 0.0
 
     def __len__(self) -> int:
         return sum(len(p) for p, _ in self._pairs)
@@ -61,8 +62,13 @@ class Past:
 
     def has_room(self) -> bool:
         """Whether so many are more than were learned from, and small enough to be kept until then."""
-        weight = sum(_bytes_each(batch) for batch in self._pairs[-1])
-        return _WORTH * self.learned_from <= self.enough and self.enough * weight <= _ROOM
+        return _WORTH * self.learned_from <= self.enough and self.enough <= self.most()
+
+    def most(self) -> float:
+        """The outputs of each neighbour that are small enough to be kept all at once."""
+        if self._pairs and not self._weight:
+            self._weight = sum(_bytes_each(batch) for batch in self._pairs[-1])
+        return _ROOM / self._weight if self._weight else math.inf
 
 
 def _joined(parts: Sequence[Batch], most: int) -> Batch:

@@ -13,22 +13,15 @@ import numpy as np
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
-from discreet.audit.duel import Duel, Until
+from discreet.audit.duel import FOREVER, Duel, Until
 from discreet.audit.evidence.betting import Cuts
 from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Tried
 from discreet.audit.neighbours import Inputs, Pair, read_inputs
 from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.sampling import Batch, Sampler, check
-from discreet.audit.race import SHARE, race
+from discreet.audit.race import race
 from discreet.audit.scores import learn
-from discreet.audit.sequential import (
-    FURTHER,
-    SAMPLES_AT_ONCE,
-    SAMPLES_SINGLY,
-    check_limits,
-    float_probes,
-    longest_call,
-)
+from discreet.audit.sequential import check_limits, float_probes, limit_of, longest_call
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget
@@ -50,6 +43,8 @@ _FIRST_OF_MORE = (
     10_000  # the most of these where all samples are used: near the truth, pairs differ by little
 )
 _SHARE = 400
+_BEGUN = (25_000, 250_000)
+"""Outputs of each neighbour with which a test begins in a race: of a mechanism called for each, of one with an `n`."""
 _LEARNED = 60_000  # samples of each neighbour from which scores are learned
 _SEEDS = 4  # candidates from which others are made
 _KNOWN = 2  # patterns that are kept, whatever the samples say, while these say nothing for sure
@@ -115,10 +110,9 @@ def refute(
         mechanism: as for `distinguish`.
         inputs: `Vectors`, `Datasets`, `Numbers`, or pairs of neighbours.
         claimed: a `Budget`, a `PrivacyLoss` or an ε.
-        samples: the most outputs of each neighbour of the best pair; the others that are tested share half as many. By
-            default each pair begins with 250,000 for a mechanism with a keyword `n`, 25,000 for others, and the most
-            promising ones go on, up to 32 times as many.
-        seconds: the most time, about.
+        samples: the most outputs of each neighbour of a pair; by default as many as fit into `seconds`.
+        seconds: the most time, about; 20 by default, or no limit where `samples` is given. The search takes a third of
+            it at most. Of the pairs that are tested the most promising ones go on, the best of them to the end.
         error: the chance of a false verdict.
         name: what the report calls it.
         probes: whether floating-point probes are run too, on the best pair, where inputs and outputs are floats.
@@ -139,13 +133,13 @@ def refute(
     if until not in get_args(Until):
         raise InvalidParameter(f"until must be 'refuted' or 'end', not {until!r}.", hint="until='end'")
     check(mechanism)
-    claim, source = Claim.of(claimed), read_inputs(inputs)
+    claim, source, seconds = Claim.of(claimed), read_inputs(inputs), limit_of(samples, seconds)
     search = _Search(mechanism, source, claim, samples, seconds, until, np.random.default_rng(seed))
     best = search.best(keep)
-    if samples is None and seconds is None and until == "refuted" and len(best) > 1:
-        duels = _raced(search, best, claim, error)
+    if until == "refuted" and len(best) > 1:
+        duels = _raced(search, best, claim, error, seconds)
     else:
-        duels = _in_turn(search, best, claim, error, fixed=samples is not None, seconds=seconds, until=until)
+        duels = _in_turn(search, best, claim, error, seconds=seconds, until=until)
     return _audit(
         search,
         duels,
@@ -153,6 +147,7 @@ def refute(
         error,
         name or str(getattr(mechanism, "__name__", type(mechanism).__name__)),
         probes,
+        seconds,
     )
 
 
@@ -162,7 +157,6 @@ def _in_turn(
     claim: Claim,
     error: float,
     *,
-    fixed: bool,
     seconds: float | None,
     until: Until,
 ) -> list[tuple[_Candidate, Duel]]:
@@ -175,7 +169,6 @@ def _in_turn(
             claim,
             error=error if len(best) == 1 else part * error,
             samples=max(1, int(share * search.samples)),
-            more=0 if fixed else FURTHER * search.samples,
             seconds=None if seconds is None else search.left(seconds) / (len(best) - i),
             until=until,
             effort=1 if i == 0 else 0,
@@ -188,22 +181,22 @@ def _in_turn(
 
 
 def _raced(
-    search: _Search, best: list[_Candidate], claim: Claim, error: float
+    search: _Search, best: list[_Candidate], claim: Claim, error: float, seconds: float | None
 ) -> list[tuple[_Candidate, Duel]]:
     """All of them with equal parts of the error; the promising ones get the samples."""
-    samples = max(1, search.samples // SHARE)
+    samples = max(1, min(search.samples // len(best), search.begun))
     duels = [
         Duel(
             *search.samplers(candidate),
             claim,
             error=error / len(best),
             samples=samples,
-            more=(1 + FURTHER) * search.samples - samples,
+            more=search.samples - samples,
             began=candidate.last,
         )
         for candidate in best
     ]
-    race(duels)
+    race(duels, None if seconds is None else search.left(seconds))
     return [pair for pair in zip(best, duels, strict=True) if pair[1].spent]
 
 
@@ -238,8 +231,8 @@ class _Search:
             made = self._mutant(self.candidates[i % len(self.candidates)], steps=1 + i % 4)
             if made is not None:
                 self.candidates.append(made)
-        several = self.samplers(self.candidates[0])[0].takes_n
-        self.samples = samples or (SAMPLES_AT_ONCE if several else SAMPLES_SINGLY)
+        self.begun = _BEGUN[self.samplers(self.candidates[0])[0].takes_n]
+        self.samples = samples or FOREVER
 
     def left(self, seconds: float) -> float:
         """Seconds until a limit that counts from the beginning of the search; never none at all."""
@@ -257,12 +250,12 @@ class _Search:
         if len(self.candidates) == 1:  # there is nothing to choose
             return self.candidates
         most = _FIRST_OF_MORE if self.until == "end" else _FIRST[1]
-        size = int(np.clip(self.samples // _SHARE, _FIRST[0], most))
+        size = int(np.clip(min(self.samples, 4 * self.begun) // _SHARE, _FIRST[0], most))
         best = self._round(self.candidates, size)
         for kept, new, times in _MORE if self.until == "end" else _ROUNDS:
             if self._found(best) or time.monotonic() > self.deadline:
                 break
-            size = min(size * times, max(self.samples // 8, size))
+            size = min(size * times, max(min(self.samples, 4 * self.begun) // 8, size))
             made = [
                 m for i in range(new) if (m := self._mutant(best[i % min(_SEEDS, len(best))])) is not None
             ]
@@ -387,6 +380,7 @@ def _audit(
     error: float,
     name: str,
     probes: bool,
+    limit: float | None,
 ) -> Audit:
     """One audit of all that was tested: the one that refuted, or the one with the largest bound."""
     candidate, duel = max(duels, key=lambda d: (d[1].refuted, d[1].epsilon_lower))
@@ -394,7 +388,7 @@ def _audit(
     notes = dict.fromkeys(note for c, _ in duels for s in search.samplers(c) for note in s.notes)
     source = search.samplers(candidate)[0]
     found = float_probes(search.mechanism, candidate.pair, claim, duel, source) if probes else ()
-    audit = duel.audit(name, x, y, notes=tuple(notes))
+    audit = duel.audit(name, x, y, notes=tuple(notes), limit=limit)
     looked = sorted(search.tried, key=lambda c: -c.excess)
     tried = tuple(Tried(search.source.describe(c.pair), c.epsilon, c.drawn) for c in looked)
     return replace(

@@ -10,20 +10,16 @@ import numpy as np
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
+from discreet.audit.duel import FOREVER, Until
 from discreet.audit.duel import Duel as Duel
-from discreet.audit.duel import Until
 from discreet.audit.finding import Audit, Probe
 from discreet.audit.outputs.sampling import Sampler, check
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget
 
-SAMPLES_AT_ONCE = 1_000_000
-"""The most samples of each neighbour by default, of a mechanism that draws many at once (keyword `n`)."""
-SAMPLES_SINGLY = 100_000
-"""The same, of one that is called for each output."""
-FURTHER = 7
-"""How many times as many may follow where these come near to refuting the claim."""
+SECONDS = 20.0
+"""The time that an audit takes, about, where neither time nor samples are limited."""
 
 
 def distinguish(
@@ -49,9 +45,9 @@ def distinguish(
         x: one neighbour.
         x_neighbour: the other one.
         claimed: a `Budget`, a `PrivacyLoss` or an ε.
-        samples: the most outputs of each neighbour; by default a million with a keyword `n`, else 100,000, and up to
-            seven times as many more where these come near to refuting the claim.
-        seconds: the most time, about; a call that takes longer (5 at least, 60 at most) counts as hanging.
+        samples: the most outputs of each neighbour; by default as many as fit into `seconds`.
+        seconds: the most time, about; 20 by default, or no limit where `samples` is given. A call that takes longer
+            (5 at least, 60 at most) counts as hanging.
         error: the chance of accusing a mechanism that keeps its claim.
         name: what the report calls it; its own name by default.
         probes: whether floating-point probes are run beside the test, if outputs are floats.
@@ -72,20 +68,22 @@ def distinguish(
     check_limits(samples=samples, seconds=seconds, error=error)
     if until not in get_args(Until):
         raise InvalidParameter(f"until must be 'refuted' or 'end', not {until!r}.", hint="until='end'")
+    seconds = limit_of(samples, seconds)
     first, second = (Sampler(mechanism, at, seconds_each=longest_call(seconds)) for at in (x, x_neighbour))
-    more = 0
-    if samples is None:
-        samples = SAMPLES_AT_ONCE if first.takes_n else SAMPLES_SINGLY
-        more = FURTHER * samples
     duel = Duel(
-        first, second, claim, error=error, samples=samples, more=more, seconds=seconds, until=until
+        first, second, claim, error=error, samples=samples or FOREVER, seconds=seconds, until=until
     ).run()
     found = float_probes(mechanism, (x, x_neighbour), claim, duel, first) if probes else ()
     name = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
     notes = [*(f"x: {note}" for note in first.notes), *(f"x_neighbour: {note}" for note in second.notes)]
-    if duel.spent < samples and not duel.refuted:
+    if samples is not None and duel.spent < samples and not duel.refuted:
         notes.append(f"time ran out after {duel.spent} of {samples} samples of each neighbour.")
-    return duel.audit(name, x, x_neighbour, probes=found, notes=tuple(notes))
+    return duel.audit(name, x, x_neighbour, probes=found, notes=tuple(notes), limit=seconds)
+
+
+def limit_of(samples: int | None, seconds: float | None) -> float | None:
+    """The seconds that an audit may take: those that were given, or the usual ones where no limit was."""
+    return SECONDS if samples is None and seconds is None else seconds
 
 
 def longest_call(seconds: float | None) -> float:

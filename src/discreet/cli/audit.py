@@ -56,8 +56,8 @@ _HINT = "--x 0 --neighbour 1 for one pair; --vectors 5, --datasets 0,1, --number
 @click.option(
     "--pairs", metavar="MODULE:NAME", help="Search these pairs: an iterable, or a function that gives one."
 )
-@click.option("--samples", type=int, help="The most outputs to draw for each input.")
-@click.option("--seconds", type=float, help="The most time to take.")
+@click.option("--samples", type=int, help="Most outputs to draw for each input, instead of a limit on time.")
+@click.option("--seconds", type=float, help="Most time to take, about: 20 unless --samples is given.")
 @click.option(
     "--error",
     type=float,

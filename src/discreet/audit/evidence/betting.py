@@ -235,7 +235,7 @@ class Wealth:
         bets = self.plan(past).of(np.asarray([len(self.promises)]))
         sure = float(-ndtri(math.exp(-self.target))) + _SPARE
         edge = max(float(bets.edge[0]) - _DOUBT / 2 / math.sqrt(bets.n + 1), 1e-9)
-        rate = float(_growth(_growth_optimal(bets.p, bets.q, bets.grown, bets.delta), bets)[0])
+        rate = float(_growth(bets.p, bets.q, bets.grown, bets.delta)[0])
         return math.ceil(min(max((sure / edge) ** 2, 2 * self.target / max(rate, 1e-300)), 1e15))
 
     def settle(self, bets: Bets, bins: Sequence[tuple[Ints, Ints]], *, left: int | None = None) -> None:
@@ -346,9 +346,14 @@ def _growth_optimal(p: Floats, q: Floats, grown: Floats, delta: Floats) -> Float
     return np.where(hopeful, low, 0.0)
 
 
-def _growth(stake: Floats, bets: Bets) -> Floats:
-    """The mean of log(1 + λ(Z − δ))."""
-    chances, values = _outcomes(bets.p, bets.q, bets.grown, bets.delta)
+def growth_rate(p: Floats, q: Floats, epsilon: float, delta: float) -> Floats:
+    """The largest mean of log(1 + λ(Z − δ)) for an event of chances p and q; 0 where it breaks no promise."""
+    return _growth(p, q, _grown(np.full(len(p), epsilon)), np.full(len(p), delta))
+
+
+def _growth(p: Floats, q: Floats, grown: Floats, delta: Floats) -> Floats:
+    stake = _growth_optimal(p, q, grown, delta)
+    chances, values = _outcomes(p, q, grown, delta)
     return np.asarray(sum(c * np.log1p(stake * v) for c, v in zip(chances, values, strict=True)))
 
 

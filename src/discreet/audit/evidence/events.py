@@ -1,4 +1,4 @@
-"""What an audit shows for its verdict: an event with its chances, the trade-off, the power.
+"""What an audit shows for its verdict: an event with its chances, the trade-off.
 
 The verdict itself comes from `Wealth` (`betting.py`); the intervals here (`intervals.py`) are what a reader can check.
 """
@@ -20,16 +20,12 @@ from discreet.audit.evidence.betting import Wealth as Wealth
 from discreet.audit.evidence.betting import both_orders
 from discreet.audit.evidence.intervals import clopper_pearson as clopper_pearson
 from discreet.audit.evidence.intervals import tradeoff_high as tradeoff_high
-from discreet.audit.evidence.promises import FARTHEST
 from discreet.audit.evidence.promises import Promises as Promises
 from discreet.audit.finding import Chance, Tradeoff
 
 Floats: TypeAlias = NDArray[np.float64]
 
 _NEARLY = 0.85  # of the largest ε: an event that shows as much and is easier to check is shown instead
-_POWER = 0.8416  # the normal quantile of 80 %
-_LEARNING = 0.3  # standard deviations that are lost by learning the event and stepping in slices
-_FEW = 4.0  # the same over the root of the hits under the other neighbour, since bets are not normal tests
 _TYPE_ONE = np.unique(np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 21), np.linspace(0.01, 1.0, 100)]))
 
 
@@ -131,42 +127,3 @@ def shown(cuts: Cuts, delta: float) -> float:
     high = np.minimum(rare + doubt * np.sqrt(rare * (1 - rare)), 1.0)
     good = low > 0
     return max(float(np.log(low[good] / high[good]).max(initial=0.0)), 0.0)
-
-
-def detectable(claim: Claim, likely: float, n: int, error: float) -> float:
-    """The ε at the claimed δ that n fresh pairs would have refuted the claim with in about 80 % of runs.
-
-    An estimate, no bound. The event is one of chance `likely` under the neighbour that it favours and of chance
-    (likely − δ) e^(−ε) under the other one.
-
-    Args:
-        claim: its first promise is meant.
-        likely: the chance of the best event that was found; 1/2 is a reference where none was.
-        n: fresh pairs that are bet on.
-        error: of the audit.
-
-    Returns:
-        The ε; infinity where no ε could be seen with so few samples.
-    """
-    from scipy.special import ndtri
-
-    grown = math.exp(min(claim.epsilon, 300.0))
-    needed = float(ndtri(1 - min(error, 0.5))) + _POWER + _LEARNING
-
-    def seen(epsilon: float) -> bool:
-        rare = (likely - claim.delta) * math.exp(-epsilon)
-        mean = likely - grown * rare - claim.delta
-        variance = likely * (1 - likely) + grown**2 * rare * (1 - rare)
-        few = _FEW / math.sqrt(max(n * rare, 1))
-        if mean <= 0 or mean * math.sqrt(n) < (needed + few) * math.sqrt(variance):
-            return False
-        # Hits that are few: each multiplies the wealth by at most 1 + 1/(e^ε + δ).
-        return n * mean * math.log1p(1 / (grown + claim.delta)) >= math.log(1 / error)
-
-    low, high = claim.epsilon, max(FARTHEST, 2 * claim.epsilon)
-    if n <= 0 or likely <= claim.delta or not seen(high):
-        return math.inf
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (low, middle) if seen(middle) else (middle, high)
-    return high

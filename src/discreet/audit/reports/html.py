@@ -7,7 +7,7 @@ from html import escape
 
 from discreet.audit.finding import Audit, Tradeoff, Witness
 from discreet.audit.reports.picture import ERRORS, svg
-from discreet.audit.reports.report import chance_words, number, shown
+from discreet.audit.reports.report import chance_words, number, rest, shown
 from discreet.table import render_html, visible
 
 _STYLE = """
@@ -100,9 +100,7 @@ def _facts(audit: Audit) -> str:
         ("claimed", audit.claim.text),
         ("found", f"ε ≥ {number(audit.epsilon_lower)} at δ = {number(audit.claim.delta)}"),
         ("", f"δ ≥ {number(audit.delta_lower)} at ε = {number(audit.claim.epsilon)}"),
-        ("error", f"a keeper of the claim is accused with chance {number(audit.error)} at most"),
-        ("power", f"ε = {number(audit.detectable)} would have been found in most runs"),
-        ("work", f"{audit.samples:,} samples in {audit.seconds:.3g} s"),
+        *rest(audit),
     )
     return facts(rows)
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.audit.evidence.power import Power
 from discreet.audit.finding import Audit, Chance, Probe, Tradeoff, Tried, Witness
 from discreet.table import render, visible
 
@@ -77,11 +78,12 @@ def to_json(audit: Audit) -> dict[str, Any]:
         "error": audit.error,
         "epsilon_lower": _float(audit.epsilon_lower),
         "delta_lower": _float(audit.delta_lower),
-        "detectable": _float(audit.detectable),
+        "power": None if audit.power is None else _power(audit.power),
         "witness": None if audit.witness is None else _witness(audit.witness),
         "tradeoff": None if audit.tradeoff is None else _tradeoff(audit.tradeoff),
         "samples": audit.samples,
         "seconds": round(audit.seconds, 3),
+        "limit": audit.limit,
         "tried": [_tried(t) for t in audit.tried],
         "probes": [_probe(p) for p in audit.probes],
         "notes": list(audit.notes),
@@ -93,13 +95,46 @@ def _rows(audit: Audit) -> list[str]:
         f"ε ≥ {number(audit.epsilon_lower)} at δ = {number(audit.claim.delta)}; "
         f"δ ≥ {number(audit.delta_lower)} at ε = {number(audit.claim.epsilon)}"
     )
+    rows = [("claimed", audit.claim.text), ("found", found), *rest(audit)]
+    return [f"{name:<8} {words}" for name, words in rows]
+
+
+def rest(audit: Audit) -> list[tuple[str, str]]:
+    """The rows about error, power and effort: a name and words."""
+    allowed = "" if audit.limit is None else f"; about {audit.limit:g} s were allowed"
     return [
-        f"claimed  {audit.claim.text}",
-        f"found    {found}",
-        f"error    a keeper of the claim is accused with chance {number(audit.error)} at most",
-        f"power    ε = {number(audit.detectable)} would have been found in most runs",
-        f"work     {audit.samples:,} samples in {audit.seconds:.3g} s",
+        ("error", f"false-positive rate: at most {number(audit.error)}"),
+        *([] if audit.power is None or audit.violated else _power_words(audit.power)),
+        ("effort", f"{audit.samples:,} samples in {audit.seconds:.3g} s{allowed}"),
     ]
+
+
+def _power_words(power: Power) -> list[tuple[str, str]]:
+    (epsilon, delta), least = power.claimed, (power.epsilon, power.delta)
+    seen = [f"ε = {number(least[0])} at δ = {number(delta)}"] if least[0] < math.inf else []
+    seen += [f"δ = {number(least[1])} at ε = {number(epsilon)}"] if least[1] < math.inf else []
+    rows = [
+        (
+            "power",
+            f"{' or '.join(seen) or 'nothing, with so few samples,'} would have been found in most runs",
+        )
+    ]
+    for one in power.unseen:
+        larger = (
+            f"a δ of {number(one.delta)} instead of {number(delta)}"
+            if one.delta != delta
+            else f"an ε of {number(one.epsilon)} instead of {number(epsilon)}"
+        )
+        need = f"{float(f'{one.samples:.2g}'):,.0f} samples of each neighbour, {one.seconds:.2g} s"
+        rows.append(("", f"{larger} would need about {need}"))
+    return rows
+
+
+def _power(power: Power) -> dict[str, Any]:
+    unseen = [
+        {k: _float(getattr(u, k)) for k in ("epsilon", "delta", "samples", "seconds")} for u in power.unseen
+    ]
+    return {"epsilon": _float(power.epsilon), "delta": _float(power.delta), "unseen": unseen}
 
 
 def _witness(witness: Witness) -> dict[str, Any]:
