@@ -36,7 +36,7 @@ READERS: list[tuple[str, set[str]]] = [
     (r"ledger/accounts/\d/charge(/.*)?", {"charge", "tables"}),
     (r"ledger/accounts/\d/release(/.*)?", {"release"}),
     (r"ledger/head(/.*)?", {"release", "ledger"}),
-    (r"claim/(table|columns)(/.*)?", {"bounds", "tables"}),
+    (r"claim/(table|columns|view)(/.*)?", {"bounds", "tables"}),
     (r"claim/(sql|lists)(/.*)?", {"bounds", "charge"}),
     (r"claim/measured(/\d+/pipes(/.*)?)?", {"bounds", "sensitivity"}),
     (r"claim/measured/\d+/noise(/.*)?", {"noise", "events"}),
