@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """What is public about a table's shape: decided when its owner first connects it, and kept.
+    """Public shape of a table, fixed when its owner first connects it.
 
     Attributes:
         columns: name → the SQL type as which it is read (a `Type` value); None for nested and binary columns. Of ids it

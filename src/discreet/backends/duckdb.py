@@ -31,7 +31,7 @@ _CATALOG = "memory"
 """What DuckDB calls a database that has no file."""
 
 _AGAIN = 2
-"""How often a read is repeated whose files were written meanwhile."""
+"""Number of times that a read is repeated when its files were written meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -234,7 +234,7 @@ class DuckDB:
         parameters: Mapping[str, Any],
         read: Callable[[], list[tuple[Any, ...]]],
     ) -> list[tuple[Any, ...]]:
-        """What the read returns, if no file of the tables was written while it ran.
+        """Return the rows of the read, if no file of the tables was written while it ran.
 
         That a file changed is a fact about rows: it causes no failure, and no message tells of it.
         """
@@ -256,7 +256,7 @@ class DuckDB:
         return self._of_nobody(sql, parameters)
 
     def _of_nobody(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
-        """The answer of empty tables."""
+        """Return the answer of empty tables."""
 
         def read() -> list[tuple[Any, ...]]:
             with self._rehearsing:
