@@ -15,10 +15,12 @@ from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import exact_cells
-from discreet.testing import Cells, CountUnits, Key, OnLattice, Order, Row, Value, bounded_cells
-from discreet.testing.reference_sql import table_sql
-from discreet.testing.reference_values import Kind
-from discreet.testing.strategies import SCHEMA, TABLE, Case
+from tests.reference.expression import Row
+from tests.reference.measures import CountUnits, OnLattice
+from tests.reference.question import Cells, Key, Order, bounded_cells
+from tests.reference.sql import table_sql
+from tests.reference.values import Kind, Value
+from tests.strategies.questions import SCHEMA, TABLE, Case
 
 SECRET = 0x9E3779B97F4A7C15
 """The account's key in these tests."""

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from discreet.plan.plan import Plan
-from discreet.testing import Key, Order
-from discreet.testing.reference_distinct import First
 from tests.plan.cases import Engine, as_value
+from tests.reference.distinct import First
+from tests.reference.question import Key, Order
 
 
 def orders(plan: Plan, engine: Engine) -> tuple[Order, First]:

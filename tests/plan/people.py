@@ -13,8 +13,9 @@ from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import exact_cells
-from discreet.testing import Kind, Row
 from tests.plan.cases import Engine
+from tests.reference.expression import Row
+from tests.reference.values import Kind
 
 LEVEL = Fraction(19, 20)
 SCHEMA = {

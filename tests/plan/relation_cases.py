@@ -13,12 +13,12 @@ from discreet.plan.schema import Reached, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import exact_cells
-from discreet.testing import Cells
-from discreet.testing.reference_relation import Database, Table, unit_rows
-from discreet.testing.reference_relation_sql import database_sql
-from discreet.testing.strategies import Case
-from discreet.testing.strategies_relation import RelationCase
 from tests.plan.cases import Engine, as_value, facts_of, in_reference_order, reference_cells
+from tests.reference.question import Cells
+from tests.reference.relation import Database, Table, unit_rows
+from tests.reference.relation_sql import database_sql
+from tests.strategies.questions import Case
+from tests.strategies.relation import RelationCase
 
 
 def schema_of(table: Table, case: RelationCase, relation: Relation) -> TableSchema:

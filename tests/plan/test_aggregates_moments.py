@@ -22,23 +22,16 @@ from discreet.plan.plan import make_plan
 from discreet.plan.schema import Range
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import measure
-from discreet.testing import (
-    Column,
-    CountUnitsWhere,
-    Kind,
-    Question,
-    Row,
-    World,
-    bounded_cells,
-    combinations,
-    true_answers,
-)
-from discreet.testing.reference_sql import question_sql
-from discreet.testing.reference_values import GREATEST_INT, LEAST_INT, half_away, toward_zero
 from tests.exhaustive.plan.test_sensitivity import as_tuple, observed, within
 from tests.plan.cases import Engine
 from tests.plan.people import LEVEL, SCHEMA, engine_of, plan, rows_of, table
 from tests.plan.tables import planned
+from tests.reference.expression import Column, Row
+from tests.reference.measures import CountUnitsWhere
+from tests.reference.question import Question, bounded_cells, combinations, true_answers
+from tests.reference.sql import question_sql
+from tests.reference.values import GREATEST_INT, LEAST_INT, Kind, half_away, toward_zero
+from tests.reference.worlds import World
 
 ENGINE = Engine.open()
 INF, NAN = float("inf"), float("nan")

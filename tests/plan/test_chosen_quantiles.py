@@ -29,12 +29,12 @@ from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.release import NoisyTable, Release
 from discreet.run import exact_leaves, measure
 from discreet.session import Session
-from discreet.testing import Row, World
-from discreet.testing.worlds import Table
 from tests.exhaustive.plan.test_spread_sql import ENGINE, ONE, ROW, SCHEMA, TWO, planned
 from tests.plan.claims import check
 from tests.plan.tables import USER, visits
 from tests.plan.tables import planned as planned_visits
+from tests.reference.expression import Row
+from tests.reference.worlds import Table, World
 
 HALF = Fraction(1, 2)
 WHOLE = "SELECT MEDIAN(v) FROM t"

@@ -22,10 +22,12 @@ from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import exact_leaves
 from discreet.session import Session
-from discreet.testing import Kind, Row, World
 from tests.exhaustive.plan.test_spread_sql import norms
 from tests.plan.cases import Engine
 from tests.plan.claims import check
+from tests.reference.expression import Row
+from tests.reference.values import Kind
+from tests.reference.worlds import World
 
 FIRST, LAST = dt.date(2024, 1, 1), dt.date(2024, 12, 31)
 DAYS = Range(FIRST, LAST)

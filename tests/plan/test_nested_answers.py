@@ -23,12 +23,12 @@ from discreet.plan.spreads.tree import NoisyTree
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.session import Session
-from discreet.testing import Row
 from tests.exhaustive.plan.test_spread_sql import ENGINE, ONE, ROW, SCHEMA, SHORT, leaves, level_moves, norms
 from tests.exhaustive.plan.test_spread_sql import planned as small
 from tests.plan.claims import check
 from tests.plan.spread_trees import given, spread_of
 from tests.plan.tables import planned
+from tests.reference.expression import Row
 
 WHOLE = (1 << 63) - 1
 

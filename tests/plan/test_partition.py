@@ -32,9 +32,11 @@ from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.release import Release
 from discreet.run import exact_leaves, measure
-from discreet.testing import Kind, Question, Row
-from discreet.testing.reference_spreads import weights as referee_weights
 from tests.plan.cases import Engine
+from tests.reference.expression import Row
+from tests.reference.question import Question
+from tests.reference.spreads import weights as referee_weights
+from tests.reference.values import Kind
 
 ENGINE = Engine.open()
 SCHEMA = {"uid": Kind.INT, "x": Kind.INT, "v": Kind.REAL, "region": Kind.TEXT, "flag": Kind.BOOL}

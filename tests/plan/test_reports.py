@@ -16,9 +16,11 @@ from discreet.plan.reports import Part, Report, report_moves
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.testing import Kind, Row, World
 from tests.plan.cases import Engine
 from tests.plan.claims import check
+from tests.reference.expression import Row
+from tests.reference.values import Kind
+from tests.reference.worlds import World
 
 ENGINE = Engine.open()
 SCHEMA = {"uid": Kind.INT, "region": Kind.TEXT, "x": Kind.INT, "v": Kind.REAL}

@@ -18,24 +18,12 @@ from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import exact_cells
-from discreet.testing import (
-    Column,
-    Count,
-    CountOf,
-    CountUnits,
-    Expression,
-    Key,
-    Kind,
-    Mean,
-    Measure,
-    Question,
-    Row,
-    Sum,
-    combinations,
-)
-from discreet.testing.reference_values import GREATEST_INT, LEAST_INT
-from discreet.testing.strategies import SCHEMA, TABLE, UNIT, Case, queries
 from tests.plan.cases import SECRET, Engine, in_reference_order, plan_of, reference_cells
+from tests.reference.expression import Column, Expression, Row
+from tests.reference.measures import Count, CountOf, CountUnits, Mean, Measure, Sum
+from tests.reference.question import Key, Question, combinations
+from tests.reference.values import GREATEST_INT, LEAST_INT, Kind
+from tests.strategies.questions import SCHEMA, TABLE, UNIT, Case, queries
 
 ENGINE = Engine.open()
 INF, NAN = float("inf"), float("nan")

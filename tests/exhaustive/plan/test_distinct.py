@@ -18,16 +18,18 @@ from discreet.plan.schema import Fact, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.testing import Cells, Expression, Kind, Row, World
-from discreet.testing.reference_distinct import distinct_cells
-from discreet.testing.reference_sql import sql
-from discreet.testing.strategies import SCHEMA, Case, expressions, queries
-from discreet.testing.worlds import Table, difference
 from tests.exhaustive.plan.test_sensitivity import as_tuple, norms, within
 from tests.plan.cases import SECRET, Engine, plan_of
 from tests.plan.claims import check
 from tests.plan.distinct_cases import orders
 from tests.plan.tables import planned, visits
+from tests.reference.distinct import distinct_cells
+from tests.reference.expression import Expression, Row
+from tests.reference.question import Cells
+from tests.reference.sql import sql
+from tests.reference.values import Kind
+from tests.reference.worlds import Table, World, difference
+from tests.strategies.questions import SCHEMA, Case, expressions, queries
 
 ENGINE = Engine.open()
 

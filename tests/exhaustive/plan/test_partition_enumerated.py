@@ -23,8 +23,9 @@ from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.rederive.check import check
 from discreet.run import exact_leaves
-from discreet.testing import Kind, Row
 from tests.plan.cases import Engine
+from tests.reference.expression import Row
+from tests.reference.values import Kind
 
 ENGINE = Engine.open()
 SCHEMA = {"uid": Kind.INT, "region": Kind.TEXT, "x": Kind.INT}

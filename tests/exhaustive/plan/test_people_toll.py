@@ -27,10 +27,11 @@ from discreet.plan.types import Type
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import exact_cells, level_sums
-from discreet.testing import Kind, Row, Value
-from discreet.testing.strategies_relation import RelationCase, relation_cases
 from tests.plan.cases import SECRET, Engine, as_value
 from tests.plan.relation_cases import RelationEngine, relation_plan
+from tests.reference.expression import Row
+from tests.reference.values import Kind, Value
+from tests.strategies.relation import RelationCase, relation_cases
 
 ENGINE = RelationEngine.open()
 KEY = "00" * 16

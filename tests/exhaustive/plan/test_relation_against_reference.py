@@ -10,10 +10,13 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from discreet.privacy.unit import Relation
-from discreet.testing import Call, Column, Compare, Count, CountOf, Kind, Literal, Question, Sum
-from discreet.testing.reference_distinct import distinct_cells
-from discreet.testing.reference_expression import And
-from discreet.testing.reference_relation import (
+from tests.plan.distinct_cases import orders
+from tests.plan.relation_cases import RelationEngine, both, relation_plan
+from tests.reference.distinct import distinct_cells
+from tests.reference.expression import And, Call, Column, Compare, Literal
+from tests.reference.measures import Count, CountOf, Sum
+from tests.reference.question import Question
+from tests.reference.relation import (
     UNIT,
     Base,
     Database,
@@ -24,15 +27,14 @@ from discreet.testing.reference_relation import (
     columns,
     unit_rows,
 )
-from discreet.testing.reference_relation import Relation as Rows
-from discreet.testing.reference_relation_nested import Beside, Matched, Nested
-from discreet.testing.reference_relation_parts import Aggregate, Window
-from discreet.testing.reference_relation_sql import relation_question_sql
-from discreet.testing.strategies import Declared
-from discreet.testing.strategies_database import CUSTOMERS, ITEMS, ORDERS, REGIONS
-from discreet.testing.strategies_relation import RelationCase, relation_cases
-from tests.plan.distinct_cases import orders
-from tests.plan.relation_cases import RelationEngine, both, relation_plan
+from tests.reference.relation import Relation as Rows
+from tests.reference.relation_nested import Beside, Matched, Nested
+from tests.reference.relation_parts import Aggregate, Window
+from tests.reference.relation_sql import relation_question_sql
+from tests.reference.values import Kind
+from tests.strategies.database import CUSTOMERS, ITEMS, ORDERS, REGIONS
+from tests.strategies.questions import Declared
+from tests.strategies.relation import RelationCase, relation_cases
 
 ENGINE = RelationEngine.open()
 

@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 from discreet.plan.plan import Plan
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.testing.reference_relation import Database, JoinKind
-from discreet.testing.strategies_database import neighbours
-from discreet.testing.strategies_relation import RelationCase, relation_cases
-from discreet.testing.worlds import difference
 from tests.exhaustive.plan.test_relation_against_reference import DIRTY, asked
 from tests.exhaustive.plan.test_sensitivity import colliding, norms, of_units, within
 from tests.plan.relation_cases import RelationEngine, relation_plan
+from tests.reference.relation import Database, JoinKind
+from tests.reference.worlds import difference
+from tests.strategies.database import neighbours
+from tests.strategies.relation import RelationCase, relation_cases
 
 ENGINE = RelationEngine.open()
 

@@ -23,10 +23,12 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.release import NoisyTable
 from discreet.run import measure
-from discreet.testing import Cells, Kind, Row, World
-from discreet.testing.strategies import Case, queries, random_neighbours
-from discreet.testing.worlds import Table, difference
 from tests.plan.cases import Engine, plan_of
+from tests.reference.expression import Row
+from tests.reference.question import Cells
+from tests.reference.values import Kind
+from tests.reference.worlds import Table, World, difference
+from tests.strategies.questions import Case, queries, random_neighbours
 
 ENGINE = Engine.open()
 SCHEMA = {"uid": Kind.INT, "region": Kind.TEXT, "x": Kind.INT, "v": Kind.REAL}

@@ -18,11 +18,11 @@ from discreet.backends.connection import open_database
 from discreet.plan.plan import Plan, make_plan
 from discreet.privacy.unit import Relation
 from discreet.run import exact_cells
-from discreet.testing import Cells
-from discreet.testing.worlds import difference
 from tests.exhaustive.plan.test_sensitivity import as_tuple, norms, of_units, within
 from tests.plan.cases import as_value
 from tests.plan.join_shapes import COLUMNS, KEYS, PUBLIC, SHAPES, ZONES, Row, World, schemas
+from tests.reference.question import Cells
+from tests.reference.worlds import difference
 
 Frozen: TypeAlias = tuple[tuple[str, tuple[Row, ...]], ...]
 SECRET = 0x9E3779B97F4A7C15

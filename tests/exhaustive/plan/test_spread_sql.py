@@ -21,10 +21,11 @@ from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.rederive.derive import Source
 from discreet.rederive.spread import derive_spread
 from discreet.run import exact_leaves
-from discreet.testing import Kind, Row, World
-from discreet.testing.worlds import Table
 from tests.plan.cases import Engine
 from tests.plan.claims import check
+from tests.reference.expression import Row
+from tests.reference.values import Kind
+from tests.reference.worlds import Table, World
 
 ENGINE = Engine.open()
 SCHEMA = {"uid": Kind.INT, "region": Kind.TEXT, "x": Kind.INT, "v": Kind.REAL}

@@ -16,9 +16,11 @@ from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.release import Release
 from discreet.run import exact_leaves, measure
-from discreet.testing import Column, Key, Kind, Question, Row, combinations
-from discreet.testing.reference_spreads import bin_of, commonest, quantile, weights
 from tests.plan.cases import Engine
+from tests.reference.expression import Column, Row
+from tests.reference.question import Key, Question, combinations
+from tests.reference.spreads import bin_of, commonest, quantile, weights
+from tests.reference.values import Kind
 
 ENGINE = Engine.open()
 SCHEMA = {"uid": Kind.INT, "region": Kind.TEXT, "x": Kind.INT, "v": Kind.REAL}

@@ -16,8 +16,9 @@ from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import Cells, level_sums
-from discreet.testing import Kind, Row
 from tests.plan.cases import Engine
+from tests.reference.expression import Row
+from tests.reference.values import Kind
 
 ENGINE = Engine.open()
 SCHEMA = {"uid": Kind.INT, "region": Kind.TEXT, "x": Kind.INT, "v": Kind.REAL}

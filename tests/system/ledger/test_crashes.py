@@ -22,7 +22,7 @@ from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import View
 from discreet.ledger.sqlite import SQLiteStore, SQLiteTransaction
 from discreet.privacy.guarantee import Budget
-from discreet.testing.crashes.tracer import Change, Fate, can_trace, run
+from tests.crashes.tracer import Change, Fate, can_trace, run
 
 MakeCharge: TypeAlias = Callable[..., Charge]
 Fork: TypeAlias = Callable[[Callable[[], object]], int]

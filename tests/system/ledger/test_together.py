@@ -24,7 +24,7 @@ from discreet.ledger.log import View
 from discreet.ledger.sqlite import SQLiteStore, SQLiteTransaction
 from discreet.ledger.together import TOGETHER, charge_together, find_together, store_together
 from discreet.privacy.guarantee import Budget
-from discreet.testing.crashes.tracer import Change, Fate, can_trace, run
+from tests.crashes.tracer import Change, Fate, can_trace, run
 from tests.postgres import Server
 
 MakeCharge: TypeAlias = Callable[..., Charge]
