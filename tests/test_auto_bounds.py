@@ -180,11 +180,11 @@ def test_questions_that_could_be_asked_before_keep_their_identity() -> None:
 
 
 def test_the_first_stage_has_noise_enough_or_is_refused() -> None:
-    check_price(1, Fraction(10), Fraction(1, 10), replace=False)
-    check_price(4, Fraction(80), Fraction(1, 10), replace=True)
+    check_price(Fraction(1, 10), Fraction(1, 10), replace=False)
+    check_price(Fraction(4, 80), Fraction(1, 10), replace=True)
     for counts, replaced in ((1, True), (2, False)):
         with pytest.raises(InternalError, match="what the first stage costs"):
-            check_price(counts, Fraction(10), Fraction(1, 10), replace=replaced)
+            check_price(Fraction(counts, 10), Fraction(1, 10), replace=replaced)
 
 
 def test_without_caps_the_question_says_what_to_do() -> None:

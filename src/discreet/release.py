@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -400,17 +401,31 @@ def _interval_of_line(plan: Plan, expr: Expr, level: Fraction) -> Callable[[_Lin
     from discreet.plan.nonnegative import honest, lowest
 
     found: dict[tuple[Additive, ...], Any] = {}
-    shown, low = compiled(expr), lowest(expr, plan.question)
+    shown, low, unsure = compiled(expr), lowest(expr, plan.question), plan.is_unsure(expr)
 
     def value(line: _Line) -> Any:
         if line.noises not in found:
             found[line.noises] = cell_interval(expr, line.noises, level)
-        of_noisy = found[line.noises]
-        if line.before is None:
-            return of_noisy(line.keys, line.cells)
-        return honest(of_noisy(line.keys, line.before), shown(line.keys, line.cells), low)
+        interval = found[line.noises](line.keys, line.cells if line.before is None else line.before)
+        if unsure:
+            interval = _everything(interval)
+        return interval if line.before is None else honest(interval, shown(line.keys, line.cells), low)
 
     return value
+
+
+def _everything(interval: Any) -> Any:
+    """An interval that holds everything, or several, in the shape of those that a cell has."""
+    match interval:
+        case list():
+            return [_everything(inner) for inner in interval]
+        case dict():
+            return {key: _everything(inner) for key, inner in interval.items()}
+        case (dt.datetime(), _):
+            return dt.datetime.min, dt.datetime.max
+        case (dt.date(), _):
+            return dt.date.min, dt.date.max
+    return None if interval is None else (-math.inf, math.inf)
 
 
 def _raised(plan: Plan, table: NoisyTable) -> list[_Line]:

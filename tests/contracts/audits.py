@@ -40,7 +40,14 @@ from discreet.run import measure
 from tests.audit.broken_engines import HalvedSensitivity
 from tests.contracts.audit_row import ENGINE, ERROR, Audited, AuditRow, sampled
 from tests.contracts.families import added
-from tests.contracts.staged_audit import Staging, asked, counted_for_each_row, placed_by_each_row, sound
+from tests.contracts.staged_audit import (
+    Staging,
+    asked,
+    counted_for_each_row,
+    outside_with_little_noise,
+    placed_by_each_row,
+    sound,
+)
 from tests.plan.join_shapes import COLUMNS, FACTS, PUBLIC, SHAPES, Slip, World, unit
 
 
@@ -436,6 +443,7 @@ AUDITS: tuple[AuditRow, ...] = (
     by_rank("SELECT MEDIAN(v) FROM t", ci=1_400, long=100_000),
     staged("SELECT COUNT(*) AS n FROM t", counted_for_each_row, unit="uid", bounds="auto"),
     staged("SELECT SUM(v) AS s FROM t", placed_by_each_row, unit=CAPPED, bounds="values"),
+    staged("SELECT AVG(v) AS m FROM t", outside_with_little_noise, unit=CAPPED, bounds="values"),
     engine("add-remove"),
     engine("replace", relation="replace", candidates=16),
     engine("gaussian", noise="gaussian", delta=Fraction(1, 50), candidates=12),

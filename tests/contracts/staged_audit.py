@@ -12,6 +12,7 @@ import pandas as pd
 
 import discreet as dp
 from discreet.audit import Audit, distinguish
+from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.auto.staged import Choice, StagedPlan
 from discreet.privacy.guarantee import Budget
@@ -47,6 +48,13 @@ def placed_by_each_row(plan: StagedPlan) -> StagedPlan:
     return replace(plan, of_values=replace(look, sql=counted))
 
 
+def outside_with_little_noise(plan: StagedPlan) -> StagedPlan:
+    """The numbers of units outside and within have a hundredth of their noise."""
+    look = plan.of_values
+    assert look is not None
+    return replace(plan, of_values=replace(look, outside=DiscreteLaplaceNoise(look.outside.scale / 100)))
+
+
 def asked(sql: str, slip: Staging, *, error: float, **options: Any) -> Callable[[int], Audit]:
     """An audit of all that two stages at ε = 1 give, with so many samples of each neighbour."""
 
@@ -67,8 +75,10 @@ def asked(sql: str, slip: Staging, *, error: float, **options: Any) -> Callable[
             choice = plan.choose(run, rng)
             caps = [] if choice.caps is None else [choice.caps.groups, choice.caps.rows]
             ends = [float(end) for r in choice.ranges for end in (r.low, r.high)]
-            cells = measure(advised(choice), run, rng).cells[0]
-            found.append([*caps, *ends, *map(float, cells)])
+            outside = [float(n) for counts in choice.outside for n in counts]
+            bounded = advised(replace(choice, outside=((0, 0),) * len(outside[::2])))  # one plan for a range
+            cells = measure(bounded, run, rng).cells[0]
+            found.append([*caps, *ends, *outside, *map(float, cells)])
         return np.array(found)
 
     return lambda samples: distinguish(

@@ -108,6 +108,7 @@ def _look_json(look: Look) -> dict[str, Any]:
         "counts": look.counts,
         "noise": noise_json(look.noise),
         "epsilon": fraction_text(look.epsilon),
+        "outside": None if look.outside is None else noise_json(look.outside),
     }
 
 
@@ -278,6 +279,7 @@ def _look(value: Any) -> Look:
         "counts": number,
         "noise": _laplace,
         "epsilon": fraction,
+        "outside": optional(_laplace),
     }
     return Look(**record(value, names, "a first look"))
 

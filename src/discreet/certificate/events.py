@@ -25,7 +25,10 @@ def of_charge(claim: Claim) -> Composed:
     if not claim.looks:
         return claim.measured.events
     moved = _one_count(replace=claim.relation.value == "replace")
-    looks = sum((look.noise.event(moved) * look.moved for look in claim.looks), Composed())
+    looks = Composed()
+    for look in claim.looks:
+        looks += look.noise.event(moved) * look.moved
+        looks += Composed() if look.outside is None else look.outside.event(moved) * look.values
     return looks + Composed([(ApproximateEvent(claim.measured.epsilon, claim.measured.delta), 1)])
 
 

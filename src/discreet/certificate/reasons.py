@@ -16,6 +16,11 @@ def reasons(claim: Claim) -> list[str]:
             f"The first look at {look.kind} counts a unit in {look.moved} of its counts or vectors of counts; a unit "
             f"moves each of them by {times} in all."
         )
+        if look.values:
+            found.append(
+                f"For each of {look.values} chosen ranges a unit is counted once, as within it or as not; a unit moves "
+                f"these two numbers by {times} in all."
+            )
     for m in claim.measurements:
         where, change = _where(m), change_of(claim.relation)
         for i, c in enumerate(m.columns):

@@ -137,14 +137,13 @@ def rows_of(table: str, column: str) -> str:
 
 
 def _mechanisms(claim: Claim) -> list[str]:
-    noises = [look.noise for look in claim.looks]
-    found = set()
+    found = {named(z) for look in claim.looks for z in (look.noise, look.outside) if z is not None}
     for m in claim.measurements:
         found |= {named(c.noise) for c in m.columns} | {named(t.noise) for t in m.trees}
         found |= {named(z) for z in m.reports} | {named(z) for v in m.levels for z in v.noises}
         if m.threshold is not None:
             found.add("optimal private selection of groups")
-    return sorted(found | {named(z) for z in noises})
+    return sorted(found)
 
 
 def named(noise: object) -> str:

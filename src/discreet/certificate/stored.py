@@ -45,10 +45,7 @@ def check_stored(release: Mapping[str, Any], claim: Claim, found: Sequence[Found
 def _chosen(kept: dict[str, Any], claim: Claim) -> Any:
     """The table of an answer in two stages, whose caps are those that were chosen."""
     names: dict[str, Any] = {"format": number, "caps": anything, "table": anything}
-    # of a unit with many rows the largest and the least value are counted
-    chosen = sum(
-        look.counts // (1 if look.source.unit is None else 2) for look in claim.looks if look.kind == "values"
-    )
+    chosen = sum(look.values for look in claim.looks)
     if chosen:
         names["ranges"] = listed(_range)
     found = record(kept, names, "the stored release")
@@ -225,12 +222,12 @@ def _family(value: Any) -> _Family:
     return number(value[0]), number(value[1]), listed(whole)(value[2])
 
 
-def _range(value: Any) -> tuple[Fraction, Fraction, bool]:
-    """Bounds, and whether what is bounded is whole."""
-    if type(value) is not list or len(value) != 3:
+def _range(value: Any) -> tuple[Fraction, Fraction, bool, int, int]:
+    """Bounds, whether what is bounded is whole, and the noisy numbers of units outside and within."""
+    if type(value) is not list or len(value) != 5:
         refuse("a range that was chosen is stored in another form")
     low, high = (_bound(end) for end in value[:2])
-    return low, high, flag(value[2])
+    return low, high, flag(value[2]), whole(value[3]), whole(value[4])
 
 
 def _bound(value: Any) -> Fraction:

@@ -119,8 +119,9 @@ def census_sql(b: Bounding) -> str:
 
 
 def values_sql(b: Bounding, values: Sequence[Expr]) -> str:
-    """For each place of each value (`value_place_sql`), how many units have their largest value there, and how many
-    their least; where each row is a unit, how many rows have their value there. A row of the answer is of one place.
+    """For each two places of each value (`value_place_sql`), how many units have their largest value in one and their
+    least in the other; where each row is a unit, how many rows have their value in a place. A row of the answer is of
+    one value.
     """
     n = len(values)
     columns = [f"{finite(e)} AS v{i}" for i, e in enumerate(values)]
@@ -135,9 +136,10 @@ def values_sql(b: Bounding, values: Sequence[Expr]) -> str:
             f'"unit totals" AS (\n  SELECT u, {", ".join(ends)}\n  FROM "unit rows" GROUP BY u\n)'
         )
         places = _placed([value_place_sql(f"{e}{i}") for i in range(n) for e in "hl"], "unit totals")
-    each = n if b.table.unit.is_row else 2 * n
-    sets = ", ".join(f"({p})" for p in _names("p", each))
-    return f"WITH {_keys_with(b)}{stages},\n{places}\n{_counted(each, f'GROUPING SETS ({sets})')}"
+    each = 1 if b.table.unit.is_row else 2
+    names = _names("p", each * n)
+    sets = ", ".join(f"({', '.join(names[i * each : (i + 1) * each])})" for i in range(n))
+    return f"WITH {_keys_with(b)}{stages},\n{places}\n{_counted(each * n, f'GROUPING SETS ({sets})')}"
 
 
 def _placed(places: Sequence[str], stage: str) -> str:

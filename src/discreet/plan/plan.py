@@ -106,6 +106,12 @@ class Plan:
         """What was chosen privately for it, and at which price; nothing unless `bounds=` said so."""
         return ()
 
+    def is_unsure(self, expr: Expr) -> bool:
+        """Whether nothing is known of how far the truth may be from an output column: it is made of values that were
+        clamped to bounds chosen privately, and too many of them may lie outside.
+        """
+        return False
+
     @property
     def notes(self) -> tuple[str, ...]:
         """What its numbers leave out, in sentences: truncation bias, undeclared values, groups that may be missing.

@@ -106,8 +106,8 @@ def derive_census(sql: str, source: Source) -> int:
 def derive_values(sql: str, source: Source) -> int:
     """In how many counts one unit is, by the places of its largest and its least values, or of its one row's.
 
-    `"unit places"` has one row for each unit. The last SELECT groups these rows by one of their columns at a time,
-    so that a unit is in one count of each column.
+    `"unit places"` has one row for each unit. The last SELECT groups these rows by the two columns of one value at a
+    time (by one column, where each row is a unit), so that a unit is in one count of each value.
 
     Raises:
         InternalError: a shape that is not known to be one.
@@ -130,20 +130,20 @@ def derive_values(sql: str, source: Source) -> int:
                 disagree("the totals of a unit")
             known_columns(e, row.keys() - {"u"}, None)
         places = _places(ctes, "unit totals", frozenset(ends))
-    _one_at_a_time(tree, places)
+    _one_at_a_time(tree, places, 1 if source.unit is None else 2)
     _counts(tree, places)
     return len(places)
 
 
-def check_price(counts: int, scale: Fraction, epsilon: Fraction, *, replace: bool) -> None:
-    """Refuses Laplace noise of this scale if more than ε is spent by it on a unit that is in so many counts.
+def check_price(spent: Fraction, epsilon: Fraction, *, replace: bool) -> None:
+    """Refuses noise that costs more than ε, given what it costs for a unit that moves each vector of counts by 1.
 
-    A unit that comes or goes moves each of them by 1; one that is replaced leaves one count and enters another.
+    A unit that comes or goes does so; one that is replaced leaves one count and enters another.
 
     Raises:
         InternalError: it is not noise enough.
     """
-    if counts * (2 if replace else 1) > epsilon * scale:
+    if spent * (2 if replace else 1) > epsilon:
         disagree("what the first stage costs")
 
 
@@ -194,17 +194,19 @@ _NODES = (
 _OF_NUMBERS = frozenset(getattr(exp, name) for name in _NODES.split())
 
 
-def _one_at_a_time(tree: exp.Select, places: list[str]) -> None:
-    """GROUP BY GROUPING SETS ((p0), (p1), …): one set of one column for each place."""
+def _one_at_a_time(tree: exp.Select, places: list[str], each: int) -> None:
+    """GROUP BY GROUPING SETS ((p0, p1), (p2, p3), …): one set of so many columns for each value."""
     group = tree.args.get("group")
     sets = group.expressions if group is not None and holds_only(group, {"expressions"}) else []
     if len(sets) != 1 or type(sets[0]) is not exp.GroupingSets or not holds_only(sets[0], {"expressions"}):
         disagree("the places of the census")
-    found = sets[0].expressions
-    if len(found) != len(places):
+    found = [e.expressions if type(e) is exp.Tuple else [e.this] for e in sets[0].expressions]
+    if any(type(e) not in (exp.Paren, exp.Tuple) for e in sets[0].expressions):
         disagree("the places of the census")
-    for e, name in zip(found, places, strict=True):
-        if type(e) is not exp.Paren or not is_column(e.this, "", name):
+    if len(places) % each or [len(columns) for columns in found] != [each] * (len(places) // each):
+        disagree("the places of the census")
+    for e, name in zip((e for columns in found for e in columns), places, strict=True):
+        if not is_column(e, "", name):
             disagree("the places of the census")
 
 

@@ -81,6 +81,8 @@ def check_look(look: Look) -> None:
     """
     if look.kind not in ("caps", "values"):
         disagree("what is chosen first")
+    if (look.outside is None) != (look.kind == "caps"):
+        disagree("what is chosen first")
     read = derive_census if look.kind == "caps" else derive_values
     if read(look.sql, look.source) != look.counts:
         disagree("the shape of the first stage")
@@ -107,7 +109,7 @@ def check_moves(claim: Claim, found: Sequence[Found]) -> None:
             if moved.l1 > tree.sensitivity.l1 or moved.l2_squared > tree.sensitivity.l2_squared:
                 disagree("how far a unit moves a spread")
     for look in claim.looks:
-        check_price(look.moved, look.noise.scale, look.epsilon, replace=other)
+        check_price(look.spent, look.epsilon, replace=other)
 
 
 def priced(claim: Claim, found: Sequence[Found]) -> tuple[Part, ...]:

@@ -115,6 +115,7 @@ class Look:
         counts: how many columns of places the census has, or in how many counts a unit is.
         noise: what is added to each count.
         epsilon: what it may cost.
+        outside: what is added to the numbers of units within a chosen range, and not; None where none is chosen.
     """
 
     kind: str
@@ -123,11 +124,23 @@ class Look:
     counts: int
     noise: DiscreteLaplaceNoise
     epsilon: Fraction
+    outside: DiscreteLaplaceNoise | None = None
 
     @property
     def moved(self) -> int:
         """How many vectors of counts a unit is in."""
         return 1 if self.kind == "caps" else self.counts
+
+    @property
+    def values(self) -> int:
+        """How many ranges are chosen: of a unit with many rows the largest and the least value are counted."""
+        return 0 if self.kind == "caps" else self.counts // (1 if self.source.unit is None else 2)
+
+    @property
+    def spent(self) -> Fraction:
+        """What the noise costs for a unit that moves each vector of counts by 1."""
+        apart = Fraction(0) if self.outside is None else self.values / self.outside.scale
+        return self.moved / self.noise.scale + apart
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,7 +121,7 @@ def check_charge(claim: Claim) -> None:
         return
     times = 2 if claim.relation.value == "replace" else 1
     first = sum((look.epsilon for look in claim.looks), Fraction(0))
-    spent = sum((Fraction(times * look.moved) / look.noise.scale for look in claim.looks), Fraction(0))
+    spent = times * sum((look.spent for look in claim.looks), Fraction(0))
     told, _, told_delta = _sums(charged)
     if first + measured.epsilon > charged.epsilon or measured.delta > charged.delta:
         disagree("what is charged")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto.advice import EDGES, SHARES, Caps, choose
-from discreet.plan.auto.extent import LARGEST, PLACES, Stakes, Use, choose_range
+from discreet.plan.auto.extent import LARGEST, PLACES, Stakes, Use, choose_range, holds
 from discreet.plan.bound import census_sql, values_sql
 from discreet.plan.claim import source_of
 from discreet.plan.clamping import name_of
@@ -29,6 +29,9 @@ from discreet.rederive.claim import Look
 
 if TYPE_CHECKING:
     from discreet.noise.entropy import Entropy
+
+OUTSIDE = Fraction(7, 10)
+"""The part of what a choice of ranges costs that is for the share of units outside: its limit decides what is shown."""
 
 Run: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
 """Runs a statement."""
@@ -83,11 +86,13 @@ class ValuesLook:
 
     Guarantee:
         A unit is in one count by the largest value that it has, and in one by the least, for each expression: in
-        `counts` counts, each of which has Laplace noise (docs/proofs/census.md, 4).
+        `counts` counts, each of which has Laplace noise; and for each expression it is within the chosen range or not,
+        two counts with noise of their own (docs/proofs/census.md, 4).
 
     Attributes:
         sql: counts units by place, for one column of places at a time.
         noise: what is added to each count.
+        outside: what is added to the numbers of units within a chosen range, and not.
         events: what it costs.
         exprs: whose ranges are chosen.
         named: what they are called.
@@ -98,6 +103,7 @@ class ValuesLook:
 
     sql: str
     noise: DiscreteLaplaceNoise
+    outside: DiscreteLaplaceNoise
     events: Composed
     exprs: tuple[Expr, ...]
     named: tuple[str, ...]
@@ -110,28 +116,49 @@ class ValuesLook:
         """In how many counts a unit is."""
         return len(self.exprs) * _counted(self.plan)
 
-    def choose(self, run: Run, rng: Entropy, caps: Caps | None) -> tuple[Range, ...]:
-        """The ranges with the least error expected, under these caps: a function of the noisy counts."""
-        exact = [[0] * len(PLACES) for _ in range(self.counts)]
-        for *places, n in run(self.sql):
-            for i, place in enumerate(places):
-                if (
-                    place is not None and int(place) in PLACES
-                ):  # a row has one place; none, if it is of no value
-                    exact[i][PLACES.index(int(place))] = int(n)
-        noisy = [dict(zip(PLACES, self.noise.add(counts, rng), strict=True)) for counts in exact]
-        del exact
+    def choose(
+        self, run: Run, rng: Entropy, caps: Caps | None
+    ) -> tuple[tuple[Range, ...], tuple[tuple[int, int], ...]]:
+        """The ranges with the least error expected, under these caps, and for each the noisy numbers of units that have
+        a value outside, and of those that have none: functions of noisy counts.
+        """
+        exact: list[dict[tuple[int, int], int]] = [{} for _ in self.exprs]
+        try:
+            self._read(run, exact)
+            found = [self._choose(i, counts, rng, caps) for i, counts in enumerate(exact)]
+        except BaseException:
+            for counts in exact:  # so that no exact number is in any frame of the traceback
+                counts.clear()
+            raise
+        return tuple(r for r, _ in found), tuple(outside for _, outside in found)
+
+    def _read(self, run: Run, exact: Sequence[dict[tuple[int, int], int]]) -> None:
+        """Adds up the exact numbers of units of each value, by the places of their least value and of their largest."""
         each = _counted(self.plan)
-        return tuple(
-            choose_range(
-                noisy[i * each],
-                noisy[i * each + each - 1],
-                self.noise,
-                self._stakes(uses, caps, whole=e.type is Type.INT),
-                whole=e.type is Type.INT,
-            )
-            for i, (e, uses) in enumerate(zip(self.exprs, self.uses, strict=True))
-        )
+        for *places, n in run(self.sql):
+            for i, counts in enumerate(exact):
+                of = places[i * each : (i + 1) * each]
+                if all(p is not None and int(p) in PLACES for p in of):  # else another value's, or of no value
+                    place = int(of[-1]), int(of[0])
+                    counts[place] = counts.get(place, 0) + int(n)
+
+    def _choose(
+        self, i: int, counts: Mapping[tuple[int, int], int], rng: Entropy, caps: Caps | None
+    ) -> tuple[Range, tuple[int, int]]:
+        """The range of the i-th value, and the noisy numbers of units outside and inside."""
+        noisy = [self._noisy(counts, end, rng) for end in (1, 0)[: _counted(self.plan)]]
+        whole = self.exprs[i].type is Type.INT
+        stakes = self._stakes(self.uses[i], caps, whole=whole)
+        chosen = choose_range(noisy[0], noisy[-1], self.noise, stakes, whole=whole)
+        outside, inside = self.outside.add(_sides(counts, chosen), rng)
+        return chosen, (outside, inside)
+
+    def _noisy(self, counts: Mapping[tuple[int, int], int], end: int, rng: Entropy) -> dict[int, int]:
+        """Noisy numbers of units by the place of their least value (`end` 0) or their largest one (1)."""
+        found = dict.fromkeys(PLACES, 0)
+        for place, n in counts.items():
+            found[place[end]] += n
+        return dict(zip(PLACES, self.noise.add(list(found.values()), rng), strict=True))
 
     def _stakes(self, uses: frozenset[Use], caps: Caps | None, *, whole: bool) -> Stakes:
         """The noise of all groups together, and the rows of a unit that a bound may cut: the middle of one and all.
@@ -166,12 +193,13 @@ def look_at_values(plan: Plan, epsilon: Fraction, exprs: Sequence[Expr]) -> Valu
         InternalError: the text does not say what was planned.
     """
     text, counts = values_sql(bounding(plan.question), exprs), len(exprs) * _counted(plan)
-    noise, events = _noise(plan, counts, epsilon)
-    claim = Look("values", source_of(plan.question), text, counts, noise, epsilon)
+    noise, events = _noise(plan, counts, epsilon * (1 - OUTSIDE))
+    outside, others = _noise(plan, len(exprs), epsilon * OUTSIDE)
+    claim = Look("values", source_of(plan.question), text, counts, noise, epsilon, outside)
     check_look(claim)
     named = _distinct_names([name_of(e, plan.question) for e in exprs])
     return ValuesLook(
-        text, noise, events, tuple(exprs), named, tuple(_uses(e, plan) for e in exprs), plan, claim
+        text, noise, outside, events + others, tuple(exprs), named, tuple(_uses(e, plan) for e in exprs), plan, claim
     )
 
 
@@ -180,8 +208,15 @@ def _noise(plan: Plan, counts: int, epsilon: Fraction) -> tuple[DiscreteLaplaceN
     replaced = plan.question.table.relation is not Relation.ADD_REMOVE
     moved = Sensitivity(2 if replaced else 1, 1)
     noise = DiscreteLaplaceNoise(moved.l1 * counts / epsilon)
-    check_price(counts, noise.scale, epsilon, replace=replaced)
+    check_price(counts / noise.scale, epsilon, replace=replaced)
     return noise, sum((noise.event(moved) for _ in range(counts)), Composed())
+
+
+def _sides(counts: Mapping[tuple[int, int], int], chosen: Range) -> tuple[int, int]:
+    """How many units have a value outside a range, and how many none. Private."""
+    held = [all(holds(chosen, p) for p in place) for place in counts]
+    inside = sum(n for n, within in zip(counts.values(), held, strict=True) if within)
+    return sum(counts.values()) - inside, inside
 
 
 def _counted(plan: Plan) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields, replace
 from fractions import Fraction
@@ -18,13 +19,28 @@ from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
 from discreet.plan.auto.advice import CANDIDATES, Caps
-from discreet.plan.auto.extent import LARGEST
+from discreet.plan.auto.extent import CONFIDENCE, LARGEST, MOST_OUTSIDE, share_outside
 from discreet.plan.auto.looks import CapsLook, ValuesLook, look_at_caps, look_at_values
 from discreet.plan.claim import claim_in_stages
 from discreet.plan.explain import explain
-from discreet.plan.expr import Expr
+from discreet.plan.expr import (
+    Call,
+    Commonest,
+    Covariance,
+    Expr,
+    Histogram,
+    Mean,
+    Measured,
+    Quantile,
+    Several,
+    Slope,
+    Top,
+    Within,
+    walk,
+)
 from discreet.plan.expr import identity as identity_of
 from discreet.plan.measures.capped import CappedCount, CappedTotal
+from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.ranges import Chosen, Missing, Ranges
 from discreet.plan.notes import capped, clamped, missing, said_of, undeclared
 from discreet.plan.plan import Plan, bounding, statements
@@ -51,10 +67,12 @@ class Choice:
     Attributes:
         caps: how much a unit may add; None where that is declared.
         ranges: of the values that had none.
+        outside: for each range, the noisy numbers of units that have a value outside, and of those that have none.
     """
 
     caps: Caps | None
     ranges: tuple[Range, ...] = ()
+    outside: tuple[tuple[int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +84,8 @@ class Advised(Plan):
         both: the events of both stages.
         choice: what was chosen.
         named: what the ranges are of.
+        limits: for each range, the share of units that have a value outside it is at most this, at `CONFIDENCE`.
+        unsure: the values of which too many may lie outside.
         looks: what was looked at first, for the second derivation.
     """
 
@@ -73,6 +93,8 @@ class Advised(Plan):
     both: Composed = Composed()  # noqa: RUF009  # a frozen value
     choice: Choice = Choice(None)
     named: tuple[str, ...] = ()
+    limits: tuple[Fraction, ...] = ()
+    unsure: tuple[Expr, ...] = ()
     looks: tuple[Look, ...] = ()
 
     @property
@@ -110,7 +132,39 @@ class Advised(Plan):
         if ranges:
             listed = "; ".join(f"{name}: {r!r}" for name, r in ranges.items())
             said.append(f"Bounds of values were chosen privately, for {share}: {listed}.")
+        said += [self._said_of(*of) for of in zip(self.named, self.choice.ranges, self.limits, strict=True)]
         return tuple(said)
+
+    def _said_of(self, name: str, chosen: Range, limit: Fraction) -> str:
+        """How much may lie outside a chosen range."""
+        most, sure = _percent(limit), float(100 * CONFIDENCE)
+        lie = "rows lie" if self.question.table.unit.is_row else "units have a value"
+        bounds = f"{float(chosen.low):,.6g} … {float(chosen.high):,.6g}"
+        said = f"At most {most} of {lie} outside the chosen range {bounds} of {name} ({sure:g} % confidence)."
+        if limit <= MOST_OUTSIDE:
+            return said
+        return f"{said} That may be too many: what rests on {name} has no finite interval."
+
+    def is_unsure(self, expr: Expr) -> bool:
+        return any(self._rests_on(expr, value) for value in self.unsure)
+
+    def _rests_on(self, expr: Expr, value: Expr) -> bool:
+        """Whether an output column's expression is made of clamped values of an expression."""
+        match expr:
+            case Measured(i, _, _):
+                parts = self.question.measures[i].parts
+                return any(isinstance(v, LatticeValue) and value in walk(v.expr) for _, v in parts)
+            case Quantile() | Commonest() | Top() | Histogram() | Within():
+                return value in walk(expr.spread.value.expr)
+            case Mean():
+                return self._rests_on(expr.numerator, value)
+            case Covariance():
+                return any(self._rests_on(e, value) for e in (expr.product, expr.first, expr.second))
+            case Slope():
+                return any(self._rests_on(e, value) for e in (expr.covariance, expr.variance))
+            case Call(_, parts, _) | Several(parts, _):
+                return any(self._rests_on(e, value) for e in parts)
+        return False
 
     def explain(self) -> str:
         """The derivation of the second stage, and what the first one did."""
@@ -219,14 +273,22 @@ class StagedPlan:
             raise InternalError("The second stage costs more than was charged for it.")
         own = {f.name: getattr(plan, f.name) for f in fields(Plan)}
         named = () if self.of_values is None else self.of_values.named
+        limits: tuple[Fraction, ...] = ()
+        unsure: tuple[Expr, ...] = ()
+        if self.of_values is not None:
+            noise, exprs = self.of_values.outside, self.of_values.exprs
+            limits = tuple(share_outside(out, inside, noise) for out, inside in choice.outside)
+            unsure = tuple(e for e, limit in zip(exprs, limits, strict=True) if limit > MOST_OUTSIDE)
         looks = tuple(look.claim for look in self.looks)
-        return Advised(**own, whole=self.guarantee, both=self.events, choice=choice, named=named, looks=looks)
+        own |= {"whole": self.guarantee, "both": self.events, "choice": choice, "looks": looks}
+        return Advised(**own, named=named, limits=limits, unsure=unsure)
 
     def choose(self, run: Callable[[str], list[tuple[Any, ...]]], rng: Entropy) -> Choice:
         """Runs the first stage, adds its noise, and chooses: a function of the noisy counts."""
         caps = None if self.of_caps is None else self.of_caps.choose(run, rng)
-        ranges = () if self.of_values is None else self.of_values.choose(run, rng, caps)
-        return Choice(caps, ranges)
+        if self.of_values is None:
+            return Choice(caps)
+        return Choice(caps, *self.of_values.choose(run, rng, caps))
 
     def explain(self) -> str:
         """What both stages do and cost."""
@@ -335,15 +397,28 @@ def stage(asked: Asked) -> StagedPlan | None:
 def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:
     """What the ledger keeps of an answer in two stages."""
     caps = None if choice.caps is None else [choice.caps.groups, choice.caps.rows]
-    ranges = [[str(r.low), str(r.high), r.integer] for r in choice.ranges]
+    ranges = [
+        [str(r.low), str(r.high), r.integer, str(out), str(inside)]
+        for r, (out, inside) in zip(choice.ranges, choice.outside, strict=True)
+    ]
     return {"format": 1, "caps": caps, **({"ranges": ranges} if ranges else {}), "table": table}
 
 
 def restored(found: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
     """What `kept` wrote."""
     caps = None if found["caps"] is None else Caps(*map(int, found["caps"]))
-    ranges = [Range(Fraction(a), Fraction(b), integer=whole) for a, b, whole in found.get("ranges", [])]
-    return Choice(caps, tuple(ranges)), found["table"]
+    kept = found.get("ranges", [])
+    ranges = tuple(Range(Fraction(a), Fraction(b), integer=whole) for a, b, whole, _, _ in kept)
+    outside = tuple((int(out), int(inside)) for *_, out, inside in kept)
+    return Choice(caps, ranges, outside), found["table"]
+
+
+def _percent(share: Fraction) -> str:
+    """A share in percent, rounded up to two digits."""
+    if not share:
+        return "0 %"
+    digits = max(1 - math.floor(math.log10(float(100 * share))), 0)
+    return f"{float(Fraction(math.ceil(100 * share * 10**digits), 10**digits)):.{digits}f} %"
 
 
 def with_caps(tables: Any, caps: Caps) -> tuple[Any, ...]:
