@@ -176,7 +176,8 @@ class _Tail:
     def of(cls, counts: list[float], start: int, step: int) -> _Tail:
         """The tail outwards from an inhabited place.
 
-        Shares of units are taken to fall at least as fast outside as they do up to the last place that is seen.
+        Numbers of units are taken to fall outwards at least as fast as they do from the last three places that are seen
+        to what may be unseen.
         """
         near = math.log(max(sum(counts) / _MANY, 1.0) / _NEAR)
         outwards = counts[start + 1 :] if step > 0 else counts[:start][::-1]

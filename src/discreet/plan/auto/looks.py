@@ -138,7 +138,9 @@ class ValuesLook:
         for *places, n in run(self.sql):
             for i, counts in enumerate(exact):
                 of = places[i * each : (i + 1) * each]
-                if all(p is not None and int(p) in PLACES for p in of):  # else another value's, or of no value
+                if all(
+                    p is not None and int(p) in PLACES for p in of
+                ):  # else another value's, or of no value
                     place = int(of[-1]), int(of[0])
                     counts[place] = counts.get(place, 0) + int(n)
 
@@ -199,7 +201,15 @@ def look_at_values(plan: Plan, epsilon: Fraction, exprs: Sequence[Expr]) -> Valu
     check_look(claim)
     named = _distinct_names([name_of(e, plan.question) for e in exprs])
     return ValuesLook(
-        text, noise, outside, events + others, tuple(exprs), named, tuple(_uses(e, plan) for e in exprs), plan, claim
+        text,
+        noise,
+        outside,
+        events + others,
+        tuple(exprs),
+        named,
+        tuple(_uses(e, plan) for e in exprs),
+        plan,
+        claim,
     )
 
 
