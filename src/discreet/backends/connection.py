@@ -1,13 +1,59 @@
-"""Connections to DuckDB, the only ones on which this package's SQL may run: its meaning rests on their settings."""
+"""Connections to DuckDB, the only ones on which this package's SQL may run: its meaning rests on their settings.
+
+Where a key has few bits, DuckDB gives each of its values a place of its own and need not look it up. That halves the
+cost of counting people whose ids are whole numbers close together. Each thread has such a table, and all of it is made,
+however few values there are: so it is for tables that have more rows, and for few aggregates.
+"""
 
 from __future__ import annotations
 
+import re
+from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 import duckdb
 
-from discreet.backends.places import LEAVES
-from discreet.errors import SourceError
+from discreet.backends.source import identifier
+from discreet.errors import BackendFailed, SourceError
+
+T = TypeVar("T")
+
+LEAVES = 17
+"""Bits that a key may always have: the leaves of a spread are 2^16 and NULL."""
+
+_PEOPLE = 24  # bits that it may have at most
+_ROWS = 4  # for each place
+_BYTES = 1 << 29  # of all threads' places together
+_COUNT, _STATE = 8, 32  # bytes of a count in a place, and of any other aggregate at most
+_AGGREGATES = re.compile(r"\b(any_value|arg_max|arg_min|bool_and|bool_or|count|first|list|max|min|sum)\(")
+_ESTIMATE = re.compile(r'"Estimated Cardinality": "(\d+)"')
+
+
+def bits_of_a_key(sql: str, *, rows: int, threads: int) -> int:
+    """The bits of a key up to which tables with a place for each value are worth their memory in this statement."""
+    if rows // _ROWS < 2 << LEAVES:
+        return LEAVES  # whatever it asks: statements with thousands of given keys are long
+    # without groups there is one place, and leaves have few
+    grouped = "".join(p for p in sql.split("\n)") if "GROUP BY" in p and not p.endswith(" GROUP BY b"))
+    state = sum(_COUNT if name == "count" else _STATE for name in _AGGREGATES.findall(grouped))
+    places = min(rows // _ROWS, _BYTES // (threads * max(_COUNT, state)))
+    return min(max(places.bit_length() - 1, LEAVES), _PEOPLE)
+
+
+def rows_about(connection: duckdb.DuckDBPyConnection, table: str) -> int:
+    """About how many rows a table has, as the database guesses before it reads; 0 where it cannot.
+
+    Nothing but time and memory depends on it.
+    """
+    try:
+        ((_, told),) = connection.execute(
+            f"EXPLAIN (FORMAT JSON) SELECT 1 FROM main.{identifier(table)}"
+        ).fetchall()
+    except duckdb.Error:
+        return 0
+    return max(map(int, _ESTIMATE.findall(str(told))), default=0)
+
 
 _SETTINGS = (
     "autoinstall_known_extensions = false",
@@ -56,3 +102,23 @@ def _present(connection: duckdb.DuckDBPyConnection) -> list[str]:
             hint="install a version of DuckDB that `discreet doctor` accepts",
         )
     return [name for name in _HARMFUL if name in known]
+
+
+def quietly(work: Callable[[], T]) -> T:
+    """Return the result of work on private data; no failure says anything of it.
+
+    Raises:
+        BackendFailed: it failed, for whatever reason.
+        KeyboardInterrupt: it was interrupted.
+    """
+    interrupted = False
+    try:
+        return work()
+    except Exception as error:  # its words may quote a cell, and would stay reachable as the context
+        interrupted = type(error) is RuntimeError and str(error) == "Query interrupted"  # Ctrl-C
+    if interrupted:
+        raise KeyboardInterrupt("The question was interrupted while it ran. Its charge stands.")
+    raise BackendFailed(
+        "The database failed while it ran the question. The charge stands: a failure may depend on the data.",
+        hint="check that the source is still there and readable; the question can be asked again",
+    )

@@ -37,9 +37,8 @@ def delimited(files: Callable[[], list[str]], names: Sequence[str] | None, usual
         if pinned is None:
             for header, some in by_header.items():
                 _check_header(header, some[0])
-            return [_scan(header, some, mark, names is None) for header, some in by_header.items() if header]
         return [
-            _scan(_as_pinned(header, pinned), some, mark, names is None)
+            _scan(header if pinned is None else _as_pinned(header, pinned), some, mark, names is None)
             for header, some in by_header.items()
             if header
         ]
@@ -48,7 +47,7 @@ def delimited(files: Callable[[], list[str]], names: Sequence[str] | None, usual
 
 
 def head(file: str, size: int = 1 << 20) -> str:
-    """The first characters of a text file, which may be packed with gzip.
+    """The first characters of a text file, which may be packed with gzip; all of them where `size` is −1.
 
     Raises:
         SourceError: it cannot be opened.

@@ -12,11 +12,9 @@ from typing import Any
 import duckdb
 
 from discreet.backends.backend import Pinned
-from discreet.backends.connection import open_database
+from discreet.backends.connection import LEAVES, bits_of_a_key, open_database, quietly, rows_about
 from discreet.backends.contents import Contents, contents
 from discreet.backends.leaving import Leaving, check_hashing, check_views
-from discreet.backends.places import LEAVES, bits_of_a_key, rows_about
-from discreet.backends.quiet import quietly
 from discreet.backends.source import Scan, Source, State, identifier
 from discreet.backends.sources import open_source
 from discreet.backends.view import kind_of, projection, read_together

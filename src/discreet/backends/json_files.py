@@ -13,8 +13,8 @@ from __future__ import annotations
 import gzip
 import json
 import re
-import zlib
 from collections.abc import Callable, Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,26 +107,11 @@ def _objects(store: str, names: list[str], ids: Collection[str]) -> Scan:
 
 def _load(file: str, store: str, connection: duckdb.DuckDBPyConnection, *, whole: bool) -> None:
     """Load the elements of an array; one that is not closed is refused only where it is to be `whole`: at connect."""
-    text = _whole(file)
+    text = head(file, -1).strip()
     split = _elements if whole else _closed
     elements = split(text) if text.startswith("[") else iter(text.splitlines())
-    batch: list[str] = []
-    for element in elements:
-        batch.append(element)
-        if len(batch) == _BATCH:
-            connection.execute(f"INSERT INTO {store} SELECT unnest($1)", [batch])
-            batch = []
-    if batch:
+    while batch := list(islice(elements, _BATCH)):
         connection.execute(f"INSERT INTO {store} SELECT unnest($1)", [batch])
-
-
-def _whole(file: str) -> str:
-    opener = gzip.open if file.lower().endswith(".gz") else open
-    try:
-        with opener(file, "rt", encoding="utf-8-sig", errors="replace") as f:
-            return str(f.read()).strip()
-    except (OSError, EOFError, zlib.error):
-        raise SourceError(f"{Path(file).name!r} cannot be read to its end.", hint="check the file") from None
 
 
 def _elements(text: str) -> Iterator[str]:

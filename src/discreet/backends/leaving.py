@@ -17,7 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.backends.quiet import quietly
+from discreet.backends.connection import quietly
 from discreet.backends.source import identifier
 from discreet.errors import BackendFailed, InternalError
 

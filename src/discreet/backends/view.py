@@ -6,28 +6,16 @@ from collections.abc import Collection, Mapping
 
 from discreet.backends.backend import Pinned
 from discreet.backends.source import identifier
-from discreet.catalog.ids import id_sql
+from discreet.catalog.ids import INTEGERS, WIDE_INTEGERS, id_sql
 
 _TYPES = {
     "BOOLEAN": "BOOLEAN",
-    **dict.fromkeys(
-        ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER"), "BIGINT"
-    ),
-    **dict.fromkeys(("UBIGINT", "HUGEINT", "UHUGEINT", "BIGNUM"), "BIGINT"),
+    **dict.fromkeys((*INTEGERS, *WIDE_INTEGERS, "BIGNUM"), "BIGINT"),
     **dict.fromkeys(("FLOAT", "DOUBLE"), "DOUBLE"),
     **dict.fromkeys(("VARCHAR", "UUID", "TIME", "TIME_NS", "ENUM", '"NULL"'), "VARCHAR"),
     "DATE": "DATE",
-    **dict.fromkeys(
-        (
-            "TIMESTAMP",
-            "TIMESTAMP_S",
-            "TIMESTAMP_MS",
-            "TIMESTAMP_NS",
-            "TIMESTAMP WITH TIME ZONE",
-            "TIMESTAMPTZ_NS",
-        ),
-        "TIMESTAMP",
-    ),
+    **dict.fromkeys(("TIMESTAMP", "TIMESTAMP_S", "TIMESTAMP_MS", "TIMESTAMP_NS"), "TIMESTAMP"),
+    **dict.fromkeys(("TIMESTAMP WITH TIME ZONE", "TIMESTAMPTZ_NS"), "TIMESTAMP"),
 }
 """DuckDB's types → the type as which a column is read; other types cannot be asked about."""
 

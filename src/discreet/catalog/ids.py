@@ -39,8 +39,9 @@ DIGITS = "0|-?[1-9][0-9]*"
 SPACE = " \t\n\r\v\f"
 """White space around an id, which is no part of it."""
 
-_INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
-_WIDE = ("UBIGINT", "HUGEINT", "UHUGEINT")
+INTEGERS = ("TINYINT", "SMALLINT", "INTEGER", "BIGINT", "UTINYINT", "USMALLINT", "UINTEGER")
+WIDE_INTEGERS = ("UBIGINT", "HUGEINT", "UHUGEINT")
+"""The database's types of whole numbers: of 64 bits, and wider."""
 
 
 class Storage(Enum):
@@ -54,9 +55,9 @@ class Storage(Enum):
     @classmethod
     def of(cls, kind: str) -> Storage | None:
         """Return how the database's type stores ids; None where it stores none."""
-        if kind in _INTEGERS:
+        if kind in INTEGERS:
             return cls.WHOLE
-        if kind in _WIDE:
+        if kind in WIDE_INTEGERS:
             return cls.WIDE
         if kind == '"NULL"':
             return cls.CELLS
@@ -73,7 +74,7 @@ def id_sql(cell: str, kind: str) -> str:
     The text says itself which storage types it reads (`typeof` is a constant of the column), so that it stays right,
     and NULL elsewhere, when the source is rewritten with another type.
     """
-    is_whole = f"typeof({cell}) IN ({_listed(_INTEGERS + _WIDE)})"
+    is_whole = f"typeof({cell}) IN ({_listed(INTEGERS + WIDE_INTEGERS)})"
     is_text = f"typeof({cell}) IN ('VARCHAR', 'UUID') OR starts_with(typeof({cell}), 'ENUM(')"
     text = trimmed(f"CAST({cell} AS VARCHAR)")
     if kind == WHOLE:

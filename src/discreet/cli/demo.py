@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import click
 
 from discreet import data
-from discreet.cli import output, story_attack, story_averaging, story_budget, story_question
+from discreet.cli import output, story
 from discreet.cli.story import Scene, exact_data, tell
 from discreet.errors import SourceError
 
@@ -40,11 +40,11 @@ def command(ledger: str | None, save: str | None) -> None:
             practice=stack.enter_context(closing(_adults(":memory:", "practice", budget=100))),
             exact=stack.enter_context(closing(exact_data())),
         )
-        story_question.ask(scene)
-        story_question.ask_about_visits(scene)
-        story_attack.attack(scene)
-        story_averaging.average(scene)
-        story_budget.close(scene)
+        story.ask(scene)
+        story.ask_about_visits(scene)
+        story.attack(scene)
+        story.average(scene)
+        story.close(scene)
 
 
 def _adults(ledger: str, population: str, *, budget: int) -> Session:

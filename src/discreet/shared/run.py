@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.backends.quiet import quietly
+from discreet.backends.connection import quietly
 from discreet.plan.flows.flow import largest_flows
 from discreet.plan.flows.plan import SharedPlan
 from discreet.release import NoisyTable

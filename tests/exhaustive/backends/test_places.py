@@ -7,8 +7,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from discreet.backends.connection import open_database
-from discreet.backends.places import LEAVES, bits_of_a_key, rows_about
+from discreet.backends.connection import LEAVES, bits_of_a_key, open_database, rows_about
 from tests.backends.asking import connected
 
 COUNTED = "SELECT u, count(*) AS n FROM t GROUP BY u"
