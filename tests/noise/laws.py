@@ -30,6 +30,16 @@ class Script:
         return drawn
 
 
+class Seeded:
+    """The same bytes in every run, from numpy's generator."""
+
+    def __init__(self, seed: int) -> None:
+        self._generator = np.random.default_rng(seed)
+
+    def bytes(self, n: int, /) -> bytes:
+        return self._generator.bytes(n)
+
+
 def word(u: int, size: int = 8) -> bytes:
     """The bytes that are read as the word u."""
     return u.to_bytes(size, "little")

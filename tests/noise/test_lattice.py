@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import sys
 from fractions import Fraction
 from typing import Any
 
@@ -103,6 +104,12 @@ def test_values_are_exact_and_snap_back(k: int, exponent: int) -> None:
     assert grid.value(k) == k * grid.step == k * Fraction(2) ** exponent
     assert grid.snap(grid.value(k)) == k
     assert grid.to_float(k) == float(k * Fraction(2) ** exponent)
+
+
+@pytest.mark.parametrize("exponent", [-60, 0, 900])
+def test_a_point_beyond_the_largest_float_is_shown_as_it(exponent: int) -> None:
+    far = 10**400 << 60
+    assert Grid(exponent).to_float(far) == sys.float_info.max == -Grid(exponent).to_float(-far)
 
 
 @given(

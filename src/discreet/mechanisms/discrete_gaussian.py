@@ -6,19 +6,16 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.additive import DiscreteGaussianNoise
+from discreet.mechanisms.additive import Additive, DiscreteGaussianNoise
 from discreet.mechanisms.gaussian import root_above
 from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.numeric import Lattice, Numeric
 from discreet.mechanisms.parameters import read_dimension, read_guarantee, read_size
 from discreet.mechanisms.values import Numbers
-from discreet.noise.entropy import Entropy
 from discreet.noise.lattice import Grid
 from discreet.privacy.event import Composed, DiscreteGaussianEvent, Event, ZCDPEvent
 from discreet.privacy.exact import Real, above, below
@@ -183,12 +180,12 @@ class DiscreteGaussian(Numeric):
             return DiscreteGaussianEvent(math.isqrt(self._l2_squared), sigma_squared)
         return ZCDPEvent(self._l2_squared / (2 * sigma_squared))
 
-    def _whole(self, values: NDArray[Any], rng: Entropy) -> NDArray[Any]:
-        if self._grid is not None:
+    def _noise_for(self, real: bool) -> tuple[Additive, Grid | None]:
+        if not real and self._grid is not None:
             raise InvalidParameter(
                 "with step= this mechanism takes floats.", hint="pass float(value), or leave step= out"
             )
-        return Numeric._whole(self, values, rng)
+        return Numeric._noise_for(self, real)
 
     def _check_size(self, numbers: Numbers) -> None:
         if self._grid is None and numbers.is_real:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import sys
 from abc import abstractmethod
 from dataclasses import dataclass
@@ -13,9 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.additive import Additive
+from discreet.mechanisms.additive import Additive, Integers
 from discreet.mechanisms.mechanism import Mechanism
-from discreet.mechanisms.values import Numbers, read, total
+from discreet.mechanisms.reserve import Reserve
+from discreet.mechanisms.values import Numbers, read, single, total
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.lattice import Grid
 from discreet.privacy.exact import Real, above
@@ -49,10 +49,12 @@ class Numeric(Mechanism):
         refusal is visible, so they have to be decided before.
     """
 
-    __slots__ = ()
+    __slots__ = ("_for_reals", "_for_wholes")  # no fields: not compared, shown, copied or pickled
 
     sensitivity: Fraction
     dimension: int | None
+    _for_reals: Reserve
+    _for_wholes: Reserve
 
     @property
     @abstractmethod
@@ -69,7 +71,7 @@ class Numeric(Mechanism):
 
         An integer array comes back as int64, or as Python integers (dtype object) where a noisy number leaves
         64 bits: nothing ever wraps. Floats come back as multiples of the grid's step; beyond 1.8e308 they are
-        cut off there.
+        cut off there. The noise of single numbers is drawn ahead (`Reserve`), unless `rng` is given.
 
         Args:
             value: an int, a float, or a numpy array of either. A float array needs `dimension=`.
@@ -79,15 +81,27 @@ class Numeric(Mechanism):
             InvalidParameter: the value is not such a number, not finite, or of the wrong size. The message
                 does not quote it.
         """
+        number = single(value) if rng is None else None
+        if number is not None:
+            return self._ahead(number).add(number)
         numbers = read(value)
         self._check_size(numbers)
-        source = SystemEntropy() if rng is None else rng
-        noisy = (
-            self._real(numbers.entries, source) if numbers.is_real else self._whole(numbers.entries, source)
-        )
-        if numbers.shape is None:
-            return noisy.tolist()[0]
-        return noisy.reshape(numbers.shape)
+        law, grid = self._noise_for(numbers.is_real)
+        noise = law.draw(len(numbers.entries), SystemEntropy() if rng is None else rng)
+        noisy = total(numbers.entries, noise) if grid is None else _on_grid(grid, numbers.entries, noise)
+        return noisy.tolist()[0] if numbers.shape is None else noisy.reshape(numbers.shape)
+
+    def _ahead(self, number: int | float) -> Reserve:
+        """The noise that is drawn ahead for numbers of this type."""
+        name = "_for_reals" if type(number) is float else "_for_wholes"
+        try:
+            return getattr(self, name)  # type: ignore[no-any-return]  # both slots hold a reserve
+        except AttributeError:
+            numbers = read(number)
+            self._check_size(numbers)
+            reserve = Reserve(*self._noise_for(numbers.is_real))
+            object.__setattr__(self, name, reserve)
+            return reserve
 
     def error(self, confidence: Real = 0.95) -> float:
         """A half-width within which the error of each released number stays with at least this confidence.
@@ -100,27 +114,22 @@ class Numeric(Mechanism):
             widths.append(above(fine.grid.step * (fine.noise.quantile(confidence) + Fraction(1, 2))))
         return max(widths)
 
-    def _whole(self, values: NDArray[Any], rng: Entropy) -> NDArray[Any]:
-        if self.sensitivity < 1:
-            raise InvalidParameter(
-                f"sensitivity {float(self.sensitivity):.6g} is below 1: an integer could not change at all.",
-                hint="pass the value as a float",
-            )
-        return total(values, self.noise.draw(len(values), rng))
-
-    def _real(self, values: NDArray[np.float64], rng: Entropy) -> NDArray[np.float64]:
+    def _noise_for(self, real: bool) -> tuple[Additive, Grid | None]:
+        """The noise of integers; or of floats, and their grid."""
+        if not real:
+            if self.sensitivity < 1:
+                raise InvalidParameter(
+                    f"sensitivity {float(self.sensitivity):.6g} is below 1: an integer could not change at all.",
+                    hint="pass the value as a float",
+                )
+            return self.noise, None
         fine = self.lattice
         if fine is None:
             raise InvalidParameter(
                 f"{type(self).__name__} takes integers only.",
                 hint="use Laplace or Gaussian, which put floats on a lattice",
             )
-        noise = fine.noise.draw(len(values), rng)
-        floats = np.empty(len(values), dtype=np.float64)
-        for start in range(0, len(values), _CHUNK):
-            part = slice(start, start + _CHUNK)
-            floats[part] = _floats(fine.grid, total(_snapped(fine.grid, values[part]), noise[part]))
-        return floats
+        return fine.noise, fine.grid
 
     def _check_size(self, numbers: Numbers) -> None:
         size = len(numbers.entries)
@@ -147,6 +156,15 @@ def fine_grid(width: Fraction, share: Fraction) -> Grid:
     return Grid.for_scale(max(min(width, share), min(width / (1 << 34), share * (1 << 8))), bits=20)
 
 
+def _on_grid(grid: Grid, values: NDArray[np.float64], noise: Integers) -> NDArray[np.float64]:
+    """The values, rounded to the grid, plus their noise."""
+    floats = np.empty(len(values), dtype=np.float64)
+    for start in range(0, len(values), _CHUNK):
+        part = slice(start, start + _CHUNK)
+        floats[part] = _floats(grid, total(_snapped(grid, values[part]), noise[part]))
+    return floats
+
+
 def _snapped(grid: Grid, values: NDArray[np.float64]) -> NDArray[Any]:
     if (np.abs(values) < float(grid.step) * 2.0**62).all():  # an overflow to infinity is right here
         return grid.snap_vector(values)
@@ -161,11 +179,4 @@ def _floats(grid: Grid, steps: NDArray[Any]) -> NDArray[np.float64]:
         with np.errstate(over="ignore"):
             floats = np.ldexp(steps.astype(np.float64), grid.exponent)
         return np.clip(floats, -sys.float_info.max, sys.float_info.max)
-    return np.array([_nearest(grid.value(k)) for k in steps.tolist()], dtype=np.float64)
-
-
-def _nearest(x: Fraction) -> float:
-    try:
-        return float(x)
-    except OverflowError:
-        return math.copysign(sys.float_info.max, x)
+    return np.array([grid.to_float(k) for k in steps.tolist()], dtype=np.float64)

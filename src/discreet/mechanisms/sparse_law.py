@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import sys
 from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import Any
@@ -133,12 +132,7 @@ class SparseLaw:
 
     def _shown(self, units: int) -> int | float:
         whole = units + self.shift
-        if self.grid is None:
-            return whole
-        try:
-            return self.grid.to_float(whole)
-        except OverflowError:  # cut off at the largest float, as in `Numeric`
-            return sys.float_info.max if whole > 0 else -sys.float_info.max
+        return whole if self.grid is None else self.grid.to_float(whole)
 
     def _clipped(self, units: list[Any]) -> NDArray[np.int64]:
         return np.array([min(max(q - self.shift, -_REACH), _REACH) for q in units], dtype=np.int64)

@@ -117,19 +117,19 @@ class StaircaseNoise(Additive):
             k = geometric.sample_vector(scale, size, rng)
         else:
             k = as_objects([geometric.sample(scale, rng) for _ in range(size)])
-        ahead = self._coins(size, rng)
         small = self.width <= _SMALL
-        j: Integers = np.zeros(size, dtype=np.int64 if small else object)
-        sides = ((ahead, 0, self.inner), (~ahead, self.inner, self.width - self.inner))
-        for here, start, n in sides:
-            places = np.flatnonzero(here)
-            if len(places) and small:
-                j[places] = start + uniform.below_vector(n, len(places), rng)
-            elif len(places):
-                j[places] = as_objects([start + uniform.below(n, rng) for _ in range(len(places))])
+        inner, outer = (self._places(n, size, rng) for n in (self.inner, self.width - self.inner))
+        # Both are drawn, so that the work is the same whichever is shown.
+        j = np.where(self._coins(size, rng), inner, self.inner + outer)
         if small and k.dtype != object and size and (int(k.max()) + 1) * self.width <= _SMALL:
             return np.asarray(k * self.width + j)
         return as_objects([a * self.width + c for a, c in zip(k.tolist(), j.tolist(), strict=True)])
+
+    def _places(self, n: int, size: int, rng: Entropy) -> Integers:
+        """Uniform places below n; where n = 0 they are never shown."""
+        if self.width <= _SMALL:
+            return uniform.below_vector(max(1, n), size, rng)
+        return as_objects([uniform.below(max(1, n), rng) for _ in range(size)])
 
     def _coins(self, size: int, rng: Entropy) -> NDArray[np.bool_]:
         """Whether each place lies in the inner part, of chance exactly inner/(inner + e^−ε(Δ − inner))."""

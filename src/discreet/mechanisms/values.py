@@ -46,19 +46,9 @@ def read(value: object) -> Numbers:
     if isinstance(value, np.ndarray):
         _check_plain(value)
         return Numbers(_flat(value), value.shape if value.ndim else None)
-    if isinstance(value, bool | np.bool_):
-        raise InvalidParameter(
-            "value must be a number, not a truth value.", hint="use int(value) to count it as 0 or 1"
-        )
-    if isinstance(value, float | np.float64 | np.float32 | np.float16):
-        number = float(value)
-        if not math.isfinite(number):
-            raise InvalidParameter("value must be a finite number.", hint=_FINITE)
-        return Numbers(np.array([number]), None)
-    try:
-        return Numbers(_whole([operator.index(value)]), None)  # type: ignore[arg-type]  # refused below when it is none
-    except TypeError:
-        pass
+    number = single(value)
+    if number is not None:
+        return Numbers(np.array([number]) if type(number) is float else _whole([int(number)]), None)
     if isinstance(value, list | tuple):
         hint = "use np.asarray(value, dtype=float), or dtype=int"
     elif hasattr(value, "to_numpy"):
@@ -68,6 +58,31 @@ def read(value: object) -> Numbers:
     raise InvalidParameter(
         f"value must be an int, a float or a numpy array, not {type(value).__name__}.", hint=hint
     )
+
+
+def single(value: object) -> int | float | None:
+    """The number that is no array: an int, or a finite float; None for everything else.
+
+    Raises:
+        InvalidParameter: a truth value, NaN or an infinity.
+    """
+    if type(value) is int:
+        return value
+    if isinstance(value, np.ndarray):
+        return None
+    if isinstance(value, bool | np.bool_):
+        raise InvalidParameter(
+            "value must be a number, not a truth value.", hint="use int(value) to count it as 0 or 1"
+        )
+    if isinstance(value, float | np.float32 | np.float16):
+        number = float(value)
+        if not math.isfinite(number):
+            raise InvalidParameter("value must be a finite number.", hint=_FINITE)
+        return number
+    try:
+        return operator.index(value)  # type: ignore[arg-type]  # refused by `read` when it is none
+    except TypeError:
+        return None
 
 
 def _check_plain(array: NDArray[Any]) -> None:

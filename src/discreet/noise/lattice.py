@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import sys
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -89,8 +90,11 @@ class Grid:
         return Fraction(k << self.exponent) if self.exponent >= 0 else Fraction(k, 1 << -self.exponent)
 
     def to_float(self, k: int) -> float:
-        """The float nearest to the grid point k steps from 0 (for show: it may not be the point itself)."""
-        return float(self.value(k))
+        """The float nearest to the grid point k steps from 0 (for show); beyond the largest float, the largest."""
+        try:
+            return float(self.value(k))
+        except OverflowError:
+            return sys.float_info.max if k > 0 else -sys.float_info.max
 
     def sensitivity(self, delta: Fraction, coordinates: int) -> int:
         """The l1 distance, in steps, of the roundings of vectors at l1 distance ≤ `delta` in ≤ `coordinates`.
