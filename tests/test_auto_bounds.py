@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import itertools
+import re
 from fractions import Fraction
 from typing import Any
 
@@ -16,8 +17,9 @@ from discreet.backends.connection import open_database
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto.advice import EDGES, Caps, choose, place_sql
-from discreet.plan.auto.staged import StagedPlan
+from discreet.plan.auto.staged import Choice, StagedPlan
 from discreet.plan.claim import source_of
+from discreet.plan.reported import reported
 from discreet.rederive.census import check_price, derive_census
 
 BY_REGION = "SELECT region, COUNT(*) AS n FROM t GROUP BY region"
@@ -230,3 +232,27 @@ def test_many_even_people_get_the_caps_that_they_fill() -> None:
     caps = choose({place: 10**6}, noise, groups=20, columns=1, epsilon=Fraction(1))
     assert 4 <= caps.groups <= 6
     assert 16 <= caps.rows <= 48
+
+
+@pytest.mark.parametrize("bounds", ["auto", "values"])
+def test_the_plan_says_how_exact_truncation_reports_are_whatever_is_chosen(bounds: str) -> None:
+    options: dict[str, Any] = {"bounds": None} if bounds == "values" else {}
+    unit = dp.PrivacyUnit("uid", max_groups=2, max_rows=5) if bounds == "values" else "uid"
+    session = connect(heavy().assign(y=1.0, z=2), unit=unit, **options)
+    query = "SELECT region, COUNT(*) AS n, AVG(y) AS y, SUM(x) AS x, MEDIAN(z) AS z FROM t GROUP BY region"
+    staged = session.plan(query, epsilon=1, truncation="0.2", bounds=bounds)
+    assert isinstance(staged, StagedPlan) and staged.of_values is not None
+    said = dict(re.findall(r"truncation of (.*?): ± ([\d,]+) units at 95 % or less", str(staged)))
+    assert list(said) == ["the caps", "the key 'region'", "'y'", "'x'", "'z'"]
+    ranges = [(dp.Range(-4, 0), dp.Range(0, 1)), (dp.Range(-1024, 1024), dp.Range(-4, 0))]
+    caps = [None] if staged.of_caps is None else [Caps(1, 1), Caps(3, 4)]
+    found: dict[str, set[int]] = {}
+    for of_caps, chosen in itertools.product(caps, ranges):
+        choice = Choice(of_caps, chosen, tuple((0, 100) for _ in chosen))
+        for report in reported(plan := staged.advised(choice), [0] * sum(r.places for r in plan.reports)):
+            found.setdefault(report.report.name, set()).update(map(report.margin, report.report.parts))
+    assert {name: f"{max(off):,}" for name, off in found.items()} == said
+
+
+def test_a_plan_in_two_stages_without_reports_says_nothing_of_them() -> None:
+    assert "truncation of" not in str(connect(heavy()).plan(BY_REGION, epsilon=1))

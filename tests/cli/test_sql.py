@@ -370,6 +370,9 @@ def test_rows_that_are_people_have_a_truncation_report(samples: Path, call: Call
     plan = ("plan", *asked[1:-2], "--truncation", "0.5")
     assert "truncation of 'hours': ± 6 rows at 95 %" in call(*plan).stdout
     assert json.loads(call(*plan, "--json").stdout)["truncation"]["the key 'sex'"] == "6 rows"
+    staged = [word for word in plan if word not in ("--range", "hours=0:60")] + ["--bounds", "values"]
+    assert "truncation of 'hours': ± 7 rows at 95 % or less" in call(*staged).stdout
+    assert json.loads(call(*staged, "--json").stdout)["truncation"]["the key 'sex'"] == "7 rows"
     plain = call(
         *asked[:2], "SELECT COUNT(*) AS n FROM adult", "--each-row", "--epsilon", "1", "--truncation", "0.5"
     )

@@ -113,10 +113,12 @@ def _say_stages(plan: StagedPlan, *, as_json: bool, show_sql: bool) -> None:
     """A plan whose caps, and so whose errors, follow from its first stage."""
     cost = amounts(plan.charge.guarantee)
     if as_json:
-        output.say_json(
-            {"columns": plan.columns, "cost": cost, "sql": plan.sql, "explanation": plan.explain()}
-            | {"notes": plan.notes}
-        )
+        answer = {"columns": plan.columns, "notes": plan.notes, "cost": cost, "sql": plan.sql}
+        if plan.last.truncation:
+            from discreet.plan.explain import report_errors
+
+            answer["truncation"] = report_errors(*plan.rehearsed)
+        output.say_json({**answer, "explanation": plan.explain()})
         return
     output.say(f"{plan}\n\n{plan.explain()}")
     if show_sql:

@@ -232,12 +232,16 @@ def _reports(plan: Plan) -> list[str]:
     ]
 
 
-def report_errors(plan: Plan) -> dict[str, str]:
-    """For each truncation report how exact its counts are."""
-    read = reported(plan, [0] * sum(r.places for r in plan.reports))
-    return {r.report.name: f"{max(r.margin(p) for p in r.report.parts):,} {r.what}" for r in read}
+def report_errors(*plans: Plan) -> dict[str, str]:
+    """For each truncation report how exact its counts are, in the plan where they are the least exact."""
+    widest: dict[str, tuple[int, str]] = {}
+    for plan in plans:
+        for r in reported(plan, [0] * sum(r.places for r in plan.reports)):
+            off = max(r.margin(p) for p in r.report.parts), r.what
+            widest[r.report.name] = max(off, widest.get(r.report.name, off))
+    return {name: f"{off:,} {what}" for name, (off, what) in widest.items()}
 
 
-def report_lines(plan: Plan) -> list[str]:
+def report_lines(*plans: Plan) -> list[str]:
     """The same in lines."""
-    return [f"truncation of {name}: ± {off} at 95 %" for name, off in report_errors(plan).items()]
+    return [f"truncation of {name}: ± {off} at 95 %" for name, off in report_errors(*plans).items()]

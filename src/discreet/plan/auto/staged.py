@@ -22,7 +22,7 @@ from discreet.plan.auto.advice import CANDIDATES, Caps
 from discreet.plan.auto.extent import CONFIDENCE, LARGEST, MOST_OUTSIDE, share_outside
 from discreet.plan.auto.looks import CapsLook, ValuesLook, look_at_caps, look_at_values
 from discreet.plan.claim import claim_in_stages
-from discreet.plan.explain import explain
+from discreet.plan.explain import explain, report_lines
 from discreet.plan.expr import (
     Call,
     Commonest,
@@ -321,7 +321,9 @@ class StagedPlan:
         )
         price = words(self.guarantee.epsilon, self.guarantee.delta)
         head = f"A plan in two stages that costs {price}; {what}, and so the error, follow from the first"
-        return "\n".join([head, *self.notes])
+        return "\n".join(
+            [head, *(f"  {line} or less" for line in report_lines(*self.rehearsed)), *self.notes]
+        )
 
     __repr__ = __str__
 
