@@ -94,7 +94,7 @@ def connect(
     backend = DuckDB(source, names=names)
     try:
         _check_apart(backend.tables)
-        owners = find_owners(who, public, backend.tables)
+        owners = find_owners(who, public, backend.tables, backend.views)
         whose = population if population is not None else _only_private(owners)
         kept = _kept(place, whose, backend.tables)
         shapes = find_shapes(backend, owners, kept)

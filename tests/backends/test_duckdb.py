@@ -20,7 +20,7 @@ import discreet as dp
 from discreet.backends import duckdb as backend_module
 from discreet.backends.connection import open_database
 from discreet.backends.duckdb import DuckDB
-from discreet.errors import BackendFailed, InternalError, InvalidParameter, SourceError
+from discreet.errors import BackendFailed, InternalError, InvalidParameter, SourceError, UnknownColumn
 from discreet.ledger.ledger import Ledger
 from tests.backends.asking import answers, connected
 
@@ -78,6 +78,68 @@ def test_a_database_among_other_tables_is_refused_with_the_way_round(database: P
     with pytest.raises(SourceError, match="One DuckDB database at a time"):
         (database.parent / "b.duckdb").write_bytes(database.read_bytes())
         connected(str(database.parent / "*.duckdb"))
+
+
+@pytest.fixture
+def views(database: Path) -> Path:
+    """The database with views of a file that is gone, of random numbers, and in another schema."""
+    file = database.parent / "gone.csv"
+    file.write_text("uid\n1\n")
+    with open_database(database) as connection:
+        connection.execute(f"CREATE VIEW \"a file\" AS SELECT * FROM read_csv('{file}')")
+        connection.execute("CREATE VIEW drawn AS SELECT random() AS uid")
+        connection.execute('CREATE VIEW "se;lf".part AS SELECT uid FROM visits WHERE uid > 3')
+    file.unlink()
+    return database
+
+
+@pytest.mark.parametrize("view", ["aside", "a file", "drawn", "DRAWN", "se;lf.part"])
+def test_a_view_is_refused_by_its_name_with_the_line_that_makes_a_table_of_it(view: str, views: Path) -> None:
+    person = dp.PrivacyUnit("uid", max_groups=1, max_rows=1)
+    with connected(views, unit=person) as session:
+        assert session.tables == ["visits", 'se;lf.o"dd']
+        for sql in (
+            f'SELECT COUNT(*) FROM "{view}"',
+            f'SELECT COUNT(*) FROM visits JOIN "{view}" v ON visits.uid = v.uid',
+            f'SELECT COUNT(*) FROM (SELECT * FROM "{view}") v',
+        ):
+            with pytest.raises(UnknownColumn, match="is a view of the database") as caught:
+                session.sql(sql, epsilon=1)
+            assert caught.value.hint.startswith("make a table of it: CREATE TABLE new AS SELECT * FROM")
+        assert session.remaining == session.budget
+    for options in (
+        {"public": [view]},
+        {"unit": dp.PrivacyUnit("uid", 1, 1, tables={view: "uid"})},
+        {"unit": dp.PrivacyUnit("uid", 1, 1, tables={"visits": f"uid -> {view}.uid"})},
+    ):
+        with pytest.raises(UnknownColumn, match="is a view of the database"):
+            connected(views, **{"unit": person, **options})
+    with pytest.raises(UnknownColumn, match="is a view of the database"):
+        both = {"a": person, "b": dp.PrivacyUnit("ward", 1, 1, tables={view: "ward"})}
+        dp.connect_both(views, units=both, budget=dict.fromkeys(both, dp.Budget(1)), ledger=":memory:")
+
+
+def test_views_are_told_where_no_table_has_the_name_or_none_is_there(views: Path) -> None:
+    with connected(views) as session, pytest.raises(UnknownColumn, match="There is no table") as caught:
+        session.plan("SELECT COUNT(*) FROM nothing", epsilon=1)
+    assert caught.value.hint.endswith("; views are not read: a file, aside, drawn, se;lf.part")
+    with open_database(views) as connection:
+        connection.execute('DROP TABLE visits; DROP TABLE "se;lf"."o""dd"')
+    with pytest.raises(SourceError, match="has no tables") as empty:
+        connected(views)
+    assert "CREATE TABLE" in empty.value.hint
+
+
+def test_a_table_that_became_a_view_is_refused_by_name_and_its_budget_stays(
+    views: Path, tmp_path: Path
+) -> None:
+    ledger = tmp_path / "a.ledger"
+    connected(views, ledger=ledger).close()
+    with open_database(views) as connection:
+        connection.execute("DROP VIEW aside; ALTER TABLE visits RENAME TO other")
+        connection.execute("CREATE VIEW visits AS SELECT 1 AS uid, 2 AS ward")
+    with connected(views, ledger=ledger) as session, pytest.raises(UnknownColumn, match="is a view"):
+        session.sql("SELECT COUNT(*) FROM visits", epsilon=1)
 
 
 @pytest.fixture

@@ -66,6 +66,10 @@ class Backend(Protocol):
     def tables(self) -> list[str]:
         """The names of the connected tables."""
 
+    @property
+    def views(self) -> list[str]:
+        """The names of the database's views, which are not read."""
+
     def is_text(self, table: str) -> bool:
         """Whether its source is a text file, whose cells are text whatever they look like."""
 

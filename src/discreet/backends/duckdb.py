@@ -16,7 +16,7 @@ from discreet.backends.connection import LEAVES, bits_of_a_key, open_database, q
 from discreet.backends.contents import Contents, contents
 from discreet.backends.leaving import Leaving, check_hashing, check_views
 from discreet.backends.source import Scan, Source, State, identifier
-from discreet.backends.sources import open_source
+from discreet.backends.sources import open_source, views_beside
 from discreet.backends.view import kind_of, projection, read_together
 from discreet.catalog.ids import Storage
 from discreet.errors import BackendFailed, InternalError, InvalidParameter, SourceError
@@ -66,6 +66,7 @@ class DuckDB:
         self._attaching = threading.RLock()
         try:
             self._sources: dict[str, Source] = open_source(sources, self._data, names)
+            self.views = views_beside(self._data)
         except BaseException:
             self.close()
             raise

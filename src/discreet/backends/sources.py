@@ -225,12 +225,25 @@ def _database(path: str, connection: duckdb.DuckDBPyConnection) -> dict[str, Sou
         ) from None
     if not found:
         raise SourceError(
-            f"The database {Path(path).name!r} has no tables.", hint="views are not read; save them as tables"
+            f"The database {Path(path).name!r} has no tables.",
+            hint="views are not read: CREATE TABLE new AS SELECT * FROM the view",
         )
-    return {
-        table if schema == "main" else f"{schema}.{table}": _database_table(schema, table)
-        for schema, table in found
-    }
+    return {_in_schema(schema, table): _database_table(schema, table) for schema, table in found}
+
+
+def views_beside(connection: duckdb.DuckDBPyConnection) -> list[str]:
+    """Return the names of the views of the database that is connected, if one is.
+
+    A view is no table: it may read files, draw at random or ask what time it is, and fail on a row.
+    """
+    found = connection.execute(
+        "SELECT schema_name, view_name FROM duckdb_views() WHERE database_name = 'source' AND NOT internal ORDER BY ALL"
+    ).fetchall()
+    return [_in_schema(schema, view) for schema, view in found]
+
+
+def _in_schema(schema: str, name: str) -> str:
+    return name if schema == "main" else f"{schema}.{name}"
 
 
 def _database_table(schema: str, table: str) -> Source:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import hashlib
 import json
 from collections.abc import Sequence
@@ -12,7 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
-from discreet.errors import MissingBounds, UnknownColumn, UnsupportedQuery
+from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregate_nodes import has_aggregate
 from discreet.plan.answer import Measures, bind_answer
 from discreet.plan.bind import as_condition, bind_row
@@ -24,7 +23,7 @@ from discreet.plan.measures.measure import CentredTotal, KnownCount, Measure, Ro
 from discreet.plan.measures.ranges import Missing, Ranges
 from discreet.plan.parse import Ordering, Select, default_name, group_nodes, parse_select
 from discreet.plan.relation.rows import Relation, draft
-from discreet.plan.schema import TableSchema
+from discreet.plan.schema import TableSchema, find_table
 from discreet.plan.scope import Scope, TableScope
 from discreet.plan.spreads.spread import Looked, looked_at
 from discreet.plan.totals import Sets
@@ -146,7 +145,7 @@ def read_question(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None
 def _read(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None) -> Question:
     select = parse_select(sql)
     if select.table is not None:
-        table = _find_table(select.table, tables)
+        table = find_table(select.table, tables)
         if table.reached is None and not table.public:
             ways = [t.reached for t in tables if t.reached is not None]
             led = frozenset(way.key for way in ways if way.table == table.name)
@@ -275,15 +274,6 @@ def _mean_moved(mean: Mean, place: dict[int, int]) -> Mean:
         numerator=replace(mean.numerator, index=place[mean.numerator.index]),
         denominator=replace(mean.denominator, index=place[mean.denominator.index]),
     )
-
-
-def _find_table(name: str, tables: Sequence[TableSchema]) -> TableSchema:
-    found = [t for t in tables if t.name == name] or [t for t in tables if t.name.lower() == name.lower()]
-    if len(found) != 1:
-        near = difflib.get_close_matches(name, [t.name for t in tables], n=3, cutoff=0.5)
-        listed = ", ".join(near or [t.name for t in tables][:12])
-        raise UnknownColumn(f"There is no table {name!r:.60}.", hint=f"connected tables: {listed}")
-    return found[0]
 
 
 def _key(node: exp.Expr, scope: Scope) -> Expr:

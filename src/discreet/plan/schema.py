@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
@@ -135,6 +136,7 @@ class TableSchema:
         rows: of a public table, how many it has; None where it is not known.
         alike: of a public table, column → in how many rows one value stands at most.
         view: the text by which the table shows its source, for the second derivation; None where there is no source.
+        beside: names of views that stand in its database and are not read.
     """
 
     name: str
@@ -148,6 +150,7 @@ class TableSchema:
     rows: int | None = None
     alike: Mapping[str, int] = field(default_factory=dict)
     view: str | None = None
+    beside: Sequence[str] = ()
 
     def find(self, name: str) -> str:
         """The column's own spelling; names match without regard to case when that is unambiguous.
@@ -165,10 +168,33 @@ class TableSchema:
         )
 
 
+def find_table(name: str, tables: Sequence[TableSchema]) -> TableSchema:
+    """Return the connected table of that name; upper and lower case matter only between two of one spelling.
+
+    Raises:
+        UnknownColumn: there is none.
+    """
+    found = [t for t in tables if t.name == name] or [t for t in tables if t.name.lower() == name.lower()]
+    if len(found) != 1:
+        views = [v for t in tables[:1] for v in t.beside]
+        raise unknown_table(f"There is no table {name!r:.60}.", name, [t.name for t in tables], views)
+    return found[0]
+
+
+def unknown_table(what: str, name: str, tables: Sequence[str], views: Sequence[str]) -> UnknownColumn:
+    """Return the error for a name that no connected table has: `what` says so, where it is not a view's."""
+    if view := next((v for v in views if v.casefold() == name.casefold()), None):
+        return UnknownColumn(
+            f"{view!r:.60} is a view of the database: views are not read, since they may be made of anything.",
+            hint=f"make a table of it: CREATE TABLE new AS SELECT * FROM {view:.60}",
+        )
+    near = difflib.get_close_matches(name, tables, n=3, cutoff=0.5)
+    beside = f"; views are not read: {', '.join(views[:_LISTED])}" if views else ""
+    return UnknownColumn(what, hint=f"connected tables: {', '.join(near or tables[:_LISTED])}{beside}")
+
+
 def near_columns(name: str, columns: Sequence[str]) -> str:
     """A hint at which column may be meant by a name that none has."""
-    import difflib
-
     near = difflib.get_close_matches(name, columns, n=3, cutoff=0.5)
     if near:
         return f"perhaps {' or '.join(near)} is meant"

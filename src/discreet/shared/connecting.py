@@ -63,7 +63,7 @@ def open_both(
     backend = DuckDB(source, names=names)
     try:
         check(backend.tables)
-        owners = find_both(units, backend.tables)
+        owners = find_both(units, backend.tables, backend.views)
         kept = {name: known(place, name, backend.tables) for name in units}
         shapes = find_shapes_of_both(backend, owners, kept)
         check_declared({t: s.columns for t, s in shapes.items()}, columns)

@@ -6,8 +6,8 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from discreet.errors import InvalidParameter, UnknownColumn
-from discreet.plan.schema import Reached
+from discreet.errors import InvalidParameter
+from discreet.plan.schema import Reached, unknown_table
 from discreet.privacy.unit import PrivacyUnit
 
 FORM = '"order_id -> orders.id": a column of this table, the table that it leads to, and the key there'
@@ -70,7 +70,9 @@ def path(key: Reached) -> str:
     return f"{key.column} -> {key.table}.{key.key}"
 
 
-def find_owners(unit: PrivacyUnit, public: Collection[str], tables: Sequence[str]) -> dict[str, Owner]:
+def find_owners(
+    unit: PrivacyUnit, public: Collection[str], tables: Sequence[str], views: Sequence[str] = ()
+) -> dict[str, Owner]:
     """Each table's owner, as the unit and the list of public tables say it.
 
     Every chain of foreign keys ends in a table with a column of the unit's own: rows that can belong to nobody, or
@@ -81,8 +83,8 @@ def find_owners(unit: PrivacyUnit, public: Collection[str], tables: Sequence[str
         InvalidParameter: a foreign key of no known form, a circle, a chain that ends in a public table, no private
             table, or a table that is said to be both.
     """
-    nobodys = {_connected(name, tables, "public=") for name in _names(public)}
-    said = {_connected(name, tables, "tables="): how for name, how in unit.tables}
+    nobodys = {_connected(name, tables, views, "public=") for name in _names(public)}
+    said = {_connected(name, tables, views, "tables="): how for name, how in unit.tables}
     both = sorted(nobodys & said.keys())
     if both:
         raise InvalidParameter(
@@ -94,7 +96,7 @@ def find_owners(unit: PrivacyUnit, public: Collection[str], tables: Sequence[str
             "Every table is named public: there is nobody to protect.",
             hint="leave the tables with people's rows out of public=",
         )
-    owners = {t: Owner(public=True) if t in nobodys else _owner(t, unit, said, tables) for t in tables}
+    owners = {t: Owner(public=True) if t in nobodys else _owner(t, unit, said, tables, views) for t in tables}
     for table in tables:
         _check_chain(table, owners)
     return owners
@@ -120,7 +122,9 @@ def check_same(table: str, before: Owner, now: Owner) -> None:
     )
 
 
-def _owner(table: str, unit: PrivacyUnit, said: Mapping[str, str], tables: Sequence[str]) -> Owner:
+def _owner(
+    table: str, unit: PrivacyUnit, said: Mapping[str, str], tables: Sequence[str], views: Sequence[str]
+) -> Owner:
     how = said.get(table)
     if how is None:
         return Owner(unit.column)
@@ -132,10 +136,9 @@ def _owner(table: str, unit: PrivacyUnit, said: Mapping[str, str], tables: Seque
         raise InvalidParameter(f"tables= says {how!r} of {table!r}, which is no foreign key.", hint=FORM)
     found = [(t, key) for t, key in splits if _match(t, tables) is not None]
     if not found:
-        raise UnknownColumn(
-            f"The foreign key {how!r} of table {table!r} leads to a table that is not connected.",
-            hint=f"tables are: {', '.join(tables[:12])}; connect the tables on the way to the unit too",
-        )
+        view = next((t for t, _ in splits if _match(t, views)), "")
+        what = f"The foreign key {how!r} of table {table!r} leads to a table that is not connected."
+        raise unknown_table(what, view, tables, views)
     name, key = found[-1]  # the longest name of a table, which may hold dots
     return Owner(reached=Reached(column.strip(), _match(name, tables) or name, key))
 
@@ -177,13 +180,11 @@ def _names(public: object) -> list[str]:
     return [str(p) for p in public]
 
 
-def _connected(name: str, tables: Sequence[str], option: str) -> str:
+def _connected(name: str, tables: Sequence[str], views: Sequence[str], option: str) -> str:
     found = _match(name, tables)
     if found is None:
-        raise UnknownColumn(
-            f"{option} names the table {name!r:.80}, which is not connected.",
-            hint=f"tables are: {', '.join(tables[:12])}",
-        )
+        what = f"{option} names the table {name!r:.80}, which is not connected."
+        raise unknown_table(what, name, tables, views)
     return found
 
 

@@ -101,7 +101,15 @@ def attach_all(
         # a table that has no column of the unit's own keeps the unit's name: with none, each row would be a unit
         own = PrivacyUnit(owner.column or unit.column, unit.max_groups, unit.max_rows)
         schema = TableSchema(
-            table, types, known, own, account.relation, owner.reached, public=owner.public, view=view
+            table,
+            types,
+            known,
+            own,
+            account.relation,
+            owner.reached,
+            public=owner.public,
+            view=view,
+            beside=backend.views,
         )
         if held is not None:
             schema = replace(schema, digest=held.digest, rows=held.rows, alike=held.alike)

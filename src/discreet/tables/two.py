@@ -24,7 +24,9 @@ Owners = Mapping[str, Mapping[str, Owner]]
 """Population → table → owner."""
 
 
-def find_both(units: Mapping[str, PrivacyUnit], tables: Sequence[str]) -> dict[str, dict[str, Owner]]:
+def find_both(
+    units: Mapping[str, PrivacyUnit], tables: Sequence[str], views: Sequence[str] = ()
+) -> dict[str, dict[str, Owner]]:
     """How the unit of each population is found in each table: by a column of the table's own, each time another one.
 
     Raises:
@@ -37,7 +39,7 @@ def find_both(units: Mapping[str, PrivacyUnit], tables: Sequence[str]) -> dict[s
                 f"The unit of {name!r} is each row, and a row is of a unit of the other population as well.",
                 hint="name the column that holds the id: dp.PrivacyUnit('patient_id', max_rows=10)",
             )
-        found[name] = find_owners(unit, (), tables)
+        found[name] = find_owners(unit, (), tables, views)
     for table in tables:
         columns = {name: owners[table].column for name, owners in found.items()}
         for name, column in columns.items():
@@ -132,7 +134,7 @@ def attach_both(
         )
         both[table] = (one, other)
         known = declared_facts(table, types, facts)
-        schemas.append(TableSchema(table, types, known, one, first.relation, view=view))
+        schemas.append(TableSchema(table, types, known, one, first.relation, view=view, beside=backend.views))
     return schemas, both
 
 

@@ -11,7 +11,7 @@ from typing import Any, Never
 
 from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
-from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
+from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.plan.cost import Allocation, Kind, sensitivity_of
 from discreet.plan.expr import Call, Expr, Measured, identity
 from discreet.plan.flows.edges import edges_sql
@@ -236,10 +236,6 @@ def _question(sql: str, tables: Sequence[TableSchema]) -> Question:
             "Joins and subqueries are not answered where two populations are protected.",
             hint="ask one table, with WHERE and CASE; a table of one population is asked in a session of its own",
         )
-    names = [t.name for t in tables if t.name.lower() == select.table.lower()]
-    if not names:
-        listed = ", ".join(t.name for t in tables[:12])
-        raise UnknownColumn(f"There is no table {select.table!r:.60}.", hint=f"connected tables: {listed}")
     question = read_question(sql, tables)
     if question.relation is not None:
         raise UnsupportedQuery(

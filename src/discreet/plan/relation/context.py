@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
 
 from sqlglot import exp
 
-from discreet.errors import UnknownColumn, UnsupportedQuery
+from discreet.errors import UnsupportedQuery
 from discreet.plan.expr import Column
 from discreet.plan.relation.names import Entry, Item, Key, Names
 from discreet.plan.relation.node import Node, is_owned
@@ -90,23 +89,6 @@ class Context:
         """The scope of several relations side by side."""
         entries = tuple(e for r in rows for e in r.entries)
         return Names(entries, self.unit, tuple(m for r in rows for m in r.merged), beyond)
-
-    def table(self, name: str) -> TableSchema:
-        """The connected table of that name.
-
-        Raises:
-            UnknownColumn: there is none.
-        """
-        found = [t for t in self.tables if t.name == name] or [
-            t for t in self.tables if t.name.lower() == name.lower()
-        ]
-        if len(found) != 1:
-            known = [t.name for t in self.tables]
-            near = difflib.get_close_matches(name, known, n=3, cutoff=0.5)
-            raise UnknownColumn(
-                f"There is no table {name!r:.60}.", hint=f"connected tables: {', '.join(near or known[:12])}"
-            )
-        return found[0]
 
     def keys_of(self, table: TableSchema, column: str) -> frozenset[Key]:
         """The declared keys whose values a column holds: the key itself, and a foreign key that leads to it."""

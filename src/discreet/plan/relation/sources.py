@@ -16,6 +16,7 @@ from discreet.plan.relation.joining import holds_units_equal, join
 from discreet.plan.relation.names import Item
 from discreet.plan.relation.node import Kind
 from discreet.plan.relation.table import open_table
+from discreet.plan.schema import find_table
 
 _Nodes: TypeAlias = frozenset[int]
 """Columns as they stand in a question, by their identity; the question holds them."""
@@ -195,7 +196,7 @@ def _source(node: exp.Expr, context: Context) -> Rows:
     named = next((n for n in reversed(context.named) if n.name.lower() == node.name.lower()), None)
     if named is not None:
         return _named(named, context).called(node.alias or named.name, renamed)
-    rows = open_table(context.table(node.name), node.alias or node.name, context)
+    rows = open_table(find_table(node.name, context.tables), node.alias or node.name, context)
     return rows.called(node.alias or node.name, renamed) if renamed else rows
 
 

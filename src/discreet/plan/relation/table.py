@@ -7,7 +7,7 @@ from discreet.plan.expr import Column
 from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.names import Entry, Item
 from discreet.plan.relation.node import Reach, Scan, unit_type
-from discreet.plan.schema import TableSchema
+from discreet.plan.schema import TableSchema, find_table
 
 
 def open_table(table: TableSchema, alias: str, context: Context) -> Rows:
@@ -26,7 +26,7 @@ def open_table(table: TableSchema, alias: str, context: Context) -> Rows:
         return Rows(Scan(table, columns), (_entry(table, alias, columns, context),))
     if table.reached is not None:
         way = table.reached
-        owners = open_table(context.table(way.table), way.table, context)
+        owners = open_table(find_table(way.table, context.tables), way.table, context)
         key = next((i.expr for i in owners.entries[0].items if i.name == way.key), None)
         here, there = table.columns[way.column], key.type if isinstance(key, Column) else None
         if not isinstance(key, Column) or not owners.owned or here is None or here is not there:
