@@ -22,9 +22,6 @@ from discreet.catalog.ids import Storage
 from discreet.errors import BackendFailed, InternalError, InvalidParameter, SourceError
 from discreet.rederive.view import read_view
 
-_STRAINED = ("TIMESTAMP", "TIMESTAMP WITH TIME ZONE", "TIME", "TIME WITH TIME ZONE")
-"""Types that the database makes of coarser ones while it reads, and fails where they do not fit."""
-
 _CATALOG = "memory"
 """What DuckDB calls a database that has no file."""
 
@@ -85,9 +82,7 @@ class DuckDB:
         source = self._sources[table]
         kinds: dict[str, set[str]] = {}
         for scan in source.scans(None, ()):
-            now = self._described(table, scan)
-            self._probe(table, scan, [n for n, kind in now.items() if kind in _STRAINED])
-            for name, kind in now.items():
+            for name, kind in self._described(table, scan).items():
                 kinds.setdefault(name, set()).add(kind)
         columns = {n: "VARCHAR" if source.text else read_together(found) for n, found in kinds.items()}
         lowered = [c.lower() for c in columns]
@@ -155,33 +150,6 @@ class DuckDB:
                 self.storages(table, attached.ids)
                 self.attach(table, attached.pinned, attached.ids)
         return {table: attached.form for table, attached in self._attached.items()}
-
-    def _probe(self, table: str, scan: Scan, columns: Sequence[str]) -> None:
-        """Refuses, when its owner connects it, a source with a time that the database cannot read: the reader
-        fails on it before any TRY, so it would stop questions after their charge.
-        """
-        coarse = columns
-        if scan.form.startswith("read_parquet("):
-            coarser = (
-                "logical_type LIKE '%MILLIS%'",
-                "converted_type LIKE '%MILLIS'",
-                "logical_type LIKE 'TimeType%'",
-            )
-            unit = " OR ".join(coarser)
-            listed = self._data.execute(f"SELECT name FROM parquet_schema({scan.files}) WHERE {unit}")
-            named = {str(row[0]) for row in listed.fetchall()}
-            coarse = [n for n in columns if n in named]
-        for name in coarse:
-            try:
-                self._connection().execute(f"SELECT count({identifier(name)}) FROM {scan.sql}").fetchall()
-                fits = True
-            except duckdb.Error:  # its words may quote a cell
-                fits = False
-            if not fits:
-                raise SourceError(
-                    f"The column {name!r} of table {table!r} holds a time that the database cannot read.",
-                    hint="times reach from about 290,000 BC to 294,000 AD; mend the value, or store the column as text",
-                )
 
     def contents(self, table: str, pinned: Pinned, most: int) -> Contents:
         """What a public table holds, as it is attached."""
@@ -313,10 +281,10 @@ class DuckDB:
         cursor = self._data.cursor()
         cursor.execute("SET enable_progress_bar = false")
         for name, source in self._sources.items():
-            if source.frame is not None:
-                attached = self._attached.get(name)
-                of = ids if name == table else () if attached is None else attached.ids
-                cursor.register(*source.frame(of))
+            attached = self._attached.get(name)
+            of = ids if name == table else () if attached is None else attached.ids
+            for view, frame in source.frames(of).items():
+                cursor.register(view, frame)
         return cursor
 
     def _check_open(self) -> None:
@@ -345,7 +313,7 @@ def _no_id(table: str, column: str, kind: str, source: Source) -> InvalidParamet
     """What to do about ids of a type that has no canonical spelling."""
     to = "BIGINT" if kind in ("FLOAT", "DOUBLE", "BIGNUM") or kind.startswith("DECIMAL") else "VARCHAR"
     name = identifier(column)
-    if source.frame is None:
+    if source.kind != "a data frame":
         select = f"SELECT * REPLACE (CAST({name} AS {to}) AS {name})"
         copy = f"COPY ({select} FROM 'old.parquet') TO 'new.parquet'"
         hint = copy if source.kind == "Parquet" else f"CREATE TABLE new AS {select} FROM {identifier(table)}"

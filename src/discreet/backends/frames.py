@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -28,10 +28,7 @@ def readable(frame: Any) -> tuple[Any, Mapping[str, Any]]:
         frame = _polars(frame)
     elif module == "pyarrow" and hasattr(frame, "schema"):
         frame = frame.read_all() if hasattr(frame, "read_all") else frame  # a reader gives its rows only once
-        if not hasattr(frame, "validate"):
-            frame = _dataset(frame)
-        if hasattr(frame, "validate"):
-            _check_valid(frame)
+        frame = _table(frame) if hasattr(frame, "columns") else Streamed(frame)
     else:
         raise InvalidParameter(
             f"a {type(frame).__name__} cannot be connected.",
@@ -72,7 +69,14 @@ def _pandas(frame: Any) -> tuple[Any, dict[str, Any]]:
         elif isinstance(kind, pd.ArrowDtype) or (
             isinstance(kind, pd.StringDtype) and kind.storage != "python"
         ):
-            _check_valid(plain[column].array.__arrow_array__())
+            cells = plain[column].array.__arrow_array__()
+            whole = mended(cells)
+            if (whole.type, whole.null_count) != (cells.type, cells.null_count):
+                plain[column] = pd.Series(pd.arrays.ArrowExtensionArray(whole), plain.index)
+        elif isinstance(
+            kind, pd.DatetimeTZDtype
+        ):  # an instant; the database fails on those of coarse units with zones
+            plain[column] = plain[column].dt.tz_convert("UTC").dt.tz_localize(None)
         kind = plain[column].dtype
         if kind == np.dtype(object) or (isinstance(kind, pd.StringDtype) and kind.storage == "python"):
             objects[column] = list(plain[column])
@@ -98,30 +102,83 @@ def _polars(frame: Any) -> Any:
             f"The column {unreadable[0]!r} has a type that cannot be read.",
             hint="cast it to numbers or text first",
         )
-    return frame.to_arrow()
+    return _table(frame.to_arrow())
 
 
-def _dataset(dataset: Any) -> Any:
-    """A dataset as it is when its files are Parquet, whose reader checks them; else the table that it holds."""
-    kind = getattr(getattr(dataset, "format", None), "default_extname", "")
-    return dataset if kind == "parquet" or not hasattr(dataset, "to_table") else dataset.to_table()
+class Streamed:
+    """A dataset of Arrow's as a stream of mended batches, which can be read more than once."""
+
+    def __init__(self, dataset: Any) -> None:
+        self._dataset = dataset
+        self.schema = _schema(dataset.schema)
+
+    def __arrow_c_stream__(self, requested: object = None) -> object:
+        import pyarrow as pa
+
+        batches = map(_table, self._dataset.to_batches())
+        return pa.RecordBatchReader.from_batches(self.schema, batches).__arrow_c_stream__(requested)
 
 
-def _check_valid(table: Any) -> None:
-    """Refuses a table whose buffers break Arrow's own rules, such as text that is not UTF-8: it would stop the
-    database at some row.
+def parquet_stream(files: Sequence[str]) -> Streamed:
+    """Return Parquet files of one shape as Arrow reads them.
+
+    Raises:
+        MissingExtra: pyarrow is not installed.
     """
     try:
-        table.validate(full=True)
-    except ValueError:  # pyarrow's ArrowInvalid; its words may quote a cell
-        broken = True
-    else:
-        broken = False
-    if broken:
-        raise SourceError(
-            "The Arrow table breaks the rules of its own format, for example by text that is not UTF-8.",
-            hint="table.validate(full=True) says where; mend the table where it is made",
-        )
+        import pyarrow.dataset as ds
+    except ImportError:
+        raise MissingExtra(
+            "A Parquet file with times of milliseconds, or times of a day, needs pyarrow to be read.",
+            hint="pip install 'discreet[arrow]', or write the times in microseconds: "
+            "COPY (SELECT * REPLACE (CAST(t AS TIMESTAMP) AS t) FROM 'old.parquet') TO 'new.parquet'",
+        ) from None
+    return Streamed(ds.dataset(list(files), format="parquet", partitioning=None))
+
+
+def mended(cells: Any) -> Any:
+    """Return an Arrow array with NULL for each cell that breaks its own type, such as text that is not UTF-8.
+
+    The database would stop at such a cell, before any TRY. Halves are looked at where the whole is broken.
+    """
+    import pyarrow as pa
+
+    to = _kind(cells.type)
+    if hasattr(cells, "chunks"):
+        return pa.chunked_array([mended(c) for c in cells.chunks], to)
+    cells = (
+        cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
+    )  # a dictionary is of all rows
+    try:
+        cells.validate(full=True)
+        return cells.cast(to)
+    except pa.ArrowInvalid:  # its words may quote a cell
+        half = len(cells) // 2
+    if not half:
+        return pa.nulls(len(cells), to)
+    return pa.concat_arrays([mended(cells.slice(0, half)), mended(cells.slice(half))])
+
+
+def _kind(kind: Any) -> Any:
+    """The type of Arrow's as which cells are read. Of instants in coarse units the database fails on those that are far
+    away, but not where they have no zone.
+    """
+    import pyarrow as pa
+
+    if pa.types.is_dictionary(kind):
+        return _kind(kind.value_type)
+    return pa.timestamp(kind.unit) if pa.types.is_timestamp(kind) and kind.unit in ("s", "ms") else kind
+
+
+def _schema(schema: Any) -> Any:
+    import pyarrow as pa
+
+    return pa.schema([pa.field(f.name, _kind(f.type)) for f in schema])
+
+
+def _table(table: Any) -> Any:
+    """A table or a batch of Arrow's, mended."""
+    return type(table).from_arrays([mended(c) for c in table.columns], schema=_schema(table.schema))
 
 
 def _text(value: Any) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -53,7 +53,7 @@ class Source:
             it is not there or no such file at all; given None, its present shape is asked for, and what no owner can
             mean (no columns, two of one name) is a SourceError. The names are columns of ids.
         files: the files that it is read from now, for sources of files.
-        frame: a data frame for these columns of ids, and the name by which `scans` reads it.
+        frames: the data frames for these columns of ids, by the names by which `scans` reads them.
         untyped: columns that say nothing of how ids are stored, such as Python objects.
     """
 
@@ -62,7 +62,7 @@ class Source:
     delimiter: str
     scans: Callable[[Pinned | None, Collection[str]], list[Scan]]
     files: Callable[[], Sequence[str]] = tuple
-    frame: Callable[[Collection[str]], tuple[str, Any]] | None = None
+    frames: Callable[[Collection[str]], Mapping[str, Any]] = lambda _: {}
     untyped: frozenset[str] = frozenset()
 
     def state(self) -> State:

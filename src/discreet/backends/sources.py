@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from discreet.backends.delimited import delimited
-from discreet.backends.frames import readable, with_ids
+from discreet.backends.frames import parquet_stream, readable, with_ids
 from discreet.backends.json_files import json_files
 from discreet.backends.source import FILES, Scan, Source, identifier, listed, literal
 from discreet.errors import InvalidParameter, SourceError
@@ -101,7 +101,7 @@ def _file(name: str, path: str, connection: duckdb.DuckDBPyConnection, names: Se
     if suffix in _JSON:
         return json_files(name, files, connection)
     if suffix in _PARQUET:
-        return _parquet(files, connection)
+        return _parquet(name, files, connection)
     if Path(path).suffix.lower() in _DATABASES:
         raise SourceError(
             f"The DuckDB database {Path(path).name!r} stands among other tables.",
@@ -149,21 +149,21 @@ def _files(path: str) -> list[str]:
     return files
 
 
-def _parquet(files: Callable[[], list[str]], connection: duckdb.DuckDBPyConnection) -> Source:
+def _parquet(name: str, files: Callable[[], list[str]], connection: duckdb.DuckDBPyConnection) -> Source:
     """One scan for each shape among the files: read together, a text in one would make a column of all of them text."""
     import duckdb
 
+    streams: dict[str, Any] = {}
+
     def scans(*_: object) -> list[Scan]:
         present = files()
-        if len(present) == 1:
-            return [Scan(_PARQUET_SCAN, listed(present))]
         columns = f"SELECT file_name, name, type, converted_type, logical_type FROM parquet_schema({listed(present)})"
         try:
             found = connection.cursor().execute(columns).fetchall()
         except duckdb.Error:
             raise SourceError(
-                f"One of {len(present)} files cannot be read as Parquet.",
-                hint="check that the files are complete",
+                f"The source of table {name!r} cannot be read as Parquet.",
+                hint="check that its files are complete and of the kind that their names say",
             ) from None
         shapes: dict[str, set[tuple[object, ...]]] = {}
         for file, *column in found:
@@ -171,12 +171,25 @@ def _parquet(files: Callable[[], list[str]], connection: duckdb.DuckDBPyConnecti
         by_shape: dict[frozenset[tuple[object, ...]], list[str]] = {}
         for file in sorted(shapes):
             by_shape.setdefault(frozenset(shapes[file]), []).append(file)
-        return [Scan(_PARQUET_SCAN, listed(some)) for some in by_shape.values()]
+        return [scan(i, shape, some) for i, (shape, some) in enumerate(by_shape.items())]
 
-    return Source("Parquet", False, ",", scans, files)
+    def scan(place: int, shape: frozenset[tuple[object, ...]], some: list[str]) -> Scan:
+        if not any(_STRAINED.search(f"{converted} {logical}") for _, _, converted, logical in shape):
+            return Scan(_PARQUET_SCAN, listed(some))
+        view = f"frame\x01{name}\x01{place}"
+        streams[view] = parquet_stream(some)
+        return Scan(identifier(view))
+
+    return Source("Parquet", False, ",", scans, files, lambda _: dict(streams))
 
 
-_PARQUET_SCAN = f"read_parquet({FILES}, hive_partitioning = false, union_by_name = false, filename = false)"
+_STRAINED = re.compile("MILLIS|TIME_|TimeType")
+"""Types of Parquet's on whose values the database's reader fails where they do not fit its own."""
+
+_PARQUET_SCAN = (
+    f"read_parquet({FILES}, hive_partitioning = false, union_by_name = false, filename = false, "
+    "utf8_validation = 'replace')"
+)
 """A folder's name, `person_id=5` say, would take the place of the column in the file."""
 
 
@@ -187,11 +200,11 @@ def _frame(name: str, frame: Any, connection: duckdb.DuckDBPyConnection) -> Sour
     plain, objects = readable(frame)
     made: dict[frozenset[str], Any] = {}
 
-    def framed(ids: Collection[str]) -> tuple[str, Any]:
+    def framed(ids: Collection[str]) -> dict[str, Any]:
         key = frozenset(ids)
         if key not in made:
             made[key] = with_ids(plain, objects, key)
-        return view, made[key]
+        return {view: made[key]}
 
     try:
         connection.register(view, plain)
@@ -200,7 +213,9 @@ def _frame(name: str, frame: Any, connection: duckdb.DuckDBPyConnection) -> Sour
         failed = type(error).__name__
     else:
         scan = Scan(identifier(view))
-        return Source("a data frame", False, ",", lambda *_: [scan], frame=framed, untyped=frozenset(objects))
+        return Source(
+            "a data frame", False, ",", lambda *_: [scan], frames=framed, untyped=frozenset(objects)
+        )
     raise SourceError(
         f"A column of the data frame for table {name!r} has a type that cannot be read ({failed}).",
         hint="turn unusual columns (periods, complex numbers, half floats) into numbers or text, or leave them out",

@@ -24,6 +24,10 @@ _EXACT = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
 """Types of real numbers → where several whole numbers begin to be rounded to one."""
 
 
+_FIRST = {"DATE": "5877642-06-25 (BC)", "TIMESTAMP": "290309-12-22 (BC) 00:00:00"}
+"""The first day and time that the database has: a file may hold ones before, on which a cast stops it."""
+
+
 def read_together(kinds: Collection[str]) -> str | None:
     """Return the type of a column whose files store it in these: the one type that holds all of them, else text."""
     found = {_read_as(k) for k in kinds}
@@ -70,6 +74,10 @@ def projection(described: Mapping[str, str], pinned: Pinned, ids: Collection[str
 def _value(cell: str, now: str, kind: str, *, bare: bool) -> str:
     """A cell in its pinned type, NULL where it does not fit; `bare` where cells lose the spaces around them."""
     value = f"TRY_CAST({cell} AS {kind})" if now == kind else _cast(cell, now, kind)
+    if kind in _FIRST and now != "VARCHAR":
+        return (
+            f"CASE WHEN {value} >= {kind} '{_FIRST[kind]}' OR {value} = {kind} '-infinity' THEN {value} END"
+        )
     return f"nullif(trim({value}), '')" if bare and kind == "VARCHAR" else value
 
 

@@ -108,8 +108,8 @@ def _column(name: str, cell: exp.Expr, *, is_id: bool) -> str:
 
 
 _NODES = (
-    "Alias And Ascii Between Boolean Bracket Case Cast Collate Column DataType DataTypeParam EQ GT Identifier If In "
-    "Literal Neg Null Nullif Or Paren RegexpFullMatch StartsWith Trim Try TryCast Typeof Var"
+    "Alias And Ascii Between Boolean Bracket Case Cast Collate Column DataType DataTypeParam EQ GT GTE Identifier If "
+    "In Literal Neg Null Nullif Or Paren RegexpFullMatch StartsWith Trim Try TryCast Typeof Var"
 )
 _OF_ONE_ROW = frozenset(getattr(exp, name) for name in _NODES.split(" "))
 """Nodes that are computed of one row."""
@@ -159,7 +159,7 @@ def _is_known(source: exp.Expr, columns: Collection[str], ids: Collection[str]) 
         for e in source.find_all(exp.EQ)
         if e.this.name == "delim" and isinstance(e.expression, exp.Literal)
     ]
-    known = [f"READ_PARQUET($files, {_PLAIN})", *_json(columns, ids)]
+    known = [f"READ_PARQUET($files, {_PLAIN}, utf8_validation = 'replace')", *_json(columns, ids)]
     for mark in marks[:1]:
         known += [
             f"READ_CSV($files, auto_detect = FALSE, header = {header}, columns = $header, delim = {_text(mark)}, "
