@@ -96,6 +96,9 @@ def test_text_that_is_not_utf8_is_null_however_arrow_brings_it(kind: Any, tmp_pa
     assert shown(table)[0] == shown(ds.dataset(tmp_path / "bad.arrow", format="ipc"))[0] == [2, 3]
     assert shown(pd.DataFrame({"x": pd.arrays.ArrowExtensionArray(table["x"])}))[0] == [2, 3]
     assert shown(pa.table({"x": coded}))[0] == [3, 4]
+    listed = pa.ListArray.from_arrays(pa.array(range(4), pa.int32()), not_utf8(kind))
+    assert shown(pa.table({"x": [1, 2, None], "y": listed}))[0] == [2, 3]
+    assert shown(ds.dataset(pa.table({"x": [1, 2, None], "y": listed})))[0] == [2, 3]
     assert shown(pa.table({"x": pa.chunked_array([not_utf8(kind)] * 3)}))[0] == [6, 9]
 
 

@@ -146,15 +146,14 @@ def mended(cells: Any) -> Any:
     to = _kind(cells.type)
     if hasattr(cells, "chunks"):
         return pa.chunked_array([mended(c) for c in cells.chunks], to)
-    cells = (
-        cells.dictionary_decode() if pa.types.is_dictionary(cells.type) else cells
-    )  # a dictionary is of all rows
+    if pa.types.is_dictionary(cells.type):  # which all rows share
+        cells = cells.dictionary_decode()
     try:
         cells.validate(full=True)
         return cells.cast(to)
     except pa.ArrowInvalid:  # its words may quote a cell
         half = len(cells) // 2
-    if not half:
+    if not half or to.num_fields:  # nested cells cannot be asked about
         return pa.nulls(len(cells), to)
     return pa.concat_arrays([mended(cells.slice(0, half)), mended(cells.slice(half))])
 
