@@ -241,7 +241,7 @@ def test_the_plan_says_how_exact_truncation_reports_are_whatever_is_chosen(bound
     session = connect(heavy().assign(y=1.0, z=2), unit=unit, **options)
     query = "SELECT region, COUNT(*) AS n, AVG(y) AS y, SUM(x) AS x, MEDIAN(z) AS z FROM t GROUP BY region"
     staged = session.plan(query, epsilon=1, truncation="0.2", bounds=bounds)
-    assert isinstance(staged, StagedPlan) and staged.of_values is not None
+    assert staged.of_values is not None
     said = dict(re.findall(r"truncation of (.*?): ± ([\d,]+) units at 95 % or less", str(staged)))
     assert list(said) == ["the caps", "the key 'region'", "'y'", "'x'", "'z'"]
     ranges = [(dp.Range(-4, 0), dp.Range(0, 1)), (dp.Range(-1024, 1024), dp.Range(-4, 0))]

@@ -212,6 +212,13 @@ def test_it_is_said_and_shown_as_infinite_everywhere(frame: pd.DataFrame) -> Non
     assert row[columns.index("m_low")] == -math.inf
 
 
+def test_chosen_bounds_are_said_as_they_are(frame: pd.DataFrame) -> None:
+    wide = dp.Range(-4194304, Fraction(1, 4096))
+    with connect(frame) as session:
+        plan = staged(session, "SELECT AVG(x) AS m FROM t").advised(Choice(None, (wide,), ((0, 10**6),)))
+    assert "outside the chosen range -4194304 … 0.000244140625 of 'x'" in plan.chosen[-1]
+
+
 def test_few_outside_leave_the_interval_and_are_said(frame: pd.DataFrame) -> None:
     with connect(frame) as session:
         release = released(session, "SELECT AVG(x) AS m FROM t", ((13_000, 10**6),))

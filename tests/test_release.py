@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.cli.answers import measured_json
 from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.privacy.guarantee import Approximate
 from discreet.release import NoisyTable, Release
@@ -247,6 +248,7 @@ def test_a_stored_release_says_when_it_was_drawn_and_how_to_ask_for_new_data() -
         assert (first.drawn.time, first.drawn.version) == (charge.time, "2024-05")
         said = f"drawn {charge.time[:10]} {charge.time[11:19]} UTC, version '2024-05'; fresh=True draws again"
         assert said in str(again) and "fresh=True" in again._repr_html_() and "drawn" not in str(first)
+        assert again.to_pandas().attrs["drawn"] == str(first.drawn)
 
 
 def test_values_that_their_margin_of_error_reaches_are_marked_everywhere(session: Session) -> None:
@@ -259,4 +261,14 @@ def test_values_that_their_margin_of_error_reaches_are_marked_everywhere(session
     legend = "* The margin of error is at least as large as the value."
     assert legend in str(drowned) and legend in drowned._repr_html_() and "*" not in str(clear)
     assert drowned.to_pandas().attrs["uncertain"] == {"n": [True]}
-    assert clear.to_pandas().attrs == {"notes": list(clear.notes), "uncertain": {}}
+    assert clear.to_pandas().attrs == {"notes": list(clear.notes), "drawn": None, "uncertain": {}}
+
+
+def test_a_number_that_noise_may_have_made_null_is_marked_everywhere(session: Session) -> None:
+    sql = "SELECT SQRT(COUNT(*) - 1e6) AS n, CASE WHEN COUNT(*) > 1e6 THEN AVG(x) END AS x FROM data"
+    release = ask(session, sql)
+    assert release.rows == [(None, None)] and release.uncertain("n") == release.uncertain("x") == [True]
+    for view in (str(release), release._repr_html_()):
+        assert view.count("NULL ± ∞*") == 2 and "* The margin of error is at least as large" in view
+    assert measured_json(release, 0.95)["uncertain"] == {"n": [True], "x": [True]}
+    assert release.to_pandas().attrs["uncertain"] == {"n": [True], "x": [True]}

@@ -211,6 +211,11 @@ def test_a_number_is_marked_where_its_margin_of_error_reaches_it() -> None:
         False,
     ]
     assert uncertain([5, 5], [(4.0, 6.0), (0.0, 10.0)]) and not uncertain({"a": 5}, {"a": (4.0, 6.0)})
+    made = (
+        None,
+        (-math.inf, math.inf),
+    )  # √(n − 30): NULL for the noisy n, and perhaps a number without noise
+    assert uncertain(*made) and measured(*made) == "NULL ± ∞*" and measured(None) is None
     moment = dt.date(2026, 1, 2)
     assert not any(
         uncertain(v, i) for v, i in ((None, None), (3, None), (moment, (moment, moment)), (True, None))

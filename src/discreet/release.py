@@ -290,13 +290,14 @@ class Release:
     def to_pandas(self) -> Any:
         """The rows as a pandas frame; lists and maps are Python's lists and dicts.
 
-        Its `attrs` hold the notes and, as `uncertain`, for each column in which a margin of error is at least as large
-        as the value, in which rows.
+        Its `attrs` hold the notes, when it was `drawn` and, as `uncertain`, for each column in which a margin of error
+        is at least as large as the value, in which rows.
         """
         pd = _extra("pandas", "pandas")
         frame = pd.DataFrame({n: [r[i] for r in self.rows] for i, n in enumerate(self.columns)})
         uncertain = {n: flags for n in self.columns if any(flags := self.uncertain(n))}
-        frame.attrs |= {"notes": list(self.notes), "uncertain": uncertain}
+        drawn = None if self.drawn is None else str(self.drawn)
+        frame.attrs |= {"notes": list(self.notes), "drawn": drawn, "uncertain": uncertain}
         return frame
 
     def __str__(self) -> str:

@@ -113,7 +113,7 @@ def measured(value: object, interval: Any = None) -> str | None:
     ('199.0 +1.0 −3.9', '{a=12 ± 3, b=3 ± 3*}')
     """
     if value is None:
-        return None
+        return None if interval is None else f"{NULL} ± ∞{MARK}"
     if isinstance(value, Mapping):
         pairs = ((k, v, None if interval is None else interval[k]) for k, v in value.items())
         return "{" + ", ".join(f"{_plain(k)}={_shown(v, ends)}" for k, v, ends in pairs) + "}"
@@ -146,11 +146,13 @@ def measured(value: object, interval: Any = None) -> str | None:
 def uncertain(value: object, interval: Any) -> bool:
     """Whether the margin of error of a number is at least as large as the number; of a list or map, of one in it.
 
+    Where noise may have made a number NULL, as in √(n − 30), nothing is known of it.
+
     >>> uncertain(12, (-3.0, 27.0)), uncertain(12, (9.0, 15.0)), uncertain(12, None)
     (True, False, False)
     """
     if value is None or interval is None:
-        return False
+        return interval is not None
     if isinstance(value, Mapping):
         return any(uncertain(v, interval[k]) for k, v in value.items())
     if isinstance(value, list):

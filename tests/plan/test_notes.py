@@ -137,6 +137,59 @@ def test_totals_lack_what_their_groups_lack() -> None:
     )
 
 
+@pytest.mark.parametrize(("unit", "of"), [(ROW, "rows"), (CAPS, "different 'uid'")])
+def test_totals_over_selected_groups_lack_the_groups_that_are_missing(unit: PrivacyUnit, of: str) -> None:
+    """The number is about groups by all keys: what is split into smaller ones is in no total, however large it is."""
+    keys = "FROM t GROUP BY {} (uid % 7, flag)"
+    made, each = (
+        planned(f"SELECT COUNT(*) AS n {keys.format(by)}", unit, epsilon=2, delta="1e-6")
+        for by in ("ROLLUP", "")
+    )
+    n = re.findall(r"[\d,]+", each.notes[-1])[0]
+    assert made.notes[-1] == (
+        f"Groups by all keys of fewer than {n} {of} may be missing, from totals too; "
+        f"one of {n} is counted with probability 0.95."
+    )
+
+
+def test_a_total_is_that_of_the_groups_that_are_shown() -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"a": ["x"] * 1000, "b": [f"{i // 5}" for i in range(600)] + ["most"] * 400})
+    budget = dp.Budget(10**5, "0.1", per_query=10**5)
+    with dp.connect({"t": frame}, unit=ROW, budget=budget, ledger=":memory:") as session:
+        sql = "SELECT a, b, COUNT(*) AS n FROM t GROUP BY ROLLUP (a, b)"
+        release = session.sql(sql, epsilon=1, delta="1e-6")
+    (total,) = (n for a, _, n in release.rows if a is None)
+    assert abs(total - 400) < 100  # of 1,000 rows: 600 are in groups of five
+    assert any("may be missing, from totals too" in note for note in release.notes)
+
+
+def test_two_populations_hear_of_their_caps_in_the_same_words() -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"uid": [1, 2], "doctor": [3, 4], "x": [0, 1], "region": ["a", "b"]})
+    units = {
+        "patients": PrivacyUnit("uid", max_groups=3, max_rows=5),
+        "doctors": PrivacyUnit("doctor", max_groups=3, max_rows=1),
+    }
+    with dp.connect_both(
+        {"t": frame},
+        units=units,
+        columns={"x": dp.Range(-3, 12), "region": dp.Values("a", "b", "c")},
+        budget={"patients": dp.Budget(9), "doctors": dp.Budget(9)},
+        ledger=":memory:",
+    ) as session:
+        for sql, each in (("", ""), (" GROUP BY region", " in each group")):
+            caps = [
+                f"one {u!r} counts for at most {n}{each}" for u, n in (("uid", "5 rows"), ("doctor", "1 row"))
+            ]
+            said = session.plan(f"SELECT SUM(x) AS s FROM t{sql}", epsilon=1).notes[0]
+            assert said == f"{BIAS}{X}; {'; '.join(caps)}."
+            alone = planned(f"SELECT SUM(x) AS s FROM t{sql}", units["patients"]).notes[0]
+            assert alone == f"{BIAS}{X}; {caps[0]}."
+
+
 def test_no_row_is_outside_all_groups_without_a_note() -> None:
     """A thousand rows of three are of no group; the same sentences whether any is or none."""
 

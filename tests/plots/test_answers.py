@@ -70,6 +70,12 @@ def test_one_key_and_two_measures_are_two_panels_with_the_releases_numbers(sessi
     assert "n, age by ward | 90 % intervals; private at ε = 1000" in words(chart)
 
 
+def test_a_picture_of_a_stored_release_says_when_it_was_drawn(session: Session) -> None:
+    first, again = (ask(session, "SELECT sex, COUNT(*) AS n FROM t GROUP BY sex", 999) for _ in range(2))
+    assert again.stored and str(again.drawn) in words(plots.release(again))
+    assert "drawn" not in words(plots.release(first))
+
+
 def test_bars_start_at_zero_and_points_need_not(session: Session) -> None:
     counts = plots.release(ask(session, "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward"))
     assert "bar" in marks(counts)  # 50 and 150

@@ -78,10 +78,10 @@ def capped(plan: Plan) -> list[str]:
     if q.table.unit.is_row or (q.relation is not None and is_once(q.relation.node)):
         return []
     b = bounding(q)
-    groups = f"in at most {_many(b.max_groups, 'group')}" if needs_secret(b) else ""
+    groups = f"in at most {many(b.max_groups, 'group')}" if needs_secret(b) else ""
     of_rows = [m for m in q.measures if not isinstance(m, UnitCount | KnownUnits | CappedTotal | CappedCount)]
     alone = not q.spreads and all(isinstance(m, Distinct) for m in of_rows)
-    rows = f"for at most {_many(b.max_rows, 'value' if alone else 'row')}" if of_rows or q.spreads else ""
+    rows = f"for at most {many(b.max_rows, 'value' if alone else 'row')}" if of_rows or q.spreads else ""
     each = "" if not (rows and q.keys.exprs) else " in each group" if not groups else " in each"
     each = " in it" if groups and each and b.max_groups == 1 else each
     both = ", ".join(part for part in (groups, rows + each) if part)
@@ -108,7 +108,8 @@ def missing(plan: Plan) -> str:
 
     Guarantee:
         Of groups with at least as many units as it says, counted within the caps, each is shown with probability
-        `SHOWN` or more; with one fewer, with less.
+        `SHOWN` or more; with one fewer, with less. Where totals are shown, groups are those of all keys, and what is
+        missing of them is in no total.
     """
     threshold: Threshold | None = plan.allocation.threshold
     if threshold is None:
@@ -116,8 +117,13 @@ def missing(plan: Plan) -> str:
     unit = plan.question.table.unit
     n = threshold.kept_from(SHOWN)
     of = "rows" if unit.is_row else f"different {_whose(plan.question)}"
-    shown = f"one of {n:,} is shown with probability {decimal(SHOWN)}"
-    return f"Groups of fewer than {n:,} {of} may be missing; {shown}."
+    by, missed, seen = (
+        ("Groups", "", "shown")
+        if plan.question.outer.sets is None
+        else ("Groups by all keys", ", from totals too", "counted")
+    )
+    chance = f"one of {n:,} is {seen} with probability {decimal(SHOWN)}"
+    return f"{by} of fewer than {n:,} {of} may be missing{missed}; {chance}."
 
 
 def _moved(value: LatticeValue, question: Question) -> str:
@@ -145,7 +151,8 @@ def _listed(spread: Spread, question: Question) -> str:
     return f"{name_of(value, question)} above {last} counts in the last bin"
 
 
-def _many(n: int, what: str) -> str:
+def many(n: int, what: str) -> str:
+    """Return a number of things."""
     return f"{n:,} {what}{'' if n == 1 else 's'}"
 
 

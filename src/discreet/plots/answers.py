@@ -84,6 +84,8 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture
     title = ", ".join(written(m) for m in shown.measures) + (f" by {by}" if by else "")
     level = Fraction(str(confidence)) if isinstance(confidence, float) else Fraction(confidence)
     words = [f"{decimal(100 * level)} % intervals; private at {release.plan.price}"]
+    if release.stored and release.drawn is not None:
+        words.append(written(str(release.drawn)))
     ends = [(row[f"v{i}"], row[f"l{i}"], row[f"h{i}"]) for row in rows for i in range(len(shown.measures))]
     if any(value is not None and None in (low, high) for value, low, high in ends):
         words.append("where there is no interval beside a number, it has no bounds")

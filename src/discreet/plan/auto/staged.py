@@ -49,7 +49,7 @@ from discreet.plan.schema import Range, TableSchema
 from discreet.plan.spreads.chosen import is_alone
 from discreet.plan.spreads.sql import spread_sql
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.guarantee import Approximate, Budget, words
+from discreet.privacy.guarantee import Approximate, Budget, decimal, words
 from discreet.rederive.claim import Claim, Look
 from discreet.rederive.price import check_charge
 
@@ -139,7 +139,7 @@ class Advised(Plan):
         """How much may lie outside a chosen range."""
         most, sure = _percent(limit), float(100 * CONFIDENCE)
         lie = "rows lie" if self.question.table.unit.is_row else "units have a value"
-        bounds = f"{float(chosen.low):,.6g} … {float(chosen.high):,.6g}"
+        bounds = f"{decimal(chosen.low)} … {decimal(chosen.high)}"
         said = f"At most {most} of {lie} outside the chosen range {bounds} of {name} ({sure:g} % confidence)."
         if limit <= MOST_OUTSIDE:
             return said
@@ -261,7 +261,8 @@ class StagedPlan:
         chosen = ["one unit counts within caps that the first stage chooses"]
         few = missing(self.last)
         if self.of_caps is not None and few:
-            few = "Small groups may be missing; how small follows from the first stage."
+            where = "" if q.outer.sets is None else ", from totals too"
+            few = f"Small groups may be missing{where}; how small follows from the first stage."
         bias = said_of([*parts, *(capped(self.last) if self.of_caps is None else chosen)])
         return tuple(sentence for sentence in (bias, undeclared(q), few) if sentence)
 

@@ -110,10 +110,11 @@ class SharedPlan(Plan):
 
     @property
     def notes(self) -> tuple[str, ...]:
-        from discreet.plan.notes import clamped, said_of, undeclared
+        from discreet.plan.notes import clamped, many, said_of, undeclared
 
+        each = " in each group" if self.question.keys.exprs else ""
         caps = [
-            f"one {p.unit.column!r} counts for {p.unit.max_rows} rows in a group at most"
+            f"one {p.unit.column!r} counts for at most {many(p.unit.max_rows or 1, 'row')}{each}"
             for p in self.parties
         ]
         found = (said_of([*clamped(self.question), *caps]), undeclared(self.question))
