@@ -6,7 +6,7 @@ import itertools
 import json
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import fields, is_dataclass, replace
 from fractions import Fraction
 from typing import Any
 
@@ -31,6 +31,8 @@ from discreet.plan.auto.extent import (
     share_outside,
 )
 from discreet.plan.auto.staged import Advised, Choice, StagedPlan
+from discreet.plan.expr import Measured
+from discreet.plan.plan import Plan
 from discreet.rederive.check import check, check_look
 from discreet.release import Release
 from discreet.run import measure
@@ -196,6 +198,68 @@ def test_what_rests_on_an_unsure_range_has_no_finite_interval(frame: pd.DataFram
         assert math.isfinite(low) and math.isfinite(high), name
     (raised,) = release.nonnegative().interval("s")
     assert raised[1] == math.inf
+
+
+def resolved(found: Any, plan: Plan) -> Any:
+    """A column's expression with what is measured for it in the place of numbers of columns."""
+    if isinstance(found, Measured):
+        return found.step, resolved(plan.question.measures[found.index], plan)
+    if isinstance(found, tuple):
+        return tuple(resolved(part, plan) for part in found)
+    if is_dataclass(found):
+        return type(found).__name__, *(resolved(getattr(found, f.name), plan) for f in fields(found))
+    return found
+
+
+RESTING = (
+    "SUM(x) AS a, SUM(2 * x) AS b, SUM(least(greatest(x, 0), 10)) AS c, AVG(x + 1) AS d, AVG(x) AS e, "
+    "AVG(x) FILTER (WHERE y > 5) AS f, SUM(z) / SUM(x) AS g, COUNT(*) + COUNT(x) AS h, round(AVG(z), 1) AS i",
+    "STDDEV(x) AS a, CORR(x, z) AS b, REGR_SLOPE(x, y) AS c, REGR_INTERCEPT(y, x) AS d, REGR_AVGX(x, y) AS e, "
+    "REGR_AVGY(x, y) AS f, REGR_COUNT(x, y) AS g, REGR_SXX(x, y) AS h, REGR_SXY(x, y) AS i, AVG(x) AS j",
+    "SUM(x) AS a, histogram(x, [10, 20, 30]) AS b, MEDIAN(x) AS c, quantile_cont(z, [0.25, 0.75]) AS d, MIN(z) AS e, "
+    "COUNT(DISTINCT floor(x)) AS f, MODE(y > 5) AS g, CASE WHEN AVG(x) > 5 THEN 1 ELSE 0 END AS h",
+)
+
+
+@pytest.mark.parametrize("columns", RESTING)
+def test_a_column_rests_on_a_range_exactly_where_it_changes_with_it(frame: pd.DataFrame, columns: str) -> None:
+    declared = {"y": dp.Range(0, 10)}
+    with connect(frame, columns=declared) as session:
+        plan = staged(session, f"SELECT {columns} FROM t")
+        assert plan.of_values is not None
+        count = len(plan.of_values.exprs)
+
+        def advised(place: int | None) -> Advised:
+            """The second stage with another range of one value, outside of which many may lie."""
+            ranges = [dp.Range(0, 128 if i == place else 64) for i in range(count)]
+            return plan.advised(
+                Choice(None, tuple(ranges), tuple((9**6 if i == place else 0, 9**7) for i in range(count)))
+            )
+
+        before = advised(None)
+        for place in range(count):
+            after = advised(place)
+            for name in after.columns:
+                changed = resolved(before.column(name), before) != resolved(after.column(name), after)
+                assert after.is_unsure(after.column(name)) == changed, (name, plan.of_values.named[place])
+
+
+def test_a_plan_knows_no_error_of_what_rests_on_an_unsure_range(frame: pd.DataFrame) -> None:
+    with connect(frame, columns={"y": dp.Range(0, 10)}) as session:
+        release = released(session, "SELECT SUM(x) AS s, AVG(x) AS m, SUM(y) AS y FROM t", ((10**5, 10**6),))
+    plan = release.plan
+    assert plan.error("s") == plan.error("m") == plan.error("m", assuming={"n": 500}) == math.inf
+    assert math.isfinite(plan.error("y"))
+    assert "s: ± ∞ at 95 %" in str(plan) and "m: ± ∞ at 95 %" in str(plan)
+
+
+def test_of_groups_it_is_said_that_one_may_have_more_outside(frame: pd.DataFrame) -> None:
+    declared = {"g": dp.Values("a", "b")}
+    sql = "SELECT g, AVG(x) AS m FROM t GROUP BY g"
+    with connect(frame.assign(g="a"), columns=declared) as session:
+        release = released(session, sql, ((13_000, 10**6),))
+    said = "At most 1.3 % of rows lie outside the chosen range 0 … 64 of 'x' (97.5 % confidence); one group may have more."
+    assert said in release.notes
 
 
 def test_it_is_said_and_shown_as_infinite_everywhere(frame: pd.DataFrame) -> None:

@@ -200,7 +200,12 @@ class Plan:
         return Assumed.of(self, assuming).error(column, level)
 
     def _known_error(self, expr: Expr, level: Fraction) -> float | None:
-        """The error of a column that does not depend on the data, of a histogram that of each count; else None."""
+        """The error of a column that does not depend on the data, of a histogram that of each count; else None.
+
+        Infinite where nothing is known of it.
+        """
+        if self.is_unsure(expr):
+            return math.inf
         if not isinstance(expr, Histogram):
             width = joint_error(self, expr, level)
             return half_width(expr, self.row_noises, level) if width is None else width
@@ -224,7 +229,7 @@ class Plan:
                 continue
             width = self._known_error(expr, Fraction(19, 20))
             if width is not None:
-                lines.append(f"  {name}: ± {width:,.6g} at 95 %")
+                lines.append(f"  {name}: ± {width:,.6g} at 95 %".replace("± inf", "± ∞"))
             elif isinstance(expr, Mean):
                 example = MeanError(expr, self.row_noises).at(10_000, Fraction(19, 20))
                 lines.append(f"  {name}: ± {example:,.6g} at 95 % if it is over 10,000 rows")

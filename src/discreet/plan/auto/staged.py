@@ -36,7 +36,6 @@ from discreet.plan.expr import (
     Slope,
     Top,
     Within,
-    walk,
 )
 from discreet.plan.expr import identity as identity_of
 from discreet.plan.measures.capped import CappedCount, CappedTotal
@@ -140,7 +139,8 @@ class Advised(Plan):
         most, sure = _percent(limit), float(100 * CONFIDENCE)
         lie = "rows lie" if self.question.table.unit.is_row else "units have a value"
         bounds = f"{decimal(chosen.low)} … {decimal(chosen.high)}"
-        said = f"At most {most} of {lie} outside the chosen range {bounds} of {name} ({sure:g} % confidence)."
+        other = "; one group may have more" if self.question.keys.exprs else ""
+        said = f"At most {most} of {lie} outside the chosen range {bounds} of {name} ({sure:g} % confidence){other}."
         if limit <= MOST_OUTSIDE:
             return said
         return f"{said} That may be too many: what rests on {name} has no finite interval."
@@ -149,19 +149,21 @@ class Advised(Plan):
         return any(self._rests_on(expr, value) for value in self.unsure)
 
     def _rests_on(self, expr: Expr, value: Expr) -> bool:
-        """Whether an output column's expression is made of clamped values of an expression."""
+        """Whether an output column's expression is made of values that are clamped to the range chosen for `value`:
+        of a covariance both means are, where its product is.
+        """
         match expr:
             case Measured(i, _, _):
                 parts = self.question.measures[i].parts
-                return any(isinstance(v, LatticeValue) and value in walk(v.expr) for _, v in parts)
+                return any(isinstance(v, LatticeValue) and v.expr == value for _, v in parts)
             case Quantile() | Commonest() | Top() | Histogram() | Within():
-                return value in walk(expr.spread.value.expr)
+                return expr.spread.value.expr == value
             case Mean():
                 return self._rests_on(expr.numerator, value)
             case Covariance():
-                return any(self._rests_on(e, value) for e in (expr.product, expr.first, expr.second))
+                return self._rests_on(expr.first, value) or self._rests_on(expr.second, value)
             case Slope():
-                return any(self._rests_on(e, value) for e in (expr.covariance, expr.variance))
+                return self._rests_on(expr.covariance, value)
             case Call(_, parts, _) | Several(parts, _):
                 return any(self._rests_on(e, value) for e in parts)
         return False
@@ -178,11 +180,13 @@ class Advised(Plan):
         if self.ranges:
             lines.append(f"First stage ({share}): {_OF_VALUES}, with Laplace noise on each count;")
             lines += [f"  from them was chosen {r!r} for {name}." for name, r in self.ranges.items()]
+            lines.append(f"  {_OF_OUTSIDE}, with Laplace noise on both numbers.")
         return "\n".join([*lines, "Second stage:", explain(self)])
 
 
 _OF_UNITS = "a census of units by their numbers of groups and rows"
 _OF_VALUES = "counts of units by the sign and the power of two of their largest value, and of their least one"
+_OF_OUTSIDE = "Then counts of units with a value outside the chosen bounds, and of those without"
 
 
 @dataclass(frozen=True, slots=True)
@@ -302,7 +306,7 @@ class StagedPlan:
         if self.of_values is not None:
             listed = ", ".join(self.of_values.named)
             lines.append(
-                f"First stage ({share}): {_OF_VALUES}, from which the bounds are chosen of {listed}."
+                f"First stage ({share}): {_OF_VALUES}, from which the bounds are chosen of {listed}. {_OF_OUTSIDE}."
             )
         left = words(self.guarantee.epsilon - self._first_epsilon, self.guarantee.delta)
         lines.append(f"Second stage ({left}): the question with what was chosen.")
