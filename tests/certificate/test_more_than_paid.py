@@ -238,16 +238,27 @@ def test_no_group_that_was_declared_stands_for_another() -> None:
 @pytest.mark.parametrize(
     "ranges",
     [
-        [["0", "1", False]] * 2,
-        [["0", "1"]],
-        [["0", "1/0", False]],
-        [["0", "1", 1]],
-        [[0, 1, False]],
+        [["0", "1", False, "0", "9"]] * 2,
+        [["0", "1", False]],
+        [["0", "1", False, "0", "9", "7"]],
+        [["0", "1/0", False, "0", "9"]],
+        [["0", "1", 1, "0", "9"]],
+        [[0, 1, False, "0", "9"]],
+        [["0", "1", False, 0, "9"]],
+        [["0", "1", False, "0", "9.5"]],
         [{"rows": [1]}],
     ],
 )
 def test_as_many_ranges_are_chosen_as_were_looked_at(name: str, ranges: list[Any]) -> None:
     assert check(stored(honest("add-remove", name), lambda r: r.update(ranges=ranges))).broken == "release"
+
+
+def test_a_range_in_the_right_form_is_one() -> None:
+    """So that what is refused above is refused for its form, or for how many there are."""
+    document = honest("add-remove", "bounds chosen")
+    assert (
+        check(stored(document, lambda r: r.update(ranges=[["0", "1", False, "-3", "9"]]))).broken != "release"
+    )
 
 
 def test_the_places_of_a_first_look_are_public() -> None:

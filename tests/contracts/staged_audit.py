@@ -73,10 +73,13 @@ def asked(sql: str, slip: Staging, *, error: float, **options: Any) -> Callable[
         rng, found = SystemEntropy(), []
         for _ in range(n):
             choice = plan.choose(run, rng)
-            caps = [] if choice.caps is None else [choice.caps.groups, choice.caps.rows]
+            caps = (
+                [] if choice.caps is None else [choice.caps.groups, choice.caps.rows, *(choice.beyond or ())]
+            )
             ends = [float(end) for r in choice.ranges for end in (r.low, r.high)]
             outside = [float(n) for counts in choice.outside for n in counts]
-            bounded = advised(replace(choice, outside=((0, 0),) * len(outside[::2])))  # one plan for a range
+            # one plan for caps and a range
+            bounded = advised(replace(choice, outside=((0, 0),) * len(outside[::2]), beyond=None))
             cells = measure(bounded, run, rng).cells[0]
             found.append([*caps, *ends, *outside, *map(float, cells)])
         return np.array(found)

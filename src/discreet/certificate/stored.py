@@ -53,12 +53,12 @@ def _chosen(kept: dict[str, Any], claim: Claim) -> Any:
         refuse("another number of ranges was chosen")
     caps = found["caps"]
     (m,) = claim.measurements
+    if (caps is None) == any(look.kind == "caps" for look in claim.looks):
+        refuse("caps are stored that were not looked at, or none that were")
     if caps is not None:
-        groups, rows = listed(number)(caps)
+        groups, rows = _caps(caps)
         if m.groups != (groups if m.declared is None else min(groups, m.declared)) or m.rows != rows:
             refuse("the caps that were chosen are not those of the measurement")
-    elif any(look.kind == "caps" for look in claim.looks):
-        refuse("no caps were chosen")
     return found["table"]
 
 
@@ -220,6 +220,14 @@ def _family(value: Any) -> _Family:
     if type(value) is not list or len(value) != 3:
         refuse("a node of a spread is stored in another form")
     return number(value[0]), number(value[1]), listed(whole)(value[2])
+
+
+def _caps(value: Any) -> tuple[int, int]:
+    """Caps; behind them stand the noisy numbers of units beyond them and of all."""
+    if type(value) is not list or len(value) != 4:
+        refuse("the caps that were chosen are stored in another form")
+    _ = whole(value[2]), whole(value[3])
+    return number(value[0]), number(value[1])
 
 
 def _range(value: Any) -> tuple[Fraction, Fraction, bool, int, int]:

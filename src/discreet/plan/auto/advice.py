@@ -18,6 +18,8 @@ from fractions import Fraction
 from typing import TypeAlias
 
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
+from discreet.mechanisms.summed import SummedNoise
+from discreet.plan.auto.extent import CONFIDENCE
 
 Cell: TypeAlias = tuple[int, int, int]
 """A place in the census: the bins of a unit's groups, of its rows, and of the share of its largest group."""
@@ -78,6 +80,51 @@ def choose(
     return best[1]
 
 
+def beyond(census: Mapping[Cell, int], caps: Caps, groups: int | None) -> tuple[int, int]:
+    """The noisy number of units that may exceed caps, and that of all units."""
+    cut, others = _split(caps, groups)
+    return sum(census[c] for c in cut), sum(census[c] for c in (*cut, *others))
+
+
+def share_beyond(
+    counts: tuple[int, int], caps: Caps, noise: DiscreteLaplaceNoise, groups: int | None
+) -> Fraction:
+    """An upper limit of the share of units that exceed caps, from what `beyond` gives.
+
+    Guarantee:
+        It is at least the true share with a probability of `CONFIDENCE` over the noise, for all caps together, so that
+        they may be chosen from the same noisy counts (docs/proofs/census.md, 7).
+    """
+    cut, others = _split(caps, groups)
+    error, sets = 1 - CONFIDENCE, _bins(groups) * len(EDGES)  # caps cut off no more different sets of places
+    most = counts[0] + SummedNoise(noise, len(cut)).quantile(1 - 2 * error * Fraction(24, 25) / sets)
+    least = counts[1] - SummedNoise(noise, len(cut) + len(others)).quantile(1 - 2 * error * Fraction(1, 25))
+    return min(Fraction(max(most, 0), least), Fraction(1)) if least > 0 else Fraction(1)
+
+
+def _split(caps: Caps, groups: int | None) -> tuple[list[Cell], list[Cell]]:
+    """The places in which units can be that exceed caps, and those in which only other units can be.
+
+    A unit has a row for each of its groups at least; with one group, all of them are in the largest. In the last bins
+    there is no most.
+    """
+    cut: list[Cell] = []
+    others: list[Cell] = []
+    for k in range(_bins(groups)):
+        for n in range(k, len(EDGES)):
+            for share in range(SHARES) if k else [int(n > 0)]:
+                rows = max((2 << n) * (share + 1) // SHARES - 1, 1) if n + 1 < len(EDGES) else math.inf
+                most = (2 << k) - 1 if k + 1 < len(EDGES) else math.inf
+                exceeds = rows > caps.rows or (most if groups is None else min(most, groups)) > caps.groups
+                (cut if exceeds else others).append((k, n, share))
+    return cut, others
+
+
+def _bins(groups: int | None) -> int:
+    """How many bins of numbers of groups there are."""
+    return len(EDGES) if groups is None else sum(e <= groups for e in EDGES)
+
+
 def place_sql(groups: str, rows: str, largest: str) -> tuple[str, str, str]:
     """SQL for a unit's place in the census, from its numbers of groups, of rows, and of rows in its largest group."""
     of = f"greatest({rows} - 1, 1)"
@@ -101,7 +148,7 @@ def _inhabited(
     """
     possible = {c: n for c, n in census.items() if groups is None or EDGES[c[0]] <= groups}
     scale = float(noise.scale)
-    bins = len(EDGES) if groups is None else sum(e <= groups for e in EDGES)
+    bins = _bins(groups)
     sure = [c for c, n in possible.items() if n > scale * math.log(bins * len(EDGES) * SHARES / (2 * _SURE))]
     found = {}
     for cell, n in possible.items() if sure else ():

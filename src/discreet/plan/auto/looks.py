@@ -10,7 +10,7 @@ from itertools import product
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.auto.advice import EDGES, SHARES, Caps, choose
+from discreet.plan.auto.advice import EDGES, SHARES, Caps, beyond, choose
 from discreet.plan.auto.extent import LARGEST, PLACES, Stakes, Use, choose_range, holds
 from discreet.plan.bound import census_sql, values_sql
 from discreet.plan.claim import source_of
@@ -64,20 +64,18 @@ class CapsLook:
     epsilon: Fraction
     claim: Look
 
-    def choose(self, run: Run, rng: Entropy) -> Caps:
-        """The caps with the least error expected: a function of the noisy counts."""
+    def choose(self, run: Run, rng: Entropy) -> tuple[Caps, tuple[int, int]]:
+        """The caps with the least error expected, and the noisy numbers of units that may exceed them and of all:
+        functions of the noisy counts.
+        """
         places = list(product(range(len(EDGES)), range(len(EDGES)), range(SHARES)))
         found = {(int(k), int(t), int(m)): int(n) for k, t, m, n in run(self.sql)}
         noisy = self.noise.add([found.get(place, 0) for place in places], rng)
         del found
-        advice = choose(
-            dict(zip(places, noisy, strict=True)),
-            self.noise,
-            groups=self.groups,
-            columns=self.columns,
-            epsilon=self.epsilon,
-        )
-        return Caps(min(advice.groups, self.most.groups), min(advice.rows, self.most.rows))
+        census = dict(zip(places, noisy, strict=True))
+        advice = choose(census, self.noise, groups=self.groups, columns=self.columns, epsilon=self.epsilon)
+        caps = Caps(min(advice.groups, self.most.groups), min(advice.rows, self.most.rows))
+        return caps, beyond(census, caps, self.groups)
 
 
 @dataclass(frozen=True, slots=True)

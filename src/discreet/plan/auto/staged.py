@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
-from discreet.plan.auto.advice import CANDIDATES, Caps
+from discreet.plan.auto.advice import CANDIDATES, Caps, share_beyond
 from discreet.plan.auto.extent import CONFIDENCE, LARGEST, MOST_OUTSIDE, share_outside
 from discreet.plan.auto.looks import CapsLook, ValuesLook, look_at_caps, look_at_values
 from discreet.plan.claim import claim_in_stages
@@ -67,11 +67,13 @@ class Choice:
         caps: how much a unit may add; None where that is declared.
         ranges: of the values that had none.
         outside: for each range, the noisy numbers of units that have a value outside, and of those that have none.
+        beyond: of chosen caps, the noisy numbers of units that may exceed them, and of all.
     """
 
     caps: Caps | None
     ranges: tuple[Range, ...] = ()
     outside: tuple[tuple[int, int], ...] = ()
+    beyond: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +87,7 @@ class Advised(Plan):
         named: what the ranges are of.
         limits: for each range, the share of units that have a value outside it is at most this, at `CONFIDENCE`.
         unsure: the values of which too many may lie outside.
+        exceeding: the share of units that exceed the chosen caps is at most this, at `CONFIDENCE`.
         looks: what was looked at first, for the second derivation.
     """
 
@@ -94,6 +97,7 @@ class Advised(Plan):
     named: tuple[str, ...] = ()
     limits: tuple[Fraction, ...] = ()
     unsure: tuple[Expr, ...] = ()
+    exceeding: Fraction = Fraction(0)
     looks: tuple[Look, ...] = ()
 
     @property
@@ -125,9 +129,10 @@ class Advised(Plan):
         caps, ranges = self.choice.caps, self.ranges
         said = []
         if caps is not None:
-            said.append(
-                f"max_groups = {caps.groups} and max_rows = {caps.rows} were chosen privately, for {share}."
-            )
+            said += [
+                f"max_groups = {caps.groups} and max_rows = {caps.rows} were chosen privately, for {share}.",
+                f"At most {_percent(self.exceeding)} of units have more groups, or more rows in one ({_SURE}).",
+            ]
         if ranges:
             listed = "; ".join(f"{name}: {r!r}" for name, r in ranges.items())
             said.append(f"Bounds of values were chosen privately, for {share}: {listed}.")
@@ -136,11 +141,11 @@ class Advised(Plan):
 
     def _said_of(self, name: str, chosen: Range, limit: Fraction) -> str:
         """How much may lie outside a chosen range."""
-        most, sure = _percent(limit), float(100 * CONFIDENCE)
+        most = _percent(limit)
         lie = "rows lie" if self.question.table.unit.is_row else "units have a value"
         bounds = f"{decimal(chosen.low)} … {decimal(chosen.high)}"
         other = "; one group may have more" if self.question.keys.exprs else ""
-        said = f"At most {most} of {lie} outside the chosen range {bounds} of {name} ({sure:g} % confidence){other}."
+        said = f"At most {most} of {lie} outside the chosen range {bounds} of {name} ({_SURE}){other}."
         if limit <= MOST_OUTSIDE:
             return said
         return f"{said} That may be too many: what rests on {name} has no finite interval."
@@ -184,6 +189,7 @@ class Advised(Plan):
         return "\n".join([*lines, "Second stage:", explain(self)])
 
 
+_SURE = f"{float(100 * CONFIDENCE):g} % confidence"
 _OF_UNITS = "a census of units by their numbers of groups and rows"
 _OF_VALUES = "counts of units by the sign and the power of two of their largest value, and of their least one"
 _OF_OUTSIDE = "Then counts of units with a value outside the chosen bounds, and of those without"
@@ -284,16 +290,18 @@ class StagedPlan:
             noise, exprs = self.of_values.outside, self.of_values.exprs
             limits = tuple(share_outside(out, inside, noise) for out, inside in choice.outside)
             unsure = tuple(e for e, limit in zip(exprs, limits, strict=True) if limit > MOST_OUTSIDE)
+        if self.of_caps is not None and choice.caps is not None and choice.beyond is not None:
+            noise, groups = self.of_caps.noise, self.of_caps.groups
+            own["exceeding"] = share_beyond(choice.beyond, choice.caps, noise, groups)
         looks = tuple(look.claim for look in self.looks)
         own |= {"whole": self.guarantee, "both": self.events, "choice": choice, "looks": looks}
         return Advised(**own, named=named, limits=limits, unsure=unsure)
 
     def choose(self, run: Callable[[str], list[tuple[Any, ...]]], rng: Entropy) -> Choice:
         """Runs the first stage, adds its noise, and chooses: a function of the noisy counts."""
-        caps = None if self.of_caps is None else self.of_caps.choose(run, rng)
-        if self.of_values is None:
-            return Choice(caps)
-        return Choice(caps, *self.of_values.choose(run, rng, caps))
+        caps, beyond = (None, None) if self.of_caps is None else self.of_caps.choose(run, rng)
+        ranges, outside = ((), ()) if self.of_values is None else self.of_values.choose(run, rng, caps)
+        return Choice(caps, ranges, outside, beyond)
 
     def explain(self) -> str:
         """What both stages do and cost."""
@@ -403,7 +411,9 @@ def stage(asked: Asked) -> StagedPlan | None:
 
 def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:
     """What the ledger keeps of an answer in two stages."""
-    caps = None if choice.caps is None else [choice.caps.groups, choice.caps.rows]
+    caps = None
+    if choice.caps is not None:
+        caps = [choice.caps.groups, choice.caps.rows, *map(str, choice.beyond or ())]
     ranges = [
         [str(r.low), str(r.high), r.integer, str(out), str(inside)]
         for r, (out, inside) in zip(choice.ranges, choice.outside, strict=True)
@@ -413,11 +423,14 @@ def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:
 
 def restored(found: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
     """What `kept` wrote."""
-    caps = None if found["caps"] is None else Caps(*map(int, found["caps"]))
+    caps = beyond = None
+    if found["caps"] is not None:
+        groups, rows, cut, units = map(int, found["caps"])
+        caps, beyond = Caps(groups, rows), (cut, units)
     kept = found.get("ranges", [])
     ranges = tuple(Range(Fraction(a), Fraction(b), integer=whole) for a, b, whole, _, _ in kept)
     outside = tuple((int(out), int(inside)) for *_, out, inside in kept)
-    return Choice(caps, ranges, outside), found["table"]
+    return Choice(caps, ranges, outside, beyond), found["table"]
 
 
 def _percent(share: Fraction) -> str:
