@@ -24,6 +24,9 @@ _EXACT = {"FLOAT": 1 << 24, "DOUBLE": 1 << 53}
 """Types of real numbers → where several whole numbers begin to be rounded to one."""
 
 
+LONGEST = 65_536
+"""Characters of a text cell; a longer one is NULL, since each question that reads it would copy it."""
+
 _FIRST = {"DATE": "5877642-06-25 (BC)", "TIMESTAMP": "290309-12-22 (BC) 00:00:00"}
 """The first day and time that the database has: a file may hold ones before, on which a cast stops it."""
 
@@ -74,11 +77,14 @@ def projection(described: Mapping[str, str], pinned: Pinned, ids: Collection[str
 def _value(cell: str, now: str, kind: str, *, bare: bool) -> str:
     """A cell in its pinned type, NULL where it does not fit; `bare` where cells lose the spaces around them."""
     value = f"TRY_CAST({cell} AS {kind})" if now == kind else _cast(cell, now, kind)
+    value = f"nullif(trim({value}), '')" if bare and kind == "VARCHAR" else value
+    if kind == now == "VARCHAR":
+        return f"CASE WHEN length({cell}) <= {LONGEST} THEN {value} END"
     if kind in _FIRST and now != "VARCHAR":
         return (
             f"CASE WHEN {value} >= {kind} '{_FIRST[kind]}' OR {value} = {kind} '-infinity' THEN {value} END"
         )
-    return f"nullif(trim({value}), '')" if bare and kind == "VARCHAR" else value
+    return value
 
 
 def _read_as(kind: str) -> str | None:

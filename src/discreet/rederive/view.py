@@ -109,7 +109,7 @@ def _column(name: str, cell: exp.Expr, *, is_id: bool) -> str:
 
 _NODES = (
     "Alias And Ascii Between Boolean Bracket Case Cast Collate Column DataType DataTypeParam EQ GT GTE Identifier If "
-    "In Literal Neg Null Nullif Or Paren RegexpFullMatch StartsWith Trim Try TryCast Typeof Var"
+    "In Length Literal LTE Neg Null Nullif Or Paren RegexpFullMatch StartsWith Trim Try TryCast Typeof Var"
 )
 _OF_ONE_ROW = frozenset(getattr(exp, name) for name in _NODES.split(" "))
 """Nodes that are computed of one row."""
