@@ -17,6 +17,7 @@ import pytest
 import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.errors import InvalidParameter, MissingExtra
+from discreet.plan.types import Type
 from tests.backends.asking import exact
 
 
@@ -201,3 +202,24 @@ def test_another_spelling_of_a_known_table_has_the_same_unit(tmp_path: Path) -> 
     ).close()
     with pytest.raises(InvalidParameter, match="Who is protected"):
         dp.connect({"DATA": table}, unit=dp.PrivacyUnit.row(), population="p", ledger=ledger)
+
+
+@pytest.mark.parametrize("zone", [None, "UTC", "Asia/Kathmandu"])
+def test_times_of_nanoseconds_are_the_same_instants_in_microseconds_whatever_zone_they_have(
+    zone: str | None, tmp_path: Path
+) -> None:
+    nanoseconds = [1_577_923_200_123_456_789, 0, 1_000, -1_000, -(2**62), 2**63 - 2_000, None]
+    truth = sorted((n + 500) // 1000 for n in nanoseconds if n is not None)  # to the nearest
+    kind = pa.timestamp("ns", zone)
+    table = pa.table({"x": pa.array(nanoseconds, pa.int64()).cast(kind)})
+    found = brought(table, tmp_path)
+    found["numpy"] = table.to_pandas()
+    found["polars"] = pl.from_arrow(table)
+    with open_database(tmp_path / "t.duckdb") as db:
+        db.register("cells", table)
+        db.execute("CREATE TABLE t AS FROM cells")
+    for how, source in {**found, "duckdb": tmp_path / "t.duckdb"}.items():
+        with connected(source if how == "duckdb" else {"t": source}) as session:
+            assert session._tables[0].columns == {"x": Type.TIMESTAMP}
+            rows = session._backend.rows("SELECT epoch_us(x) FROM main.t WHERE x IS NOT NULL", {})
+            assert sorted(row[0] for row in rows) == truth, how
