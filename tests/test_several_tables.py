@@ -69,6 +69,32 @@ def test_a_table_whose_name_has_dots_is_found_in_a_foreign_key(tmp_path: Path) -
     assert [t.name for t in found.values() if t.public] == ["days"]
 
 
+@pytest.mark.parametrize("ending", ["csv", "parquet", "jsonl", "json"])
+def test_each_of_several_files_is_asked_alone_and_with_the_others(ending: str, tmp_path: Path) -> None:
+    """Also where a key to which another table leads is read as an id: the second derivation knows of that key only
+    where the query reads the other table.
+    """
+    how = {"csv": "csv, HEADER", "parquet": "parquet", "jsonl": "json", "json": "json, ARRAY true"}[ending]
+    with open_database() as db:
+        db.execute("CREATE TABLE orders AS SELECT i AS id, i % 3 AS uid FROM range(6) r(i)")
+        db.execute("CREATE TABLE items AS SELECT i % 6 AS order_id FROM range(12) r(i)")
+        for table in ("orders", "items"):
+            db.execute(f"COPY {table} TO '{tmp_path / table}.{ending}' (FORMAT {how})")
+    unit = dp.PrivacyUnit("uid", 1, 9, tables={"items": "order_id -> orders.id"})
+    files = {t: tmp_path / f"{t}.{ending}" for t in ("orders", "items")}
+    with opened(files, unit=unit, public=()) as session:
+        counts = {
+            "orders": 6,
+            "items": 12,
+            "items JOIN orders ON items.order_id = orders.id": 12,
+            "orders JOIN items ON items.order_id = orders.id": 12,
+        }
+        for source, count in counts.items():
+            sql = f"SELECT COUNT(*) AS n FROM {source}"
+            assert exact(session, sql)[()] == [count], source
+            assert session.sql(sql, epsilon="0.1").certificate() is not None
+
+
 REFUSED: list[tuple[dict[str, Any], type[DiscreetError], str]] = [
     (
         {"public": []},

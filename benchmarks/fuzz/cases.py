@@ -13,6 +13,7 @@ from typing import Any
 
 from benchmarks.fuzz.check import Asked, Databases, Outcome, check
 from benchmarks.fuzz.questions import random_question
+from benchmarks.fuzz.sources import with_kind
 from benchmarks.fuzz.worlds import Shape, Table, World, random_neighbours, random_shape
 from discreet.plan.schema import Fact, Range, Values
 from discreet.privacy.unit import Relation
@@ -39,7 +40,7 @@ class Case:
 def cases(seed: int, questions: int = QUESTIONS) -> Iterator[Case]:
     """The questions that a seed gives, all of one pair of neighbours."""
     rng = Random(seed)
-    shape = random_shape(rng)
+    shape = with_kind(seed, random_shape(rng))
     first, second = random_neighbours(rng, shape)
     for i in range(questions):
         question = random_question(rng, shape)
@@ -50,6 +51,7 @@ def cases(seed: int, questions: int = QUESTIONS) -> Iterator[Case]:
             *(["truncation report"] if asked.truncation != "0" else []),
             f"noise {asked.noise or 'laplace'}",
             f"relation {shape.relation.value}",
+            *([f"source {shape.kind}"] if shape.kind is not None else []),
             "rows are units" if shape.is_row else "units with a column",
         ]
         yield Case(shape, first, second, question.sql, asked, (*question.constructs, *extra))
@@ -70,6 +72,7 @@ def write(case: Case, path: Path, *, why: str) -> None:
         "asked": asdict(case.asked),
         "caps": list(case.shape.caps),
         "relation": case.shape.relation.value,
+        "kind": case.shape.kind,
         "tables": [_table_json(case, t) for t in case.shape.tables],
     }
     path.write_text(json.dumps(record, indent=1, ensure_ascii=True) + "\n", encoding="utf-8")
@@ -90,7 +93,7 @@ def load(path: Path) -> Case:
             [tuple(_cell(c) for c in row) for row in t[part]] for part in ("first", "second")
         )
     low, high = record["caps"]
-    shape = Shape(tuple(tables), facts, (low, high), Relation(record["relation"]))
+    shape = Shape(tuple(tables), facts, (low, high), Relation(record["relation"]), record.get("kind"))
     return Case(shape, first, second, record["sql"], Asked(**record["asked"]))
 
 

@@ -10,6 +10,7 @@ from unittest.mock import patch
 
 import duckdb
 
+from benchmarks.fuzz.sources import Sources
 from benchmarks.fuzz.worlds import CANARY, KINDS, Shape, World
 from discreet.backends.connection import open_database
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
@@ -20,6 +21,7 @@ from discreet.plan.auto.staged import StagedPlan
 from discreet.plan.dialects.conventions import prepare
 from discreet.plan.plan import Plan, make_plan
 from discreet.plan.reports import report_moves
+from discreet.plan.schema import TableSchema
 from discreet.plan.spreads.spread import Spread
 from discreet.plan.spreads.tree import ExactLeaves
 from discreet.privacy.sensitivity import Sensitivity
@@ -29,6 +31,8 @@ from discreet.run import exact, measure
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 Cells: TypeAlias = Mapping[tuple[Any, ...], Sequence[int]]
+
+Schemas: TypeAlias = tuple[TableSchema, ...]
 
 _SETTINGS = ("SET threads = 1", "SET enable_progress_bar = false")
 
@@ -84,6 +88,7 @@ class Databases:
     def __init__(self) -> None:
         self._open: list[duckdb.DuckDBPyConnection] = []
         self._made: Shape | None = None
+        self._sources: Sources | None = None
 
     def fill(self, shape: Shape, first: World, second: World) -> None:
         """Creates the tables and fills them."""
@@ -105,9 +110,22 @@ class Databases:
                     lists = [list(cells) for cells in zip(*rows, strict=True)]
                     connection.execute(f'INSERT INTO main."{t.name}" SELECT {values}', lists)
         self._made = shape
+        self._shut()
+        if shape.kind is not None:
+            self._sources = Sources(shape, self._open[0], self._open[1])
+
+    def schemas(self, shape: Shape) -> tuple[TableSchema, ...]:
+        """The tables as the planner sees them, with their views where they have sources."""
+        return tuple(shape.schemas()) if self._sources is None else self._sources.schemas
+
+    def _shut(self) -> None:
+        if self._sources is not None:
+            self._sources.close()
+        self._sources = None
 
     def close(self) -> None:
         """Closes them."""
+        self._shut()
         for c in self._open:
             c.close()
         self._open.clear()
@@ -117,8 +135,9 @@ class Databases:
     ) -> tuple[list[Rows], list[list[Any]]]:
         """The rows and the columns' types of a statement on each of the three, or on the neighbours alone."""
         rows, types = [], []
-        (parsed,) = self._open[0].extract_statements(text)  # once for all
-        for c in self._open if rehearse else self._open[:2]:
+        connections = self._open if self._sources is None else self._sources.connections
+        (parsed,) = connections[0].extract_statements(text)  # once for all
+        for c in connections if rehearse else connections[:2]:
             done = c.execute(parsed, {} if secret is None else {"secret": secret})
             types.append([d[1] for d in done.description or []])
             rows.append(done.fetchall())
@@ -129,7 +148,7 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
     """Asks a question of the neighbours that are in the databases, and says what does not hold."""
     outcome = Outcome()
     try:
-        planned = _planned(shape, sql, asked)
+        planned = _planned(databases.schemas(shape), shape, sql, asked)
     except InternalError as error:
         outcome.broken.append(f"two derivations disagree: {error}")
         return outcome
@@ -151,21 +170,20 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
     for looked in [plan, *([_colliding(plan)] if asked.collide and "ORDER BY hash(" in plan.sql else [])]:
         _compare(databases, looked, asked, outcome)
     if asked.again and not outcome.broken:
-        other = _planned(shape, sql, asked)
+        other = _planned(databases.schemas(shape), shape, sql, asked)
         if (other.identity, other.sql) != (planned.identity, planned.sql):
             outcome.broken.append("the same question is planned in two ways")
     return outcome
 
 
-def _planned(shape: Shape, sql: str, asked: Asked) -> Plan | StagedPlan:
+def _planned(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Plan | StagedPlan:
     if asked.derived:
-        return _planned_once(shape, sql, asked)
+        return _planned_once(schemas, shape, sql, asked)
     with patch.object(planning, "check"):
-        return _planned_once(shape, sql, asked)
+        return _planned_once(schemas, shape, sql, asked)
 
 
-def _planned_once(shape: Shape, sql: str, asked: Asked) -> Plan | StagedPlan:
-    schemas = tuple(shape.schemas())
+def _planned_once(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Plan | StagedPlan:
     prepared = prepare(sql, asked.dialect, schemas)
     options: dict[str, Any] = {
         "population": "p",

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, TypeAlias
 
+from benchmarks.fuzz.files import canonical
 from discreet.plan.schema import Fact, Range, Reached, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
@@ -53,12 +54,17 @@ class Table:
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """What is public of a world: tables, declarations, caps, the relation."""
+    """What is public of a world: tables, declarations, caps, the relation, and the kind of its sources.
+
+    Attributes:
+        kind: the kind of files or frames (`sources.KINDS`); None for tables of the pinned types, without a view.
+    """
 
     tables: tuple[Table, ...]
     facts: Mapping[str, Mapping[str, Fact]]
     caps: tuple[int, int]
     relation: Relation
+    kind: str | None = None
 
     @property
     def is_row(self) -> bool:
@@ -313,6 +319,8 @@ def _owners(shape: Shape, world: World, table: Table, row: Row) -> set[Any]:
         unit = row[places.index(table.unit)]
         if isinstance(unit, float):
             unit = unit + 0.0 if math.isfinite(unit) else None  # −0.0 is 0, and what is no number is nobody
+        if isinstance(unit, str) and shape.kind is not None:
+            unit = canonical(unit, whole=False)
         return set() if unit is None else {unit}
     if table.link is None:
         return set()

@@ -154,12 +154,14 @@ def _is_known(source: exp.Expr, columns: Collection[str], ids: Collection[str]) 
         if table.args.get("catalog") is None:
             return holds_only(table, {"this"}) and table.name.startswith("frame\x01")
         return holds_only(table, {"this", "db", "catalog"}) and table.catalog in ("source", "twin")
+    # a key to which tables lead that are not asked has the form of an id as well
+    told = {a.alias for a in source.find_all(exp.Alias) if isinstance(a.this, exp.Case)} & set(columns)
     marks = [
         str(e.expression.this)
         for e in source.find_all(exp.EQ)
         if e.this.name == "delim" and isinstance(e.expression, exp.Literal)
     ]
-    known = [f"READ_PARQUET($files, {_PLAIN}, utf8_validation = 'replace')", *_json(columns, ids)]
+    known = [f"READ_PARQUET($files, {_PLAIN}, utf8_validation = 'replace')", *_json(columns, {*ids, *told})]
     for mark in marks[:1]:
         known += [
             f"READ_CSV($files, auto_detect = FALSE, header = {header}, columns = $header, delim = {_text(mark)}, "

@@ -19,8 +19,10 @@ from benchmarks.fuzz.check import Asked, Databases
 from benchmarks.fuzz.dialects import LANGUAGES, constructs
 from benchmarks.fuzz.functions import DUCKDB, TEMPLATES, Language, Name, Writer
 from benchmarks.fuzz.questions import random_question
+from benchmarks.fuzz.sources import KINDS
 from benchmarks.fuzz.tally import Tally, one_seed, rare
-from benchmarks.fuzz.worlds import LAYOUTS, Shape, World, random_shape, without
+from benchmarks.fuzz.worlds import KINDS as KINDS_OF_TYPES
+from benchmarks.fuzz.worlds import LAYOUTS, Shape, Table, World, random_shape, without
 from discreet.errors import InternalError
 from discreet.plan.dialects.conventions import prepare
 from discreet.plan.dialects.dialect import as_duckdb
@@ -49,6 +51,47 @@ def test_nothing_breaks_on_random_questions_of_random_neighbours(seed: int, data
         assert not outcome.broken, (case.sql, outcome.broken)
         answered += outcome.refusal is None
     assert answered >= 3
+
+
+SOURCES = (8000, 8004, 8008, 8012, 8016, 8020, 8032, 8044, 8052, 8060, 8092, 8096)
+"""A seed for each kind of source."""
+
+
+@pytest.mark.parametrize("seed", SOURCES)
+def test_nothing_breaks_on_random_questions_of_files_and_frames_that_are_rewritten(
+    seed: int, databases: Databases
+) -> None:
+    answered = 0
+    for i, case in enumerate(cases(seed, questions=5)):
+        assert case.shape.kind is not None
+        outcome = tried(databases, case, filled=i > 0)
+        assert not outcome.broken, (case.sql, outcome.broken)
+        answered += outcome.refusal is None
+    assert answered
+
+
+def test_the_seeds_have_every_kind_of_source() -> None:
+    assert {next(cases(seed, questions=1)).shape.kind for seed in SOURCES} == set(KINDS)
+    assert next(cases(8001, questions=1)).shape.kind is None
+
+
+def test_a_view_that_tells_the_spellings_of_one_id_apart_is_seen(
+    databases: Databases, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = next(t for layout in LAYOUTS for t in layout if t.unit is not None and t.columns[t.unit] == "t")
+    shape = Shape((table,), {}, (1, 1), Relation.ADD_REMOVE, "csv")
+    row = ["a" if k == "t" else None for k in table.columns.values()]
+    world: World = {table.name: [(spelling, *row[1:]) for spelling in ("a", " a", "a ", "b")]}
+    case = Case(shape, world, without(shape, world, "a"), f"SELECT COUNT(*) FROM {table.name}", Asked())
+    assert len(case.second[table.name]) == 1
+    assert tried(databases, case).broken == []
+    monkeypatch.setattr("discreet.catalog.ids.trimmed", lambda text: text)
+    monkeypatch.setattr("discreet.backends.duckdb.read_view", lambda _, __: case_types(table))
+    assert "column 0 moves" in " ".join(tried(databases, replace(case, asked=Asked(derived=False))).broken)
+
+
+def case_types(table: Table) -> dict[str, str]:
+    return {n: KINDS_OF_TYPES[k].value for n, k in table.columns.items()}
 
 
 @pytest.mark.parametrize("path", FIXTURES, ids=lambda p: p.stem)
