@@ -1,0 +1,205 @@
+"""The closing table of docs/sql-reference.md: what each row says is refused, and what it says instead is answered."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+import discreet as dp
+from discreet.errors import PlanError
+from discreet.plan.plan import Plan, make_plan
+from discreet.plan.schema import TableSchema, Values
+from discreet.plan.types import Type
+from discreet.privacy.unit import Relation
+
+UNIT = dp.PrivacyUnit("person", max_groups=2, max_rows=9)
+TABLES = [
+    TableSchema(
+        "visits",
+        {"person": Type.INT, "ward": Type.TEXT, "cost": Type.INT, "at": Type.TIMESTAMP},
+        {"cost": dp.Range(0, 9, integer=True), "ward": Values("a", "b")},
+        UNIT,
+        Relation.ADD_REMOVE,
+        view=None,
+    ),
+    TableSchema(
+        "wards",
+        {"ward": Type.TEXT, "floor": Type.INT},
+        {"floor": dp.Range(0, 9, integer=True), "ward": Values("a", "b")},
+        dp.PrivacyUnit("person"),
+        Relation.ADD_REMOVE,
+        public=True,
+        digest="ab" * 32,
+        rows=2000,
+        alike={"ward": 1, "floor": 2000},
+    ),
+]
+N = "SELECT COUNT(*) FROM visits"
+IN = "SELECT COUNT_IF(c > 1) FROM (SELECT COUNT(*) OVER (PARTITION BY person ORDER BY cost {}) AS c FROM visits) w"
+
+ROWS: dict[str, tuple[list[str], list[str]]] = {
+    "anything but one `SELECT`": (
+        [
+            "INSERT INTO visits VALUES (1)",
+            "COPY visits TO 'x'",
+            "ATTACH 'x'",
+            "PRAGMA x",
+            "SET threads = 1",
+            f"EXPLAIN {N}",
+            f"{N}; {N}",
+        ],
+        [N],
+    ),
+    "`SELECT *`, a column outside": (
+        ["SELECT * FROM visits", "SELECT cost FROM visits", "SELECT DISTINCT ward FROM visits"],
+        ["SELECT ward, SUM(cost) FROM visits GROUP BY ward"],
+    ),
+    "files, functions, `VALUES`": (
+        [
+            "SELECT COUNT(*) FROM 'a.csv'",
+            "SELECT COUNT(*) FROM range(3)",
+            "SELECT COUNT(*) FROM (VALUES (1)) v",
+            "SELECT COUNT(*) FROM duckdb_tables",
+            "SELECT COUNT(*) FROM main.visits",
+        ],
+        [N],
+    ),
+    "private tables joined on anything but": (
+        [f"{N} a JOIN visits b ON a.cost = b.cost"],
+        [f"{N} a JOIN visits b ON a.cost = b.cost AND a.person = b.person"],
+    ),
+    "public tables joined until more than": (
+        [f"{N} v JOIN wards a ON a.floor = v.cost JOIN wards b ON b.floor = a.floor"],
+        [f"{N} v JOIN wards a ON a.ward = v.ward JOIN wards b ON b.ward = a.ward"],
+    ),
+    "`FULL` and `LEFT JOIN` from a public table": (
+        [
+            f"SELECT COUNT(*) FROM wards {how} JOIN visits USING (ward)"
+            for how in ("FULL", "LEFT", "SEMI", "ANTI")
+        ],
+        [f"{N} {how} JOIN wards USING (ward)" for how in ("LEFT", "SEMI", "ANTI")],
+    ),
+    "groups of one unit each": (
+        ["SELECT person, COUNT(*) FROM visits GROUP BY person"],
+        ["SELECT AVG(least(n, 9)) FROM (SELECT person, COUNT(*) AS n FROM visits GROUP BY person) w"],
+    ),
+    "aggregates, `DISTINCT` and windows inside": (
+        [
+            "SELECT SUM(n) FROM (SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward) w",
+            "SELECT COUNT(*) FROM (SELECT DISTINCT ward FROM visits) w",
+            "SELECT COUNT(*) FROM (SELECT row_number() OVER (ORDER BY cost) AS r FROM visits) w",
+            "SELECT COUNT(*) FROM (SELECT * FROM visits LIMIT 3) w",
+        ],
+        [
+            "SELECT COUNT(*) FROM (SELECT DISTINCT person, ward FROM visits) w",
+            N.replace(
+                "visits", "(SELECT * FROM visits QUALIFY row_number() OVER (PARTITION BY person) = 1) w"
+            ),
+        ],
+    ),
+    "a subquery as a value that aggregates over people": (
+        [f"{N} WHERE cost > (SELECT AVG(cost) FROM visits)"],
+        [f"{N} WHERE cost > 4.5"],
+    ),
+    "a subquery beside aggregates": (
+        [
+            "SELECT COUNT(*) + (SELECT MAX(floor) FROM wards) FROM visits",
+            "SELECT ward, COUNT(*) FROM visits GROUP BY ward HAVING COUNT(*) > (SELECT MAX(floor) FROM wards)",
+            "SELECT ward, COUNT(*) FROM visits GROUP BY ward ORDER BY (SELECT MAX(floor) FROM wards)",
+            f"{N} WHERE ward = ANY (SELECT ward FROM wards)",
+        ],
+        [
+            "SELECT COUNT_IF(cost > (SELECT MAX(floor) FROM wards)) FROM visits",
+            f"{N} WHERE cost > (SELECT MAX(floor) FROM wards)",
+            f"{N} WHERE ward IN (SELECT ward FROM wards)",
+        ],
+    ),
+    "windows, `QUALIFY`, `UNION`": (
+        [
+            "SELECT ward, RANK() OVER (ORDER BY COUNT(*)) FROM visits GROUP BY ward",
+            f"{N} QUALIFY row_number() OVER () = 1",
+            *(f"{N} {how} {N}" for how in ("UNION", "INTERSECT", "EXCEPT")),
+        ],
+        [N],
+    ),
+    "`RANGE` and `GROUPS` frames": (
+        [IN.format(f"{how} BETWEEN 1 PRECEDING AND CURRENT ROW") for how in ("RANGE", "GROUPS")]
+        + [
+            "SELECT COUNT(*) FROM (SELECT row_number() OVER w FROM visits WINDOW w AS (PARTITION BY person)) q"
+        ]
+        + [
+            f"{N}, LATERAL (SELECT 1) l",
+            f"{N} ASOF JOIN wards USING (ward)",
+            f"WITH RECURSIVE x AS (SELECT 1) {N}",
+        ]
+        + [f"{N} PIVOT (COUNT(*) FOR ward IN ('a'))"],
+        [
+            IN.format("ROWS BETWEEN 1 PRECEDING AND CURRENT ROW"),
+            "SELECT COUNT(CASE ward WHEN 'a' THEN 1 END) FROM visits",
+        ],
+    ),
+    "`random()`, `uuid()`, the current date": (
+        [
+            f"{N} WHERE {c}"
+            for c in ("random() < 1", "uuid() < 'a'", "current_date > DATE '2020-01-01'", "now() > at")
+        ]
+        + [f"{N} WHERE current_setting('x') = 'a'", f"{N} WHERE current_user = 'a'"],
+        [f"{N} WHERE at > TIMESTAMP '2020-01-01 00:00:00'"],
+    ),
+    "parameters": ([f"{N} WHERE cost > {p}" for p in ("?", "$1")], [f"{N} WHERE cost > 1"]),
+    "`SAMPLE`, `AT (VERSION …)`": (
+        [f"{N} USING SAMPLE 10%", f"{N} TABLESAMPLE 10%", f"{N} AT (VERSION => 3)"],
+        [N],
+    ),
+    "`COLLATE`, `AT TIME ZONE`, bits": (
+        [
+            f"{N} WHERE {c}"
+            for c in ("ward COLLATE NOCASE = 'A'", "at AT TIME ZONE 'UTC' = at", "cost & 1 = 1")
+        ]
+        + [f"{N} WHERE {c}" for c in ("md5(ward) = 'a'", "[1][1] = 1", "{'a': 1}.a = 1", "f(cost) = 1")]
+        + [f"{N} WHERE list_transform([1], x -> x) = [1]"],
+        [f"{N} WHERE lower(ward) = 'a'", f"{N} WHERE at + INTERVAL 2 HOUR > TIMESTAMP '2020-01-01 00:00:00'"],
+    ),
+    "more than 200 different aggregates": (
+        [
+            "SELECT " + ", ".join(f"COUNT_IF(cost > {i}) AS n{i}" for i in range(201)) + " FROM visits",
+            N + "".join(f" JOIN wards w{i} ON w{i}.ward = visits.ward" for i in range(101)),
+            f"{N} GROUP BY GROUPING SETS ({', '.join(65 * ['(ward)'])})",
+            f"{N} WHERE ward <> '{'x' * 100000}'",
+            f"{N} WHERE {'abs(' * 18}cost{')' * 18} > 1",
+        ],
+        [
+            "SELECT " + ", ".join(f"COUNT_IF(cost > {i}) AS n{i}" for i in range(200)) + " FROM visits",
+            f"{N} WHERE {'abs(' * 10}cost{')' * 10} > 1",
+        ],
+    ),
+}
+
+
+def planned(sql: str) -> Plan:
+    return make_plan(sql, TABLES, population="p", version=None, epsilon=1, delta="1e-6")
+
+
+def table() -> list[str]:
+    """The first cells of the table."""
+    page = (Path(__file__).parents[2] / "docs" / "sql-reference.md").read_text(encoding="utf-8")
+    lines = page.split("| refused | because | instead |\n")[1].split("\n\n")[0].splitlines()[1:]
+    return [line.removeprefix("| ").split(" | ")[0] for line in lines]
+
+
+def test_every_row_of_the_table_is_here() -> None:
+    assert len(table()) == len(ROWS)
+    for cell, start in zip(table(), ROWS, strict=True):
+        assert cell.startswith(start)
+
+
+@pytest.mark.parametrize("row", ROWS)
+def test_what_the_table_says_is_so(row: str) -> None:
+    refused, answered = ROWS[row]
+    for sql in refused:
+        with pytest.raises(PlanError) as caught:
+            planned(sql)
+        assert caught.value.hint, sql
+    for sql in answered:
+        planned(sql)
