@@ -77,9 +77,8 @@ def test_without_much_noise_each_answer_is_that_of_its_question_alone(noise: str
 
 def test_a_batch_is_one_charge_and_one_stored_release() -> None:
     with opened() as session:
-        before = len(session.history())
         releases = session.batch(QUESTIONS, epsilon=2)
-        charge, stored = session.history()[before:]
+        charge, stored = session.history()[-2:]
         assert (charge.kind, stored.kind) == ("charge", "release")
         assert (charge.epsilon, charge.delta) == (Fraction(2), Fraction(0))
         assert charge.note["batch"] == QUESTIONS
@@ -345,7 +344,6 @@ def test_a_batch_is_refused_as_a_whole_and_says_which_question(
 
 def test_a_batch_that_the_account_cannot_pay_reads_nothing() -> None:
     with opened(budget=dp.Budget(3, per_query=2)) as session:
-        before = len(session.history())
         with pytest.raises(
             InvalidParameter, match="one query may ask ε = 2 at most, and this one asks ε = 3"
         ):
@@ -353,7 +351,7 @@ def test_a_batch_that_the_account_cannot_pay_reads_nothing() -> None:
         session.batch(QUESTIONS, epsilon=2)
         with pytest.raises(BudgetExceeded):
             session.batch(QUESTIONS, epsilon=2, fresh=True)
-        assert len(session.history()) == before + 2
+        assert [e.kind for e in session.history()].count("charge") == 1
         with pytest.raises(InvalidParameter, match="A question needs epsilon="):
             session.batch(QUESTIONS)
 

@@ -32,6 +32,7 @@ from discreet.errors import (
 )
 from discreet.run import exact_cells
 from discreet.session import Session
+from tests.written import written
 
 FRAME = pd.DataFrame(
     {"uid": [1, 1, 2, 3], "ward": ["SECRET-a", "b", "b", "SECRET-c"], "cost": [1.0, 2.0, 3.0, 123456789.0]}
@@ -214,7 +215,7 @@ def test_a_version_label_makes_an_old_answer_a_new_question(tmp_path: Path) -> N
 
 
 def test_an_account_keeps_the_terms_it_was_opened_with(tmp_path: Path) -> None:
-    opened(ledger=tmp_path / "ledger", population="p").close()
+    written(opened(ledger=tmp_path / "ledger", population="p")).close()
     for options in (
         {"budget": dp.Budget(11, "1e-2")},
         {"budget": dp.Budget(10)},
@@ -244,8 +245,9 @@ def test_connecting_without_a_ledger_says_where_spending_is_kept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    opened(ledger=None).close()
-    assert "spending is kept in ./discreet.ledger" in capsys.readouterr().err
+    with opened(ledger=None) as session:
+        assert "spending is kept in ./discreet.ledger" in capsys.readouterr().err
+        session.sql(COUNT, epsilon=1)
     assert (tmp_path / "discreet.ledger").exists()
 
 
@@ -336,7 +338,9 @@ def test_a_process_that_is_killed_in_the_middle_gets_nothing_back(
     (tmp_path / "data.csv").write_text("uid\n1\n2\n")
     code = KILLED.format(where=where)
     assert subprocess.run([sys.executable, "-c", code], cwd=tmp_path, check=False).returncode == 9
-    options: dict[str, Any] = {"unit": dp.PrivacyUnit.row(), "columns": {}, "budget": None}
+    assert (tmp_path / "ledger").exists() == (left < 5)
+    budget = None if left < 5 else dp.Budget(5)
+    options: dict[str, Any] = {"unit": dp.PrivacyUnit.row(), "columns": {}, "budget": budget}
     with opened(tmp_path / "data.csv", ledger=tmp_path / "ledger", **options) as session:
         assert session.remaining.epsilon == left
         assert not session.sql(COUNT, epsilon=1).stored  # what was lost is asked again, and paid again

@@ -17,6 +17,7 @@ from discreet.ledger.ledger import Ledger
 from discreet.plan.schema import Reached
 from tests.backends.asking import exact
 from tests.tables.shop import BUDGET, SHOP, WAYS, opened, schemas, shop_unit
+from tests.written import written
 
 
 def test_each_table_knows_whose_its_rows_are() -> None:
@@ -308,7 +309,7 @@ def pins(ledger: Path) -> dict[str, Any]:
 
 def test_the_account_keeps_how_units_are_found(tmp_path: Path) -> None:
     place = tmp_path / "l"
-    opened(ledger=place).close()
+    written(opened(ledger=place)).close()
     kept = pins(place)
     said = {
         t: {k: v for k, v in (kept[t] or {}).items() if k not in ("form", "columns", "text", "delimiter")}
@@ -401,7 +402,7 @@ def test_a_known_table_is_never_connected_otherwise(
     source: Any, options: dict[str, Any], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     place = tmp_path / "l"
-    opened(ledger=place).close()
+    written(opened(ledger=place)).close()
     before = pins(place)
     with pytest.raises(DiscreetError) as caught:
         opened({**source, "more": SHOP["orders"]}, **{**options, "ledger": place})
@@ -414,8 +415,10 @@ def test_a_known_table_is_never_connected_otherwise(
 
 def test_tables_that_are_known_may_come_with_others_and_by_other_spellings(tmp_path: Path) -> None:
     place = tmp_path / "l"
-    opened(without("items", "regions"), unit=shop_unit({"customers": "id"}), public=[], ledger=place).close()
-    opened(ledger=place, budget=None).close()
+    written(
+        opened(without("items", "regions"), unit=shop_unit({"customers": "id"}), public=[], ledger=place)
+    ).close()
+    written(opened(ledger=place, budget=None)).close()
     shouted = {t.upper(): s for t, s in SHOP.items()}
     with opened(shouted, ledger=place, budget=None, public=["Regions"]) as session:
         assert schemas(session)["ITEMS"].reached == Reached("order_id", "ORDERS", "id")
@@ -435,7 +438,7 @@ def test_a_shape_that_another_version_pinned_is_refused(tmp_path: Path) -> None:
 def test_the_pin_of_a_single_table(tmp_path: Path) -> None:
     place = tmp_path / "l"
     source = {"orders": SHOP["orders"]}
-    opened(source, unit=dp.PrivacyUnit("customer_id", 1, 1), public=[], ledger=place).close()
+    written(opened(source, unit=dp.PrivacyUnit("customer_id", 1, 1), public=[], ledger=place)).close()
     assert pins(place)["orders"] == {
         "form": 2,
         "columns": [["id", "BIGINT"], ["customer_id", "BIGINT"], ["amount", "DOUBLE"]],

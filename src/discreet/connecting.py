@@ -100,12 +100,12 @@ def connect(
         shapes = find_shapes(backend, owners, kept)
         check_unit(who, shapes, owners)
         check_declared({t: s.columns for t, s in shapes.items()}, facts)
-        book = Ledger.open(place)
+        book = Ledger.prepared(place)
     except BaseException:
         backend.close()
         raise
     try:
-        account = book.open_account(
+        account = book.prepared_account(
             whose,
             budget,
             relation=wanted,

@@ -15,6 +15,7 @@ from discreet.run import exact_cells
 from discreet.session import Session
 from discreet.tables.linked import id_columns, with_id_kinds
 from discreet.tables.owners import Owner
+from tests.written import written
 
 ROW = dp.PrivacyUnit.row()
 PERSON = dp.PrivacyUnit("uid", max_groups=2, max_rows=3)
@@ -82,7 +83,7 @@ class Known:
 
 def counted(source: object, **options: Any) -> dict[str, tuple[int, int, float]]:
     """The same through a session."""
-    with connected(source, **{"unit": PERSON, "columns": REGIONS, **options}) as session:
+    with written(connected(source, **{"unit": PERSON, "columns": REGIONS, **options})) as session:
         return by_region(session.plan(EVERYTHING, epsilon=1), exact(session, EVERYTHING))
 
 

@@ -23,6 +23,7 @@ from discreet.backends.duckdb import DuckDB
 from discreet.errors import BackendFailed, InternalError, InvalidParameter, SourceError, UnknownColumn
 from discreet.ledger.ledger import Ledger
 from tests.backends.asking import answers, connected
+from tests.written import written
 
 
 @pytest.fixture
@@ -299,7 +300,7 @@ def test_an_error_while_connecting_leaves_no_ledger_and_no_account(source: str, 
 def test_a_table_that_the_ledger_knows_is_not_looked_at_before_it_is_asked(tmp_path: Path) -> None:
     (tmp_path / "t.csv").write_text("a,b\n1,2\n")
     options: dict[str, Any] = {"ledger": tmp_path / "ledger"}
-    connected(tmp_path / "t.csv", **options).close()
+    written(connected(tmp_path / "t.csv", **options)).close()
     (tmp_path / "t.csv").write_text("")
     with connected(tmp_path / "t.csv", **options) as session:
         assert session.sql("SELECT COUNT(a) AS n FROM t", epsilon=100).rows == [(0,)]

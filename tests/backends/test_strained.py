@@ -19,6 +19,7 @@ from discreet.backends.connection import open_database
 from discreet.errors import InvalidParameter, MissingExtra
 from discreet.plan.types import Type
 from tests.backends.asking import exact
+from tests.written import written
 
 
 def raw(kind: Any, cells: list[int]) -> Any:
@@ -197,9 +198,10 @@ def test_two_tables_whose_names_differ_by_case_alone_are_refused() -> None:
 def test_another_spelling_of_a_known_table_has_the_same_unit(tmp_path: Path) -> None:
     ledger, table = tmp_path / "people.ledger", pa.table({"u": [1, 2], "x": [1, 2]})
     person = dp.PrivacyUnit("u", max_groups=1, max_rows=1)
-    dp.connect(
+    first = dp.connect(
         {"data": table}, unit=person, budget=dp.Budget(epsilon=1), population="p", ledger=ledger
-    ).close()
+    )
+    written(first).close()
     with pytest.raises(InvalidParameter, match="Who is protected"):
         dp.connect({"DATA": table}, unit=dp.PrivacyUnit.row(), population="p", ledger=ledger)
 

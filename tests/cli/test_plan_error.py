@@ -62,5 +62,5 @@ def test_the_owners_cap_on_one_question_is_set_with_the_budget(call: Call) -> No
     low = call(*asked, "--epsilon", "2", "--budget", "30", "--per-query", "1.5")
     assert low.exit_code == 2
     assert "one query may ask ε = 1.5 at most, and this one asks ε = 2." in low.stderr
-    high = call(*asked, "--epsilon", "1.5")
+    high = call(*asked, "--epsilon", "1.5", "--budget", "30", "--per-query", "1.5")
     assert high.exit_code == 0, high.stderr

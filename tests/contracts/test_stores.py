@@ -10,6 +10,7 @@ import pytest
 
 from discreet.errors import LedgerError
 from discreet.ledger.memory import MemoryStore
+from discreet.ledger.places import prepared_store
 from discreet.ledger.postgres.store import PostgresStore
 from discreet.ledger.postgres.url import address
 from discreet.ledger.sqlite import SQLiteStore
@@ -19,7 +20,7 @@ from tests.postgres import Server
 END = 1 << 62
 
 
-@pytest.fixture(params=["memory", "sqlite", "postgres"])
+@pytest.fixture(params=["memory", "sqlite", "postgres", "unmade"])
 def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
     made: Store
     if request.param == "memory":
@@ -28,6 +29,8 @@ def store(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Store]:
         server: Server = request.getfixturevalue("postgres")
         made = PostgresStore(address(server.url()), patience=2)
         made.create()
+    elif request.param == "unmade":
+        made = prepared_store(tmp_path / "a.ledger")
     else:
         SQLiteStore.create(tmp_path / "a.ledger")
         made = SQLiteStore(tmp_path / "a.ledger", patience=2)

@@ -16,6 +16,7 @@ import numpy as np
 from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, DiscreetError
 from discreet.ledger.account import Account
+from discreet.ledger.first_charge import foresee
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.people.table import parts_of
 from discreet.ledger.standing import Status
@@ -192,6 +193,20 @@ def _pins(population: str, question: str, rng: random.Random) -> Step:
     return Step("pin a schema", work)
 
 
+def _arrives(population: str, question: str, rng: random.Random) -> Step:
+    name, amount = f"new with {question}", Fraction(rng.randrange(1, 20), 10)
+    schema = {"columns": [["id", "integer"], ["x" * rng.randrange(1, 3000), "real"]], "unit": "id"}
+
+    def work(path: Path, tell: Tell) -> None:
+        with Ledger.prepared(path) as ledger:
+            account = ledger.prepared_account(name, BUDGET)
+            foresee(account.pinning("table", schema), account)
+            if _charged(account, question, amount):
+                Told(ledger.head, name, spent_of(account), None).say(tell)
+
+    return Step("open, pin and charge at once", work)
+
+
 def _charges(population: str, question: str, rng: random.Random) -> Step:
     amounts = [Fraction(rng.randrange(1, 20), 10) for _ in range(rng.randrange(1, 4))]
 
@@ -303,6 +318,7 @@ def _charged(account: Account, question: str, amount: Fraction) -> bool:
 
 _KINDS: tuple[Callable[[str, str, random.Random], Step], ...] = (
     _pins,
+    _arrives,
     _charges,
     _answers,
     _answers,

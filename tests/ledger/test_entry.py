@@ -23,6 +23,7 @@ from discreet.ledger.entry import (
     Entry,
     Frozen,
     GroupCapped,
+    Locked,
     Moved,
     Opened,
     People,
@@ -31,6 +32,7 @@ from discreet.ledger.entry import (
     Rebudgeted,
     Released,
     Thawed,
+    Unlocked,
     from_row,
     to_row,
 )
@@ -84,6 +86,8 @@ CONTENTS: list[Content] = [
     AnalystCapped("ben", None, Budget(1, per_query=HALF), (HALF, TINY), "the board", "plan"),
     GroupCapped("team", Budget(1), (HALF, TINY), "the board", "plan"),
     Moved("elsewhere.ledger", "ef" * 32, "the board", "a new server"),
+    Locked("ab" * 32, "the board", "no more accounts", "cd" * 64),
+    Unlocked("the board", "one more account"),
 ]
 
 

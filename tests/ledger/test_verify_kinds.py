@@ -14,6 +14,7 @@ from discreet.errors import LedgerCorrupt
 from discreet.ledger.entry import KINDS
 from discreet.ledger.ledger import Ledger
 from discreet.privacy.guarantee import Budget
+from tests.ledger.test_lock import FORGED as LOCK_FORGED
 from tests.ledger.test_verify import forge, opened, problems
 
 MakeCharge: TypeAlias = Callable[..., Charge]
@@ -239,10 +240,10 @@ def test_a_rewritten_history_of_people_must_still_follow(people: Path, name: str
 
 
 def test_every_kind_is_forged_above() -> None:
-    told = " ".join((*FORGED, *PEOPLE_FORGED, "a release a schema an account"))
+    told = " ".join((*FORGED, *PEOPLE_FORGED, *LOCK_FORGED, "a release a schema an account"))
     words = {"account": "account", "budget": "budget", "freeze": "freeze", "thaw": "thaw", "close": "close"}
     words |= {"analyst": "analyst", "group": "group", "people": "people", "moved": "move", "charge": "charge"}
-    words |= {"release": "release", "schema": "schema"}
+    words |= {"release": "release", "schema": "schema", "lock": "a lock", "unlock": "an unlocking"}
     assert words.keys() == KINDS.keys()
     assert all(word in told for word in words.values())
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,12 @@ from discreet.ledger.export import verify_export
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.together import charge_together
 from tests.shared.test_shared_session import BUDGET, COUNT, UNITS, both, visits
+from tests.written import written
 
 
 def test_a_refusal_to_leave_one_out_does_not_lead_to_where_nobody_knows_of_it(tmp_path: Path) -> None:
     place = tmp_path / "l"
-    both(place=place).close()
+    written(both(place=place)).close()
     unit = dp.PrivacyUnit("patient", max_groups=1, max_rows=2)
     with pytest.raises(InvalidParameter, match="fixed when") as refused:
         dp.connect({"visits": visits()}, unit=unit, population="patients", ledger=place)
@@ -70,11 +72,11 @@ def test_terms_that_differ_from_those_of_an_open_account_open_no_other(tmp_path:
     both(place=place).close()
 
 
-@pytest.mark.parametrize("at", [1, 2, 3, 4])
-def test_no_table_is_pinned_in_one_account_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int
+@pytest.mark.parametrize("at", [1, 2, 3, 4, 5, 8, None])
+def test_the_first_charge_opens_pins_and_charges_both_or_neither(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, at: int | None
 ) -> None:
-    """Killed before any of the pins: two accounts, two tables."""
+    """Interrupted before any of the pins, of two accounts and two tables; the second time to the very end."""
     place, calls = tmp_path / "l", []
     real = Account.pinning
 
@@ -84,16 +86,22 @@ def test_no_table_is_pinned_in_one_account_alone(
             raise KeyboardInterrupt
         return real(self, table, schema)
 
-    two = {"visits": visits(), "stays": visits()}
-    with monkeypatch.context() as broken, pytest.raises(KeyboardInterrupt):
-        broken.setattr(Account, "pinning", failing)
-        both(two, place=place)
+    with both({"visits": visits(), "stays": visits()}, place=place) as session:
+        plan = session.plan(COUNT, epsilon=0.2)
+        assert not place.exists()
+        with monkeypatch.context() as broken:
+            broken.setattr(Account, "pinning", failing)
+            with pytest.raises(KeyboardInterrupt) if at else nullcontext():
+                session._charge(plan)
+        if at:
+            assert not place.exists()
+            assert session.remaining == BUDGET
+            session._charge(plan)
     with Ledger.open(place) as book:
-        accounts = [book.account(p) for p in book.populations()]
-        assert [a.pins() for a in accounts if a is not None] == [{}, {}]
-    both(two, place=place, budget=None).close()
-    with Ledger.open(place) as book:
-        assert all(len(a.pins()) == 2 for a in map(book.account, UNITS) if a is not None)
+        accounts = [a for name in UNITS if (a := book.account(name)) is not None]
+        assert [len(a.pins()) for a in accounts] == [2, 2]
+        assert [len(a.history()) for a in accounts] == [4, 4]
+        assert book.verify().ok
 
 
 def test_a_charge_or_a_release_of_one_alone_is_found_in_the_ledger(tmp_path: Path) -> None:
@@ -112,7 +120,7 @@ def test_a_charge_or_a_release_of_one_alone_is_found_in_the_ledger(tmp_path: Pat
         assert "does not have as well" in str(book.verify().problems)
     for note in ({"table": "Visits"}, {"tables": ["Visits"]}):
         place = tmp_path / str(len(str(note)))
-        with both({"Visits": visits()}, place=place) as session, Ledger.open(place) as book:
+        with written(both({"Visits": visits()}, place=place)), Ledger.open(place) as book:
             account = book.account("patients")
             assert account is not None
             account.charge("q", plan.charges["patients"], note={"table": "people"})

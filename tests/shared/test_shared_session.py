@@ -29,6 +29,7 @@ from discreet.plan.flows.plan import SharedPlan
 from discreet.shared import run
 from discreet.shared.run import exact_flows
 from discreet.shared.session import SharedSession
+from tests.written import written
 
 UNITS = {
     "patients": dp.PrivacyUnit("patient", max_rows=2),
@@ -241,8 +242,8 @@ def test_a_refusal_by_either_charges_neither_and_says_what_fits(tmp_path: Path) 
             fits = hint.split("epsilon=")[1].split(" would")[0]
             assert session._affords(session.plan(COUNT, epsilon=fits))
         with Ledger.open(tmp_path / "l") as book:
-            account = book.account("patients")
-            assert account is not None
+            book.open_account("doctors", BUDGET["doctors"])
+            account = book.open_account("patients", BUDGET["patients"])
             account.freeze(by="owner", reason="a look")
         with pytest.raises(BudgetExceeded, match="frozen"):
             session.sql(COUNT, epsilon=0.5)
@@ -301,7 +302,7 @@ def test_many_threads_that_ask_the_same_pay_once(session: SharedSession) -> None
 
 def test_neither_population_can_be_left_out_later(tmp_path: Path) -> None:
     place = tmp_path / "l"
-    both(place=place).close()
+    written(both(place=place)).close()
     both(place=place, budget=None).close()
     table = {"visits": visits()}
     patient, doctor = (dp.PrivacyUnit(c, max_groups=1, max_rows=2) for c in ("patient", "doctor"))
@@ -326,9 +327,10 @@ def test_neither_population_can_be_left_out_later(tmp_path: Path) -> None:
 def test_a_table_that_was_one_populations_is_not_made_two(tmp_path: Path) -> None:
     place = tmp_path / "l"
     unit = dp.PrivacyUnit("patient", max_groups=1, max_rows=2)
-    dp.connect(
+    alone = dp.connect(
         {"visits": visits()}, unit=unit, population="patients", budget=dp.Budget(3), ledger=place
-    ).close()
+    )
+    written(alone).close()
     with pytest.raises(
         InvalidParameter, match="fixed when it was first connected: the column 'patient', not"
     ):
@@ -349,7 +351,7 @@ def test_a_table_of_one_population_is_asked_in_its_own_session_on_the_same_accou
 
 def test_columns_that_were_pinned_stay_and_a_later_file_must_fit(tmp_path: Path) -> None:
     place = tmp_path / "l"
-    both(place=place).close()
+    written(both(place=place)).close()
     later = visits().rename(columns={"cost": "price"}).assign(doctor=None)
     with both({"visits": later}, place=place, budget=None) as session:
         assert exact(session, COUNT) == [[0]]
@@ -408,10 +410,9 @@ def test_the_noise_is_that_of_the_plan(session: SharedSession) -> None:
 
 def test_analysts_are_named_in_each_account(tmp_path: Path) -> None:
     place = tmp_path / "l"
-    both(place=place).close()
     with Ledger.open(place) as book:
-        account = book.account("doctors")
-        assert account is not None
+        book.open_account("patients", BUDGET["patients"])
+        account = book.open_account("doctors", BUDGET["doctors"])
         account.cap_analyst("ann", dp.Budget("1/2"), by="owner", reason="new")
     with pytest.raises(InvalidParameter, match="analyst"):
         both(place=place)

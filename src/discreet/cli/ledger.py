@@ -47,11 +47,15 @@ def verify(
     _check_signature(head, signature, public_key)
     report = _report(ledger, head)
     if as_json:
-        found = {name: getattr(report, name) for name in ("ok", "entries", "accounts", "head", "problems")}
+        found = {
+            name: getattr(report, name)
+            for name in ("ok", "entries", "accounts", "head", "locked", "problems")
+        }
         output.say_json(found)
     elif report.ok:
         output.say(f"The ledger is whole: {_many(report.entries, 'entry', 'entries')} in an unbroken chain.")
-        output.say(f"It has {_many(report.accounts, 'account', 'accounts')}. Its head is")
+        locked = " and is locked: no question opens another" if report.locked else ""
+        output.say(f"It has {_many(report.accounts, 'account', 'accounts')}{locked}. Its head is")
         output.say(report.head)
         if signature is not None:
             output.say("The head that was given is in it, and its signature is by that key.")

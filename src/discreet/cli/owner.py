@@ -28,6 +28,9 @@ def _signed(command: F) -> F:
     return click.option("--by", required=True, help="Who signs it off.")(command)
 
 
+_key = click.option(
+    "--key", metavar="KEYFILE", help="Owner's private key, where the ledger is locked with one."
+)
 _per_query = click.option("--per-query", type=Amount(positive), help="The most Îµ of one question.")
 
 
@@ -41,6 +44,7 @@ _per_query = click.option("--per-query", type=Amount(positive), help="The most Î
 @click.option(
     "--analysts", type=click.Choice(["together", "apart"]), help="Apart: a promise for each one, too."
 )
+@_key
 def open_account(
     ledger: str,
     population: str,
@@ -49,13 +53,16 @@ def open_account(
     relation: str | None,
     filter: str | None,  # noqa: A002  # the option's word
     analysts: str | None,
+    key: str | None,
 ) -> None:
     """Open the account of POPULATION in LEDGER, which is made if it is not there: `open L customers 3,1e-6`."""
     from discreet.ledger.ledger import Ledger
 
     limit = _budget(budget, per_query)
     with Ledger.open(ledger) as book:
-        account = book.open_account(population, limit, relation=relation, filter=filter, analysts=analysts)
+        account = book.open_account(
+            population, limit, relation=relation, filter=filter, analysts=analysts, key=key
+        )
         output.say(
             f"The account of {account.population} has a budget of {spelled(account.budget)}, for life."
         )
@@ -161,6 +168,39 @@ def group(
         output.say(f"The group {name} may spend {spelled(_budget(cap, per_query))} of it.")
 
 
+@click.command("lock", short_help="Have no question open an account.")
+@click.argument("ledger")
+@_key
+@_signed
+def lock(ledger: str, key: str | None, by: str, reason: str) -> None:
+    """From now on, only `discreet ledger open` opens accounts in LEDGER, and no question does.
+
+    With --key, opening one and unlocking need this Ed25519 key, and the chain shows its signature.
+    """
+    from discreet.ledger.ledger import Ledger
+    from discreet.ledger.places import called
+
+    with Ledger.existing(ledger) as book:
+        book.lock(key=key, by=by, reason=reason)
+        output.say(
+            f"The ledger {called(ledger)} is locked: only `discreet ledger open` opens accounts in it."
+        )
+
+
+@click.command("unlock", short_help="End a lock.")
+@click.argument("ledger")
+@_key
+@_signed
+def unlock(ledger: str, key: str | None, by: str, reason: str) -> None:
+    """Have questions open accounts in LEDGER again."""
+    from discreet.ledger.ledger import Ledger
+    from discreet.ledger.places import called
+
+    with Ledger.existing(ledger) as book:
+        book.unlock(key=key, by=by, reason=reason)
+        output.say(f"The ledger {called(ledger)} is unlocked.")
+
+
 @click.command("transfer", short_help="Move a whole ledger into another store.")
 @click.argument("ledger")
 @click.argument("to")
@@ -177,7 +217,7 @@ def transfer(ledger: str, to: str, by: str, reason: str) -> None:
         output.say(f"{_many(len(other.populations()))} on in {called(to)}. Its head is\n{other.head}")
 
 
-COMMANDS = (open_account, budget, freeze, thaw, close, analyst, group, transfer)
+COMMANDS = (open_account, budget, freeze, thaw, close, analyst, group, lock, unlock, transfer)
 """The commands of the group `ledger` that change something."""
 
 

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from discreet.accounting.filter import Charge, Filter, Tally
 from discreet.accounting.loss import PrivacyLoss
-from discreet.errors import DiscreetError, InternalError, InvalidParameter, LedgerError
+from discreet.errors import DiscreetError, InternalError, InvalidParameter, LedgerCorrupt, LedgerError
 from discreet.ledger import analysts, owner, quick
 from discreet.ledger.analysts import Standings
 from discreet.ledger.chain import canonical
@@ -23,12 +23,13 @@ from discreet.ledger.entry import (
     from_row,
     release_in,
 )
+from discreet.ledger.first_charge import Step
 from discreet.ledger.log import NO_END, Log, View
 from discreet.ledger.names import name
 from discreet.ledger.people.keeping import PersonBudgets
 from discreet.ledger.refusals import above_each_query, above_one_query, refused, shut, too_long
 from discreet.ledger.standing import Limit, Standing, Status
-from discreet.ledger.states import tally_text
+from discreet.ledger.states import read_secret, secret_name, tally_text
 from discreet.ledger.together import TOGETHER
 from discreet.ledger.units import meter
 from discreet.privacy.guarantee import Budget
@@ -49,6 +50,10 @@ class Account:
         what one of them sees through `seen_by` satisfies that analyst's own cap, as long as they do not talk
         (docs/proofs/analysts.md).
 
+    An account of a session may not be in the ledger yet, or lack tables of the session: its first accepted charge
+    writes them, in its own transaction, if they still fit what is there then (`first_charge.py`). Until then it is
+    read as if they were there.
+
     Attributes:
         population: whose account it is.
         relation: which populations are neighbours, fixed at opening.
@@ -60,6 +65,7 @@ class Account:
     """
 
     __slots__ = (
+        "_before",
         "_log",
         "_opened",
         "_units",
@@ -81,9 +87,16 @@ class Account:
     secret: bytes
 
     def __init__(
-        self, log: Log, population: str, opened: Opened, secret: bytes, analyst: str | None = None
+        self,
+        log: Log,
+        population: str,
+        opened: Opened,
+        secret: bytes,
+        analyst: str | None = None,
+        before: tuple[Step, ...] = (),
     ) -> None:
         self._log = log
+        self._before = before
         self._opened = opened
         self._units: Filter = meter(opened)
         self.population = population
@@ -118,7 +131,7 @@ class Account:
                 f"this is the account as {self.analyst!r} sees it; its owner's has every analyst."
             )
         who = analysts.known(self._read(lambda now: now.terms.analysts), self.population, analyst)
-        return Account(self._log, self.population, self._opened, self.secret, who)
+        return self._as(who)
 
     def asked_by(self, analyst: str | None) -> Account:
         """The account for questions: as this analyst sees it, or as it is where there are none.
@@ -132,6 +145,11 @@ class Account:
         if (wrong := analysts.nobody(capped, self.analysts, self.population, None)) is not None:
             raise wrong
         return self
+
+    @property
+    def opened(self) -> Opened:
+        """With what it was opened."""
+        return self._opened
 
     @property
     def log(self) -> Log:
@@ -194,14 +212,18 @@ class Account:
 
     def considered(self, charge: Charge, work: Callable[[DiscreetError | None, list[Limit], Tally], T]) -> T:
         """As `refusal`: what the work makes of it, of the limits that may be told, and of the cost, at one moment."""
-        cost = self._cost(charge)
+        own = self._cost(charge)
 
         def look(view: View) -> T:
-            now = self._now(view)
-            limits = self._limits(now)
-            return work(self._refusal(now, limits, charge, cost), limits[: 1 if self.alone else None], cost)
+            account = self.brought(view)
+            cost = own if account is self else account._cost(charge)
+            now = account._now(view)
+            limits = account._limits(now)
+            return work(
+                account._refusal(now, limits, charge, cost), limits[: 1 if self.alone else None], cost
+            )
 
-        return self._log.read(look)
+        return self._look(look)
 
     def after(self, charge: Charge) -> Budget | None:
         """What would be left when this had been charged; None when it would be refused. Otherwise as `refusal`."""
@@ -231,28 +253,35 @@ class Account:
             raise InvalidParameter(
                 f"a note's {TOGETHER!r} is written by charges of several accounts at once."
             )
-        return quick.charge(self, question, charge, note)
+        entry = quick.charge(self, question, charge, note)
+        self.arrive()
+        return entry
 
     def charging(self, question: str, charge: Charge, note: dict[str, Any]) -> Callable[[View], Entry]:
         """As `charge`, as a step of a transaction, which several accounts may share (`together.py`)."""
         name("question", question)
-        cost = self._cost(charge)
+        own = self._cost(charge)
 
         def add(view: View) -> Entry:
-            now = self._now(view)
-            limits = self._limits(now)
-            if (refusal := self._refusal(now, limits, charge, cost)) is not None:
-                raise refusal
-            totals = [limit.filter.add(limit.spent, cost) for limit in limits]
-            for limit, total in zip(limits, totals, strict=True):
-                if any(after < before for after, before in zip(total, limit.spent, strict=True)):
-                    raise InternalError("a charge would have lowered the tally; nothing was charged.")
-            entry = view.append(self.population, Charged(question, charge, totals[-1], note, self.analyst))
-            for limit, total in zip(limits, totals, strict=True):
-                view.put(limit.state, tally_text(entry.seq, total))
-            return entry
+            account = self.brought(view)
+            cost = own if account is self else account._cost(charge)
+            return account._charged(view, question, charge, cost, note)
 
         return add
+
+    def _charged(self, view: View, question: str, charge: Charge, cost: Tally, note: dict[str, Any]) -> Entry:
+        now = self._now(view)
+        limits = self._limits(now)
+        if (refusal := self._refusal(now, limits, charge, cost)) is not None:
+            raise refusal
+        totals = [limit.filter.add(limit.spent, cost) for limit in limits]
+        for limit, total in zip(limits, totals, strict=True):
+            if any(after < before for after, before in zip(total, limit.spent, strict=True)):
+                raise InternalError("a charge would have lowered the tally; nothing was charged.")
+        entry = view.append(self.population, Charged(question, charge, totals[-1], note, self.analyst))
+        for limit, total in zip(limits, totals, strict=True):
+            view.put(limit.state, tally_text(entry.seq, total))
+        return entry
 
     def store(self, question: str, charge_seq: int, release: dict[str, Any]) -> None:
         """Keep a finished release, so that the same question is answered with it for free.
@@ -297,12 +326,13 @@ class Account:
 
     def found(self, question: str) -> Entry | None:
         """As `find`, the entry, whose time is that of the charge which paid for it."""
-        return self._log.read(self.finding(question))
+        return self._look(self.finding(question))
 
     def finding(self, question: str) -> Callable[[View], Entry | None]:
         """As `found`, as a step of a transaction."""
 
         def find(view: View) -> Entry | None:
+            self.brought(view)
             found = view.latest(self.population, Released.kind, question)
             while found is not None and isinstance(found.content, Released):
                 if not self.alone or self._is_mine(view, found.content.charge):
@@ -427,6 +457,37 @@ class Account:
         """What is promised, in sentences: to each unit by everything together, and where it is so, by each analyst."""
         return self._read(lambda now: analysts.promises(self._opened, now, self.population, self.analyst))
 
+    @property
+    def pending(self) -> tuple[Step, ...]:
+        """What the first accepted charge writes before itself."""
+        return self._before
+
+    def await_charge(self, *steps: Step) -> None:
+        """Have the next accepted charge take these steps before itself, in its transaction."""
+        self._before = steps
+
+    def brought(self, view: View) -> Account:
+        """The account as it is in a view that it is written to first, where it is not there yet."""
+        if not self._before:
+            return self
+        for step in self._before:
+            step(view)
+        found = stored_account(self._log, view, self.population)
+        assert found is not None
+        return found if self.analyst is None else found._as(self.analyst)
+
+    def arrive(self) -> None:
+        """Takes over what the first charge, which is durable, has written or found."""
+        if not self._before:
+            return
+        found = self._log.read(lambda view: stored_account(self._log, view, self.population))
+        assert found is not None
+        self._opened, self._units, self.secret = found._opened, found._units, found.secret
+        self._before = ()
+
+    def _as(self, analyst: str) -> Account:
+        return Account(self._log, self.population, self._opened, self.secret, analyst, self._before)
+
     def _cost(self, charge: Charge) -> Tally:
         cost = self._units.cost(charge)
         if charge.events.relation not in (None, self.relation):
@@ -482,8 +543,12 @@ class Account:
     def _standing(self, view: View) -> Standing:
         return Standing(view, self._log.store.place, self.population, self._units)
 
+    def _look(self, work: Callable[[View], T]) -> T:
+        """What the work makes of one moment, in which it may bring the account to the view."""
+        return self._log.imagine(work) if self._before else self._log.read(work)
+
     def _read(self, work: Callable[[Standing], T]) -> T:
-        return self._log.read(lambda view: work(self._standing(view)))
+        return self._look(lambda view: work(self.brought(view)._standing(view)))
 
     def _write(self, work: Callable[[View, Standing], Entry]) -> Entry:
         if self.analyst is not None:
@@ -502,3 +567,21 @@ class Account:
                 return found.content.release
             found = view.latest(self.population, Released.kind, question, before=found.seq)
         return None
+
+
+def stored_account(log: Log, view: View, population: str) -> Account | None:
+    """The account of a population that is in the ledger; None when none is.
+
+    Raises:
+        LedgerCorrupt: its secret key is lost.
+    """
+    opened = view.opened(population)
+    if opened is None:
+        return None
+    secret = read_secret(view.get(secret_name(population)), opened.secret_sha256)
+    if secret is None:
+        raise LedgerCorrupt(
+            f"the ledger {log.store.place} has lost the secret key of {population!r}.",
+            hint="go back to a good copy",
+        )
+    return Account(log, population, opened, secret)

@@ -20,6 +20,8 @@ from discreet.ledger.kinds.asking import Pinned as Pinned
 from discreet.ledger.kinds.asking import Released as Released
 from discreet.ledger.kinds.caps import AnalystCapped as AnalystCapped
 from discreet.ledger.kinds.caps import GroupCapped as GroupCapped
+from discreet.ledger.kinds.lock import Locked as Locked
+from discreet.ledger.kinds.lock import Unlocked as Unlocked
 from discreet.ledger.kinds.opening import Analysts as Analysts
 from discreet.ledger.kinds.opening import Opened as Opened
 from discreet.ledger.kinds.opening import People as People
@@ -46,6 +48,8 @@ Content: TypeAlias = (
     | AnalystCapped
     | GroupCapped
     | Moved
+    | Locked
+    | Unlocked
 )
 
 KINDS: dict[str, type[Content]] = {
@@ -61,6 +65,8 @@ KINDS: dict[str, type[Content]] = {
     "analyst": AnalystCapped,
     "group": GroupCapped,
     "moved": Moved,
+    "lock": Locked,
+    "unlock": Unlocked,
 }
 """Every stored kind, for ever."""
 

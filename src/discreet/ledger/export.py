@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from discreet.errors import DiscreetError, LedgerCorrupt, LedgerError
 from discreet.ledger import forms
@@ -67,7 +68,7 @@ def verify_export(lines: Iterable[str], head: str | None = None) -> Report:
         f"the export begins by saying that {entries} entries lead to the head {last}, and {report.entries} lead to "
         f"{report.head}: it was cut or changed."
     )
-    return Report(report.entries, report.accounts, report.head, (*report.problems, problem))
+    return replace(report, problems=(*report.problems, problem))
 
 
 def _portion(store: Store, seq: int, end: int) -> list[Row]:

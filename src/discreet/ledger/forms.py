@@ -74,6 +74,13 @@ def optional(value: Any) -> str | None:
     return None if value is None else text(value)
 
 
+def truth(value: Any) -> bool:
+    """A value that must be true or false."""
+    if type(value) is not bool:
+        raise TypeError("not a truth value")
+    return value
+
+
 def digest(value: Any) -> str:
     """A SHA-256 in 64 lower-case hexadecimal digits."""
     if not _DIGEST.fullmatch(text(value)):

@@ -4,30 +4,33 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import shlex
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any
 
-from discreet.accounting.filter import Tally, open_filter
+from discreet.accounting.filter import open_filter
 from discreet.accounting.loss import PrivacyLoss
 from discreet.accounting.renyi_filter import curve_of
 from discreet.errors import InvalidParameter, LedgerCorrupt
 from discreet.ledger import names
-from discreet.ledger.account import Account
+from discreet.ledger.account import Account, stored_account
 from discreet.ledger.chain import GENESIS
-from discreet.ledger.entry import Analysts, Opened, People
+from discreet.ledger.entry import Analysts, Entry, Opened, People
 from discreet.ledger.export import export_lines
+from discreet.ledger.lock import Key, lock, lock_of, opened_by_owner, refuse_locked, unlock
 from discreet.ledger.log import NO_END, Log, View
 from discreet.ledger.names import population as population_name
 from discreet.ledger.owner import refuse_moved
-from discreet.ledger.places import existing_store, made_store
+from discreet.ledger.places import MEMORY, existing_store, made_store, prepared_store
 from discreet.ledger.sign import SignedHead, sign_head
+from discreet.ledger.standing import Standing
 from discreet.ledger.states import (
     MOVED,
     Terms,
+    populations_of,
     read_moved,
-    read_secret,
     secret_name,
     tally_name,
     tally_text,
@@ -38,7 +41,7 @@ from discreet.ledger.store import Store
 from discreet.ledger.transfer import transfer
 from discreet.ledger.units import meter
 from discreet.ledger.verify import Report, verify
-from discreet.privacy.guarantee import Budget
+from discreet.privacy.guarantee import Budget, decimal
 from discreet.privacy.unit import Relation
 
 
@@ -69,6 +72,17 @@ class Ledger:
         return ledger
 
     @classmethod
+    def prepared(cls, path: str | os.PathLike[str]) -> Ledger:
+        """As `open`, but where nothing is there it is made with the first entry: who only looks leaves nothing behind.
+
+        Raises:
+            LedgerError, LedgerCorrupt: as `open`; also where a new one could not be made.
+        """
+        ledger = cls(prepared_store(path))
+        ledger._log.read(lambda view: None)
+        return ledger
+
+    @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> Ledger:
         """The ledger at a path or a URL, which must exist; enough permission to read it is enough to look at it.
 
@@ -85,7 +99,7 @@ class Ledger:
     def account(self, population: str) -> Account | None:
         """The account of a population; None when it has none."""
         known = population_name(population)
-        return self._log.read(lambda view: self._account(view, known))
+        return self._log.read(lambda view: stored_account(self._log, view, known))
 
     def open_account(
         self,
@@ -97,8 +111,9 @@ class Ledger:
         curve: PrivacyLoss | None = None,
         per_person: Budget | None = None,
         analysts: Analysts | str | None = None,
+        key: Key | None = None,
     ) -> Account:
-        """The account of a population, opened now if it has none.
+        """The account of a population, opened now if it has none: its owner's act, also in a locked ledger.
 
         An account keeps for life what it was opened with; None means "as it is", and for a new account
         add-remove, "basic" and analysts "together". Of any number of processes that open it at once, one does and
@@ -113,6 +128,7 @@ class Ledger:
             per_person: the promise to each person by itself, for add-remove neighbours.
             analysts: "together", or "apart" to promise besides that each analyst alone learns no more than the own
                 cap allows.
+            key: the file of the owner's private key, where the ledger is locked with one.
 
         Raises:
             InvalidParameter: a new account without a budget, or whose name looks like that of another, or terms
@@ -120,35 +136,89 @@ class Ledger:
             LedgerError: the ledger has moved.
         """
         wanted = Wanted.read(population, budget, relation, filter, curve, per_person, analysts)
-        found = self._log.write(lambda view: self._find_or_open(view, wanted))
-        self._check_same(found, wanted)
-        return found
 
-    def open_accounts(
+        def find_or_open(view: View) -> Account:
+            found = stored_account(self._log, view, wanted.name)
+            if found is not None:
+                self._check_same(view, found, wanted)
+                return found
+            draft = _draft(wanted)
+            opened = opened_by_owner(view, self._log.store.place, wanted.name, draft.opened, key)
+            self._open(view, replace(draft, opened=opened))
+            return Account(self._log, wanted.name, opened, draft.secret)
+
+        return self._log.write(find_or_open)
+
+    def prepared_account(
         self,
-        populations: Sequence[str],
+        population: str,
+        budget: Budget | None,
         *,
-        budget: Mapping[str, Budget],
-        relation: Mapping[str, Relation | str | None],
-        filter: Mapping[str, str | None],  # noqa: A002  # as above
-    ) -> list[Account]:
-        """As `open_account`, of several populations, each with what is said for it by its name: all or none.
+        relation: Relation | str | None = None,
+        filter: str | None = None,  # noqa: A002  # as above
+        curve: PrivacyLoss | None = None,
+        per_person: Budget | None = None,
+        analysts: Analysts | str | None = None,
+    ) -> Account:
+        """As `open_account`, but an account that is new is opened by its first accepted charge, in one transaction.
+
+        Until then nothing is written, and it is read as if it were open. Where another process opens one meanwhile, it
+        is that one if it has the same terms; else everything that is asked of this one is refused.
 
         Raises:
-            InvalidParameter: as `open_account`, of any of them; none was opened.
-            LedgerError: the ledger has moved.
+            InvalidParameter, LedgerError: as `open_account`.
         """
-        wanted = [
-            Wanted.read(p, budget.get(p), relation.get(p), filter.get(p), None, None, None)
-            for p in populations
-        ]
-        for known, terms in [(self.account(w.name), w) for w in wanted]:
-            if known is not None:
-                self._check_same(known, terms)
-        found = self._log.write(lambda view: [self._find_or_open(view, w) for w in wanted])
-        for account, terms in zip(found, wanted, strict=True):
-            self._check_same(account, terms)  # another process may have opened it meanwhile
-        return found
+        wanted = Wanted.read(population, budget, relation, filter, curve, per_person, analysts)
+
+        def find(view: View) -> Account | None:
+            found = stored_account(self._log, view, wanted.name)
+            if found is not None:
+                self._check_same(view, found, wanted)
+            return found
+
+        if (found := self._log.read(find)) is not None:
+            return found
+        draft = _draft(wanted)
+
+        def bring(view: View) -> None:
+            known = stored_account(self._log, view, wanted.name)
+            if known is None:
+                refuse_locked(view, self._log.store.place, wanted.name)
+                self._open(view, draft)
+            else:
+                self._check_same(view, known, draft.wanted)
+                _check_promises(known, draft.opened)
+
+        self._log.imagine(bring)
+        return Account(self._log, wanted.name, draft.opened, draft.secret, before=(bring,))
+
+    @property
+    def is_locked(self) -> bool:
+        """Whether only its owner opens accounts, and no charge does."""
+        return self._log.read(lock_of) is not None
+
+    def lock(self, *, key: Key | None = None, by: str, reason: str) -> Entry:
+        """From now on have no charge open an account; only `open_account` does.
+
+        Args:
+            key: the file of the owner's private key (Ed25519), which `open_account` and `unlock` need then as well.
+            by: who signs it off.
+            reason: why, in public words.
+
+        Raises:
+            InvalidParameter: it is locked, or the file holds no such key.
+            LedgerError: the ledger has moved, or the file cannot be read.
+        """
+        return self._log.write(lambda view: lock(view, self._log.store.place, key, by, reason))
+
+    def unlock(self, *, key: Key | None = None, by: str, reason: str) -> Entry:
+        """Have charges open accounts again. The arguments are as in `lock`.
+
+        Raises:
+            InvalidParameter: it is not locked, or locked with another key.
+            LedgerError: as in `lock`.
+        """
+        return self._log.write(lambda view: unlock(view, self._log.store.place, key, by, reason))
 
     @property
     def head(self) -> str:
@@ -223,42 +293,26 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self._log.store.place!r})"
 
-    def _account(self, view: View, population: str) -> Account | None:
-        opened = view.opened(population)
-        if opened is None:
-            return None
-        secret = read_secret(view.get(secret_name(population)), opened.secret_sha256)
-        if secret is None:
-            raise LedgerCorrupt(
-                f"the ledger {self._log.store.place} has lost the secret key of {population!r}.",
-                hint="go back to a good copy",
-            )
-        return Account(self._log, population, opened, secret)
+    def _open(self, view: View, draft: Draft) -> None:
+        name = draft.wanted.name
+        refuse_moved(view, self._log.store.place)
+        names.apart("population", name, populations_of(view.names()))
+        entry = view.append(name, draft.opened)
+        view.put(secret_name(name), draft.secret.hex())
+        view.put(tally_name(name), tally_text(entry.seq, meter(draft.opened).empty))
+        view.put(terms_name(name), terms_text(Terms(entry.seq)))
 
-    def _find_or_open(self, view: View, wanted: Wanted) -> Account:
-        name = wanted.name
-        account = self._account(view, name)
-        if account is None:
-            refuse_moved(view, self._log.store.place)
-            names.apart("population", name, self._populations(view))
-            opened, empty, secret = _terms(wanted)
-            entry = view.append(name, opened)
-            view.put(secret_name(name), secret.hex())
-            view.put(tally_name(name), tally_text(entry.seq, empty))
-            view.put(terms_name(name), terms_text(Terms(entry.seq)))
-            return Account(self._log, name, opened, secret)
-        return account
-
-    def _check_same(self, found: Account, wanted: Wanted) -> None:
+    def _check_same(self, view: View, found: Account, wanted: Wanted) -> None:
         """Refuses terms other than those of an account that there is."""
         name, curve = wanted.name, wanted.curve
         if wanted.budget is not None:
-            _same(name, "budget", found.budget if found.limited else None, wanted.budget)
+            now = Standing(view, self._log.store.place, name, meter(found.opened)).population.budget
+            _same(name, "budget", now, wanted.budget, _changes(self._log.store.place, name, wanted.budget))
         _same(name, "relation", found.relation.value, wanted.relation and wanted.relation.value)
         _same(name, "filter", found.filter, wanted.filter)
         _same(name, "per_person", found.people and found.people.budget, wanted.per_person)
         _same(name, "analysts", found.analysts.value, wanted.analysts and wanted.analysts.value)
-        if curve is not None and not self._log.read(lambda view: _is_curve_of(view, name, curve)):
+        if curve is not None and not _is_curve_of(found.opened, curve):
             raise InvalidParameter(
                 f"the account {name!r} was opened with another curve than this asks for.",
                 hint="leave curve= out to use the account as it is; what it was opened with holds for life",
@@ -311,8 +365,16 @@ class Wanted:
         )
 
 
-def _terms(wanted: Wanted) -> tuple[Opened, Tally, bytes]:
-    """The entry of a new account, its empty tally, and its secret key."""
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """An account to be opened: all its terms, the entry that says them, and its secret key."""
+
+    wanted: Wanted
+    opened: Opened
+    secret: bytes
+
+
+def _draft(wanted: Wanted) -> Draft:
     population, budget, per_person, curve = wanted.name, wanted.budget, wanted.per_person, wanted.curve
     relation, rule = wanted.relation or Relation.ADD_REMOVE, wanted.filter or "basic"
     analysts = wanted.analysts
@@ -349,12 +411,12 @@ def _terms(wanted: Wanted) -> tuple[Opened, Tally, bytes]:
         people,
         analysts or Analysts.TOGETHER,
     )
-    return opened, meter(opened).empty, secret
+    terms = replace(wanted, relation=relation, filter=rule, analysts=opened.analysts)
+    return Draft(terms, opened, secret)
 
 
-def _is_curve_of(view: View, population: str, curve: PrivacyLoss) -> bool:
-    opened = view.opened(population)
-    if opened is None or opened.filter != "renyi-curve":
+def _is_curve_of(opened: Opened, curve: PrivacyLoss) -> bool:
+    if opened.filter != "renyi-curve":
         return False
     capacity = (
         opened.people.capacity if opened.capacity is None and opened.people is not None else opened.capacity
@@ -362,9 +424,30 @@ def _is_curve_of(view: View, population: str, curve: PrivacyLoss) -> bool:
     return capacity is not None and capacity[:-1] == curve_of(curve)
 
 
-def _same(population: str, what: str, has: Any, wanted: Any) -> None:
+def _check_promises(found: Account, opened: Opened) -> None:
+    """Refuses an account that promises something else, by a budget that was not asked for, say.
+
+    An account that is there is used as it is. One that came meanwhile is not: what was planned was planned for another.
+    """
+    if (found.people is None, found.opened.budget is None) != (opened.people is None, opened.budget is None):
+        raise InvalidParameter(
+            f"the account {found.population!r} was opened meanwhile, with another promise than this session's.",
+            hint="connect again to use the account as it is",
+        )
+
+
+def _changes(place: str, population: str, budget: Budget) -> str:
+    """How an owner makes this the budget of an account."""
+    if place == MEMORY:
+        return "account.change_budget(budget, by=…, reason=…) changes it"
+    amount = decimal(budget.epsilon) + (f",{decimal(budget.delta)}" if budget.delta else "")
+    command = shlex.join(["discreet", "ledger", "budget", place, population, amount])
+    return f"its owner changes it with `{command} --by NAME --reason WHY`"
+
+
+def _same(population: str, what: str, has: Any, wanted: Any, changes: str = "it holds for life") -> None:
     if wanted is not None and wanted != has:
         raise InvalidParameter(
             f"the account {population!r} has {what} {has}, and this asks for {what} {wanted}.",
-            hint=f"leave {what}= out to use the account as it is; only its owner changes a budget, and nothing else",
+            hint=f"leave {what}= out to use the account as it is; {changes}",
         )

@@ -10,7 +10,9 @@ from discreet.errors import LedgerCorrupt
 from discreet.ledger.chain import GENESIS, link
 from discreet.ledger.entry import Content, Entry, Opened, Pinned, Released, from_row, to_row
 from discreet.ledger.failures import KEEP
+from discreet.ledger.overlay import Overlay
 from discreet.ledger.store import Added, Addition, Adds, Row, Store, Transaction
+from discreet.ledger.unmade import Unmade
 
 T = TypeVar("T")
 
@@ -34,7 +36,7 @@ class Log:
     """
 
     def __init__(self, store: Store) -> None:
-        self.store = store
+        self.store: Store = store
         self.adds = isinstance(store, Adds)
         self._seen = (0, GENESIS)
         self._known: Known = {}
@@ -50,6 +52,14 @@ class Log:
 
         return self._remember(*self.store.read(reading))
 
+    def imagine(self, work: Callable[[View], T]) -> T:
+        """What the work makes of one moment of the log that it may add entries to; nothing of it is kept.
+
+        Its view knows no entry from other transactions: the numbers of those that it adds may be given to others.
+        """
+        seen = self._seen
+        return self.store.read(lambda now: work(View(Overlay(now), self.store.place, seen, {}, {})))
+
     def write(self, work: Callable[[View], T]) -> T:
         """What the work returns, once all that it added is durable; nothing of it is kept when it raises."""
 
@@ -59,7 +69,10 @@ class Log:
             view.seal()
             return result, view
 
-        return self._remember(*self.store.write(writing))
+        result = self._remember(*self.store.write(writing))
+        if isinstance(unmade := self.store, Unmade):  # made by this
+            self.store, self.adds = unmade.store, isinstance(unmade.store, Adds)
+        return result
 
     def add(self, addition: Callable[[tuple[int, str]], Addition]) -> Added | None:
         """What the store has added by itself after an entry that was seen here; None when it added nothing.

@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
 from discreet.errors import LedgerError
+from discreet.ledger.overlay import Overlay
 from discreet.ledger.store import Row, Transaction
 
 T = TypeVar("T")
@@ -23,27 +24,27 @@ class MemoryStore:
     place = ":memory:"
 
     def __init__(self) -> None:
-        self._now = Moment([], {}, {})
+        self._now = EMPTY
         self._lock = threading.RLock()
         self._closed = False
         self._pid = os.getpid()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
         """What the work makes of one moment of the store."""
-        return work(MemoryTransaction(self._state(), writes=False))
+        return work(MemoryTransaction(self._state()))
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """What the work returns; what it wrote becomes the store's when it has ended."""
         self._state()  # looks at the process before it waits for a lock that the parent may have held
         with self._lock:
             before = self._state()
-            transaction = MemoryTransaction(before, writes=True)
-            result = work(transaction)
+            overlay = Overlay(MemoryTransaction(before))
+            result = work(overlay)
             if self._now is not before:  # a signal handler of this thread, say
                 raise LedgerError(
                     "the ledger :memory: was written to in the middle of a transaction of this thread."
                 )
-            self._now = transaction.after()
+            self._now = before.after(overlay)
             return result
 
     def faults(self) -> list[str]:
@@ -53,7 +54,7 @@ class MemoryStore:
     def close(self) -> None:
         """Forget everything."""
         self._closed = True
-        self._now = Moment([], {}, {})
+        self._now = EMPTY
 
     def _state(self) -> Moment:
         if os.getpid() != self._pid:
@@ -73,39 +74,35 @@ class Moment(NamedTuple):
     states: dict[str, str]
     blobs: dict[str, bytes]
 
+    def after(self, overlay: Overlay) -> Moment:
+        """The moment that begins when a transaction over this one ends."""
+        blobs = {name: value for name, value in (self.blobs | overlay.stored).items() if value is not None}
+        return Moment([*self.rows, *overlay.added], self.states | overlay.changed, blobs)
+
+
+EMPTY = Moment([], {}, {})
+"""Before anything was written."""
+
 
 class MemoryTransaction:
-    """One moment of a `MemoryStore`, with what has been added since."""
+    """One moment of a `MemoryStore`, which is only read."""
 
-    def __init__(self, moment: Moment, *, writes: bool) -> None:
+    def __init__(self, moment: Moment) -> None:
         self._rows, self._states, self._blobs = moment
-        self._writes = writes
-        self._added: list[Row] = []
-        self._changed: dict[str, str] = {}
-        self._stored: dict[str, bytes | None] = {}
-
-    def after(self) -> Moment:
-        """The moment that begins when this transaction ends."""
-        blobs = {name: value for name, value in (self._blobs | self._stored).items() if value is not None}
-        return Moment([*self._rows, *self._added], self._states | self._changed, blobs)
 
     def last(self) -> Row | None:
         """The row with the highest number."""
-        rows = self._added or self._rows
-        return rows[-1] if rows else None
+        return self._rows[-1] if self._rows else None
 
     def row(self, seq: int) -> Row | None:
         """The row with that number; numbers are 1, 2, 3, …"""
-        if not 1 <= seq <= len(self._rows) + len(self._added):
-            return None
-        return self._rows[seq - 1] if seq <= len(self._rows) else self._added[seq - 1 - len(self._rows)]
+        return self._rows[seq - 1] if 1 <= seq <= len(self._rows) else None
 
     def latest(self, population: str, kind: str, key: str, *, before: int) -> Row | None:
         """The last row with these three and a number below `before`."""
-        for rows in (self._added, self._rows):
-            for row in reversed(rows):
-                if row[1:4] == (population, kind, key) and row.seq < before:
-                    return row
+        for row in reversed(self._rows):
+            if row[1:4] == (population, kind, key) and row.seq < before:
+                return row
         return None
 
     def rows(
@@ -114,42 +111,39 @@ class MemoryTransaction:
         """At most `limit` rows with numbers above `after`, in order."""
         found = (
             row
-            for row in [*self._rows, *self._added][after:]
+            for row in self._rows[after:]
             if population in (None, row.population) and kind in (None, row.kind)
         )
         return [row for row, _ in zip(found, range(limit), strict=False)]
 
-    def append(self, row: Row) -> None:
-        """Add a row at the end."""
-        self._writing()
-        self._added.append(row)
-
     def get(self, name: str) -> str | None:
         """The state of that name."""
-        return self._changed.get(name, self._states.get(name))
-
-    def put(self, name: str, value: str) -> None:
-        """Set the state of that name."""
-        self._writing()
-        self._changed[name] = value
+        return self._states.get(name)
 
     def names(self) -> list[str]:
         """The names of all states, sorted."""
-        return sorted(self._states | self._changed)
+        return sorted(self._states)
 
     def blob(self, name: str) -> bytes | None:
         """The bytes of that name."""
-        return self._stored[name] if name in self._stored else self._blobs.get(name)
-
-    def put_blob(self, name: str, value: bytes | None) -> None:
-        """Set the bytes of that name; None removes them."""
-        self._writing()
-        self._stored[name] = None if value is None else bytes(value)
+        return self._blobs.get(name)
 
     def blobs(self) -> list[str]:
         """The names of all blobs, sorted."""
-        return sorted(self.after().blobs)
+        return sorted(self._blobs)
 
-    def _writing(self) -> None:
-        if not self._writes:
-            raise LedgerError("the ledger :memory: is only being read.")
+    def append(self, row: Row) -> None:
+        """Refused."""
+        raise _only_read()
+
+    def put(self, name: str, value: str) -> None:
+        """Refused."""
+        raise _only_read()
+
+    def put_blob(self, name: str, value: bytes | None) -> None:
+        """Refused."""
+        raise _only_read()
+
+
+def _only_read() -> LedgerError:
+    return LedgerError("the ledger :memory: is only being read.")

@@ -10,6 +10,7 @@ from discreet.errors import LedgerError
 from discreet.ledger.memory import MemoryStore
 from discreet.ledger.sqlite import SQLiteStore
 from discreet.ledger.store import Store
+from discreet.ledger.unmade import Unmade
 
 if TYPE_CHECKING:
     from discreet.ledger.postgres.store import PostgresStore
@@ -36,6 +37,19 @@ def made_store(path: str | os.PathLike[str]) -> Store:
     file = SQLiteStore(where)
     file.rehearse()
     return file
+
+
+def prepared_store(path: str | os.PathLike[str]) -> Store:
+    """The store at a place, which its first write makes if nothing is there; one that cannot be written is refused."""
+    if path == MEMORY or is_there(path):
+        return made_store(path)
+    if is_url(path):
+        database = _database(path)
+        database.rehearse_making()
+        return Unmade(database, database.exists, database.create)
+    where = _file(path)
+    SQLiteStore.rehearse_making(where)
+    return Unmade(SQLiteStore(where), where.exists, lambda: SQLiteStore.create(where))
 
 
 def existing_store(path: str | os.PathLike[str]) -> Store:

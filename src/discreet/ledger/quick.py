@@ -68,7 +68,7 @@ _KNOWN: WeakKeyDictionary[Log, dict[str, Known]] = WeakKeyDictionary()
 def charge(account: Account, question: str, charge: Charge, note: dict[str, Any]) -> Entry:
     """As `Account.charge`, which this is the work of."""
     log = account.log
-    if account.analyst is not None or not log.adds:
+    if account.analyst is not None or account.pending or not log.adds:
         return log.write(account.charging(question, charge, note))
     known = _KNOWN.setdefault(log, {})
     if (terms := known.get(account.population)) is not None:

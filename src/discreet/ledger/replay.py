@@ -14,6 +14,7 @@ from discreet.ledger.entry import (
     Entry,
     Frozen,
     GroupCapped,
+    Locked,
     Moved,
     Opened,
     PeopleCharged,
@@ -21,8 +22,10 @@ from discreet.ledger.entry import (
     Rebudgeted,
     Released,
     Thawed,
+    Unlocked,
     from_row,
 )
+from discreet.ledger.lock import LEDGER, Act, is_signed
 from discreet.ledger.log import HEAD, follows
 from discreet.ledger.states import ARRIVED, MARK, MARKED, MOVED, moved_text, read_secret, secret_name
 from discreet.ledger.store import Row
@@ -51,6 +54,7 @@ class Replay:
     books: dict[str, Book] = field(default_factory=dict)
     problems: list[str] = field(default_factory=list)
     _together: Followed = field(default_factory=Followed)
+    _lock: Locked | None = None
     _moved: tuple[str, int, str] | None = None  # to where, and the entry up to which its copy goes
 
     def __post_init__(self) -> None:
@@ -78,6 +82,11 @@ class Replay:
             self._wrong(entry, f"is impossible: {error.message.rstrip('.')}")
         except (ArithmeticError, ValueError):  # a budget that no filter was ever opened with
             self._wrong(entry, "is impossible: its amounts are beyond all bounds")
+
+    @property
+    def locked(self) -> bool:
+        """Whether only the ledger's owner opens accounts."""
+        return self._lock is not None
 
     def compare(self, states: dict[str, str]) -> None:
         """Check the states, which only repeat what the entries say, and the keys."""
@@ -123,13 +132,17 @@ class Replay:
             self._wrong(entry, wrong_order)
         if self._moved is not None and not isinstance(content, Moved):
             self._wrong(entry, "comes after its ledger had moved")
-        if isinstance(content, Opened):
+        if (entry.population == LEDGER) != isinstance(content, Locked | Unlocked):
+            wrong = ["is of the whole ledger, or of an account, and its kind is not"]
+        elif isinstance(content, Locked | Unlocked):
+            wrong = self._change_lock(content, head)
+        elif isinstance(content, Opened):
             if book is not None:
                 self._wrong(entry, "opens an account that was open")
                 return
             book = Book(entry.population, content, entry.seq)
             self.books[entry.population] = book
-            wrong = book.open()
+            wrong = book.open() + self._opened(content, entry.population, head)
         elif book is None:
             wrong = ["has no account"]
         else:
@@ -157,8 +170,30 @@ class Replay:
                 return book.cap_group(entry.seq, content)
             case Moved() as content:
                 return self._move(content, book, seq, head)
-            case Opened():
+            case Opened() | Locked() | Unlocked():
                 return []
+
+    def _change_lock(self, said: Locked | Unlocked, head: str) -> list[str]:
+        if isinstance(said, Unlocked):
+            wrong = ["unlocks a ledger that was not locked"] if self._lock is None else []
+            wrong += self._unsigned(said, LEDGER, head)
+            self._lock = None
+            return wrong
+        wrong = ["locks a ledger that was locked"] if self._lock is not None else []
+        self._lock = said
+        return wrong + self._unsigned(said, LEDGER, head)
+
+    def _opened(self, opened: Opened, population: str, head: str) -> list[str]:
+        if self._lock is not None and not opened.owner:
+            return ["opens an account by a charge in a locked ledger"]
+        return self._unsigned(opened, population, head)
+
+    def _unsigned(self, act: Act, population: str, head: str) -> list[str]:
+        """What is wrong with an act that needs the owner's signature: where the lock names a key, that of this key."""
+        key = None if self._lock is None else self._lock.public_key
+        if key is None:
+            return [] if act.signature is None else ["is signed, and no lock names a key"]
+        return [] if is_signed(head, population, act, key) else ["lacks the signature of the ledger's owner"]
 
     def _move(self, moved: Moved, book: Book, seq: int, head: str) -> list[str]:
         if self._moved is None:

@@ -15,7 +15,7 @@ from discreet.errors import InvalidParameter, LedgerError
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-_TAG = b"discreet ledger head, format 1\x00"
+_HEAD = b"discreet ledger head, format 1\x00"
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,8 +58,17 @@ def sign_head(head: str, key: str | os.PathLike[str]) -> SignedHead:
         InvalidParameter: it holds no Ed25519 key, or the head is none.
     """
     message = _message(head)
-    private = _private(Path(key))
-    return SignedHead(head.strip().lower(), private.sign(message).hex(), _public(private))
+    return SignedHead(head.strip().lower(), signed(message, key), public_key(key))
+
+
+def signed(message: bytes, key: str | os.PathLike[str]) -> str:
+    """The signature under a message, by the private key in a file; see `sign_head`."""
+    return _private(Path(key)).sign(message).hex()
+
+
+def public_key(key: str | os.PathLike[str]) -> str:
+    """The public key of the private one in a file."""
+    return _public(_private(Path(key)))
 
 
 def is_signed(head: str, signature: str, public_key: str) -> bool:
@@ -73,10 +82,14 @@ def is_signed(head: str, signature: str, public_key: str) -> bool:
     Raises:
         InvalidParameter: one of them has another form.
     """
+    return verified(_message(head), signature, public_key)
+
+
+def verified(message: bytes, signature: str, public_key: str) -> bool:
+    """Whether the owner of this public key has signed this message; see `is_signed`."""
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    message = _message(head)
     raw = _hex("the signature", signature, 64)
     try:
         Ed25519PublicKey.from_public_bytes(_hex("the public key", public_key, 32)).verify(raw, message)
@@ -86,7 +99,7 @@ def is_signed(head: str, signature: str, public_key: str) -> bool:
 
 
 def _message(head: str) -> bytes:
-    return _TAG + _hex("a head", head, 32)
+    return _HEAD + _hex("a head", head, 32)
 
 
 def _hex(what: str, text: str, length: int) -> bytes:

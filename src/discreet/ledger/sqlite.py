@@ -18,8 +18,8 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -132,20 +132,16 @@ class SQLiteStore:
         It is made under another name and linked into place: nobody ever sees it half made, and a file that is
         found empty is therefore a damaged ledger and not a new one.
         """
-        draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.new")
-        with _ALONE, translated(str(path)):
-            try:
-                os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
-                connection = _connect(draft)
-                try:
-                    connection.executescript(_SCHEMA)
-                finally:
-                    connection.close()
-                with suppress(FileExistsError):
-                    os.link(draft, path)
-            finally:
-                draft.unlink(missing_ok=True)
+        with _drafted(path) as draft:
+            with suppress(FileExistsError):
+                os.link(draft, path)
             _sync_folder(path.parent)
+
+    @classmethod
+    def rehearse_making(cls, path: Path) -> None:
+        """Make a ledger beside `path` and remove it: where none can be made, this raises."""
+        with _drafted(path):
+            pass
 
     @property
     def place(self) -> str:
@@ -294,6 +290,23 @@ class SQLiteStore:
         if time.monotonic() > deadline:
             raise busy(self.place)
         time.sleep(pause)
+
+
+@contextmanager
+def _drafted(path: Path) -> Iterator[Path]:
+    """A new, empty ledger beside `path`, removed at the end."""
+    draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.new")
+    with _ALONE, translated(str(path)):
+        try:
+            os.close(os.open(draft, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            connection = _connect(draft)
+            try:
+                connection.executescript(_SCHEMA)
+            finally:
+                connection.close()
+            yield draft
+        finally:
+            draft.unlink(missing_ok=True)
 
 
 class SQLiteTransaction:

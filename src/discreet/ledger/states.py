@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
@@ -26,6 +27,9 @@ MARKED = "marked"
 """The state of a ledger that has moved: the mark of the one store that it moves into."""
 
 
+_KEY = "secret/"
+
+
 @dataclass(frozen=True, slots=True)
 class Terms:
     """Where an account's terms are said: the numbers of the entries that hold now.
@@ -45,7 +49,12 @@ class Terms:
 
 def secret_name(population: str) -> str:
     """The state that holds an account's secret key."""
-    return f"secret/{population}"
+    return _KEY + population
+
+
+def populations_of(names: Iterable[str]) -> list[str]:
+    """The populations that have an account, by the names of all states."""
+    return [name.removeprefix(_KEY) for name in names if name.startswith(_KEY)]
 
 
 def tally_name(population: str) -> str:

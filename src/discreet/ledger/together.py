@@ -41,7 +41,10 @@ def charge_together(
         raise InvalidParameter(f"a note's {TOGETHER!r} is written by the ledger.")
     told = {**note, TOGETHER: [account.population for account in accounts]}
     steps = [account.charging(question, charge, told) for account, charge in charges]
-    return accounts[0].log.write(lambda view: [step(view) for step in steps])
+    entries = accounts[0].log.write(lambda view: [step(view) for step in steps])
+    for account in accounts:
+        account.arrive()
+    return entries
 
 
 def store_together(
@@ -63,7 +66,9 @@ def find_together(accounts: Sequence[Account], question: str) -> Entry | None:
     """The first account's entry of the last release of a question that all have; None where one of them has none."""
     _check(accounts)
     steps = [account.finding(question) for account in accounts]
-    found = accounts[0].log.read(lambda view: [step(view) for step in steps])
+    log = accounts[0].log
+    look = log.imagine if any(account.pending for account in accounts) else log.read
+    found = look(lambda view: [step(view) for step in steps])
     kept = [None if entry is None else canonical(release_in(entry)) for entry in found]
     return None if None in kept or len({*kept}) > 1 else found[0]
 

@@ -25,12 +25,14 @@ class Report:
         accounts: how many accounts.
         head: the hash of the last entry, to be published or kept elsewhere.
         problems: everything that is wrong, in sentences; empty when nothing is.
+        locked: whether only its owner opens accounts.
     """
 
     entries: int
     accounts: int
     head: str
     problems: tuple[str, ...]
+    locked: bool = False
 
     @property
     def ok(self) -> bool:
@@ -101,4 +103,4 @@ def _begun(head: str | None) -> Replay:
 
 
 def _report(state: Replay) -> Report:
-    return Report(state.count, len(state.books), state.head, tuple(state.problems))
+    return Report(state.count, len(state.books), state.head, tuple(state.problems), state.locked)

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, TypeVar
 
 from discreet.backends.duckdb import DuckDB
 from discreet.errors import InvalidParameter
-from discreet.ledger.analysts import unknown
 from discreet.ledger.entry import Analysts
 from discreet.ledger.ledger import Ledger
 from discreet.privacy.guarantee import Budget
@@ -67,15 +66,16 @@ def open_both(
         kept = {name: known(place, name, backend.tables) for name in units}
         shapes = find_shapes_of_both(backend, owners, kept)
         check_declared({t: s.columns for t, s in shapes.items()}, columns)
-        book = Ledger.open(place)
+        book = Ledger.prepared(place)
     except BaseException:
         backend.close()
         raise
     try:
         _check_budgets(book, units, budget)
-        for name in units:
-            _check_known(book.account(name), name, analyst.get(name))
-        opened = book.open_accounts(list(units), budget=budget, relation=wanted, filter=filter)
+        opened = [
+            book.prepared_account(n, budget.get(n), relation=wanted.get(n), filter=filter.get(n))
+            for n in units
+        ]
         accounts = {n: a.asked_by(analyst.get(n)) for n, a in zip(units, opened, strict=True)}
         for account in accounts.values():
             _check_account(account)
@@ -142,21 +142,13 @@ def for_each(
 
 
 def _check_budgets(book: Ledger, units: Mapping[str, PrivacyUnit], budget: Mapping[str, Budget]) -> None:
-    """Looks, before any account is opened, whether all can be."""
+    """Looks whether the accounts that are new can be opened."""
     for name in units:
         if name not in budget and book.account(name) is None:
             raise InvalidParameter(
                 f"a new account for {name!r} needs a budget with ε above 0.",
                 hint=f"budget={{{name!r}: dp.Budget(epsilon=3), …}}",
             )
-
-
-def _check_known(account: Account | None, name: str, analyst: str | None) -> None:
-    """Looks, before any account is opened, whether this one can be asked; a new one has no analysts."""
-    if account is not None:
-        _check_account(account.asked_by(analyst))
-    elif analyst is not None:
-        raise unknown(name, analyst)
 
 
 def _check_account(account: Account) -> None:

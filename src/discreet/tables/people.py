@@ -37,21 +37,27 @@ Rows: TypeAlias = Callable[[str, Mapping[str, int]], list[tuple[Any, ...]]]
 class PeopleOf:
     """What a session knows of its account's people, where each has an own budget."""
 
-    __slots__ = ("_backend", "_budgets", "_tables")
+    __slots__ = ("_account", "_backend", "_tables")
 
-    def __init__(self, budgets: PersonBudgets, backend: Backend, tables: Sequence[TableSchema]) -> None:
+    def __init__(self, account: Account, backend: Backend, tables: Sequence[TableSchema]) -> None:
         if any(t.unit.is_row for t in tables):
             _refuse_rows()
         backend.check_leaving()
-        self._budgets, self._backend = budgets, backend
+        self._account, self._backend = account, backend
         own = [t for t in tables if not t.public and t.reached is None]
         self._tables = {t.name: t.unit.column for t in own if t.unit.column is not None}
 
     @classmethod
     def find(cls, account: Account, backend: Backend, tables: Sequence[TableSchema]) -> PeopleOf | None:
         """The people of an account; None where they have no budgets of their own."""
-        budgets = account.person_budgets
-        return None if budgets is None else cls(budgets, backend, tables)
+        return None if account.people is None else cls(account, backend, tables)
+
+    @property
+    def _budgets(self) -> PersonBudgets:
+        """As they are now: the account's secret key is that of whoever charges it first."""
+        budgets = self._account.person_budgets
+        assert budgets is not None
+        return budgets
 
     def toll(self, plans: Sequence[Plan], charge: Charge) -> Toll:
         """What a charge for these measurements costs each person; its statement has been tried on empty tables.

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from discreet.backends.backend import Backend, Pinned
 from discreet.errors import InvalidParameter, SourceError, UnknownColumn
+from discreet.ledger.first_charge import foresee
 from discreet.plan.schema import Fact, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
@@ -60,7 +61,9 @@ def check_unit(unit: PrivacyUnit, shapes: Mapping[str, Pinned], owners: Mapping[
 def pin_all(
     backend: Backend, account: Account, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]
 ) -> dict[str, Pinned]:
-    """Return the shapes as the account keeps them, which another process may have pinned meanwhile.
+    """Return the shapes as the account keeps them, or will from its next accepted charge on, which pins new ones.
+
+    Another process may pin them meanwhile: then the charge is refused unless it comes to the same.
 
     Raises:
         InvalidParameter: another owner, or kinds of ids that are not compared.
@@ -74,9 +77,10 @@ def pin_all(
             check_same(table, Owner.from_json(kept), owners[table])
             found[table] = Pinned.from_json(kept)
         check_columns(found, owners)
-        return with_id_kinds(backend, found, owners, found.keys())
+        return found
 
-    return account.log.write(pin)
+    found = foresee(pin, account)
+    return with_id_kinds(backend, found, owners, found.keys())
 
 
 def attach_all(

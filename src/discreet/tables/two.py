@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from discreet.backends.backend import Backend, Pinned
 from discreet.errors import InvalidParameter
+from discreet.ledger.first_charge import foresee
 from discreet.plan.schema import Fact, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
@@ -82,8 +83,8 @@ def find_shapes_of_both(
 def pin_both(
     backend: Backend, accounts: Mapping[str, Account], shapes: Mapping[str, Pinned], owners: Owners
 ) -> dict[str, Pinned]:
-    """The shapes as both accounts keep them: the first by name says which, so that of two processes that pin different
-    ones at once, one does and the other finds it.
+    """The shapes as both accounts keep them, or will from their next accepted charge on: the first by name says which,
+    so that of two processes that pin different ones at once, one does and the other is refused.
 
     All are one transaction: with a table pinned in one account alone, it could be connected with the other left out.
 
@@ -109,10 +110,12 @@ def pin_both(
                 found[table] = pinned
         for of_one in owners.values():
             check_columns(found, of_one)
-            with_id_kinds(backend, found, of_one, found.keys())
         return found
 
-    return next(iter(accounts.values())).log.write(pin)
+    found = foresee(pin, *accounts.values())
+    for of_one in owners.values():
+        with_id_kinds(backend, found, of_one, found.keys())
+    return found
 
 
 def attach_both(

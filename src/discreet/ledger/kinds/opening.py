@@ -52,12 +52,23 @@ class Opened:
     day: a later version that computes it more tightly does not change what an open account may spend.
     `budget` and `capacity` are None where each person's own budget, `people`, is the whole promise; the sums
     are counted in the units of the filter all the same, without a limit.
+    `owner` says that its owner has opened it, and no charge; `signature` is by the key that a lock named.
     """
 
     kind: ClassVar[str] = "account"
     key: ClassVar[str] = ""
     names: ClassVar[frozenset[str]] = frozenset(
-        {"budget", "relation", "filter", "capacity", "secret_sha256", "people", "analysts"}
+        {
+            "budget",
+            "relation",
+            "filter",
+            "capacity",
+            "secret_sha256",
+            "people",
+            "analysts",
+            "owner",
+            "signature",
+        }
     )
 
     budget: Budget | None
@@ -67,6 +78,8 @@ class Opened:
     secret_sha256: str
     people: People | None = None
     analysts: Analysts = Analysts.TOGETHER
+    owner: bool = False
+    signature: str | None = None
 
     def to_json(self) -> dict[str, Any]:
         """The fields."""
@@ -85,6 +98,8 @@ class Opened:
                 "capacity": forms.tally_texts(people.capacity),
             },
             "analysts": self.analysts.value,
+            "owner": self.owner,
+            "signature": self.signature,
         }
 
     @classmethod
@@ -101,6 +116,8 @@ class Opened:
             forms.digest(body["secret_sha256"]),
             _people(body["people"]),
             Analysts.parse(forms.text(body["analysts"])),
+            forms.truth(body["owner"]),
+            forms.optional(body["signature"]),
         )
 
 

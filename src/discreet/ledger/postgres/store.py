@@ -62,6 +62,10 @@ class PostgresStore:
         if not self.exists():
             self._apart(tables(self._address.schema))
 
+    def rehearse_making(self) -> None:
+        """Make a ledger in a transaction that is undone: where none can be made, this raises."""
+        self._apart(f"BEGIN; {tables(self._address.schema)}; ROLLBACK")
+
     def read(self, work: Callable[[Transaction], T]) -> T:
         """What the work makes of one moment of the ledger."""
         return self._transaction(lambda begun: work(begun.transaction), writes=False)

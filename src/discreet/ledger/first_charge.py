@@ -1,0 +1,49 @@
+"""What a session writes to a ledger with its first accepted charge: new accounts, and the tables that they lack.
+
+A step is tried in memory when a session is connected, and looked at there until it is taken: the charge takes it in its
+own transaction, or is refused. So who only connects, plans or is refused leaves nothing behind.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
+
+from discreet.errors import InvalidParameter
+from discreet.ledger.log import View
+
+if TYPE_CHECKING:
+    from discreet.ledger.account import Account
+
+T = TypeVar("T")
+
+Step: TypeAlias = Callable[[View], object]
+"""A part of a transaction that can be taken again: where what it writes is there, it finds it."""
+
+
+def foresee(step: Callable[[View], T], first: Account, *others: Account) -> T:
+    """Return what a step of these accounts of one ledger comes to now, and have the first charge of each take it.
+
+    That charge is refused unless the step comes to the same then.
+    """
+    accounts = (first, *others)
+    earlier = tuple(dict.fromkeys(before for account in accounts for before in account.pending))
+
+    def look(view: View) -> tuple[T, bool]:
+        for before in earlier:
+            before(view)
+        head = view.head
+        return step(view), view.head != head
+
+    def again(view: View) -> None:
+        if step(view) != expected:
+            raise InvalidParameter(
+                "another session has asked these tables meanwhile, and they had other columns then; nothing was "
+                "charged.",
+                hint="connect again",
+            )
+
+    expected, writes = first.log.imagine(look)
+    for account in accounts:
+        account.await_charge(*earlier, *([again] if writes else []))
+    return expected

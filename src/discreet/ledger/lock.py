@@ -1,0 +1,118 @@
+"""A locked ledger: no charge opens an account in it, and only its owner does, with the owner's key where it names one.
+
+The lock is an entry of the chain, and so is its end. A signature is by an Ed25519 key, under the hash of the entry
+before it, so that it stands for one place of one chain and for nothing else, and under all that the entry says.
+
+References: RFC 8032, https://www.rfc-editor.org/rfc/rfc8032
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+from dataclasses import replace
+from typing import TypeAlias, TypeVar
+
+from discreet.errors import InvalidParameter, LedgerError
+from discreet.ledger import names, sign
+from discreet.ledger.chain import canonical
+from discreet.ledger.entry import Entry, Locked, Opened, Unlocked
+from discreet.ledger.log import View
+from discreet.ledger.owner import refuse_moved
+
+Key: TypeAlias = str | os.PathLike[str]
+"""The file of an Ed25519 private key."""
+
+Act = TypeVar("Act", Opened, Locked, Unlocked)
+
+LEDGER = ""
+"""What stands in the place of a population in the entries about the whole ledger; no population has this name."""
+
+_TAG = b"discreet ledger act, format 1\x00"
+
+
+def lock_of(view: View) -> Locked | None:
+    """The lock that holds now; None when none does."""
+    lock, end = (view.latest(LEDGER, kind.kind, kind.key) for kind in (Locked, Unlocked))
+    if lock is None or (end is not None and end.seq > lock.seq):
+        return None
+    return lock.content if isinstance(lock.content, Locked) else None
+
+
+def lock(view: View, place: str, key: Key | None, by: str, reason: str) -> Entry:
+    """Append a lock; with a key, one that only this key opens."""
+    refuse_moved(view, place)
+    if lock_of(view) is not None:
+        raise InvalidParameter(f"the ledger {place} is locked already.")
+    public = None if key is None else sign.public_key(key)
+    said = Locked(public, names.words("by", by), names.words("reason", reason))
+    return view.append(LEDGER, _signed(view, LEDGER, said, key))
+
+
+def unlock(view: View, place: str, key: Key | None, by: str, reason: str) -> Entry:
+    """Append the end of a lock."""
+    refuse_moved(view, place)
+    said = Unlocked(names.words("by", by), names.words("reason", reason))
+    if lock_of(view) is None:
+        raise InvalidParameter(f"the ledger {place} is not locked.")
+    return view.append(LEDGER, _by_owner(view, place, LEDGER, said, key))
+
+
+def refuse_locked(view: View, place: str, population: str) -> None:
+    """Refuse to open an account by a charge in a locked ledger.
+
+    Raises:
+        LedgerError: it is locked.
+    """
+    if lock_of(view) is not None:
+        command = shlex.join(["discreet", "ledger", "open", place, population])
+        raise LedgerError(
+            f"the ledger {place} is locked: no question opens an account in it, and {population!r} has none.",
+            hint=f"give population= the name that it has there; its owner opens a new one with `{command} BUDGET`, or "
+            "Ledger.open_account(…)",
+        )
+
+
+def opened_by_owner(view: View, place: str, population: str, opened: Opened, key: Key | None) -> Opened:
+    """The entry of an account as its owner opens it, signed where the ledger's lock names a key.
+
+    Raises:
+        InvalidParameter: it names another key than this one.
+    """
+    return _by_owner(view, place, population, replace(opened, owner=True), key)
+
+
+def is_signed(previous: str, population: str, act: Act, public_key: str) -> bool:
+    """Whether an entry after that hash carries the signature of that key.
+
+    Raises:
+        InvalidParameter: a signature or a key that is none.
+    """
+    return act.signature is not None and sign.verified(
+        _message(previous, population, act), act.signature, public_key
+    )
+
+
+def _by_owner(view: View, place: str, population: str, act: Act, key: Key | None) -> Act:
+    held = lock_of(view)
+    if held is None or held.public_key is None:
+        return act
+    if key is None or sign.public_key(key) != held.public_key:
+        raise InvalidParameter(
+            f"the ledger {place} is locked with a key, and this {'names none' if key is None else 'is another one'}.",
+            hint="key= names the file of its owner's private key; on the command line --key",
+        )
+    return _signed(view, population, act, key)
+
+
+def _signed(view: View, population: str, act: Act, key: Key | None) -> Act:
+    if key is None:
+        return act
+    signature = sign.signed(_message(view.head[1], population, act), key)
+    return replace(act, signature=signature)
+
+
+def _message(previous: str, population: str, act: Act) -> bytes:
+    fields = {**act.to_json(), "kind": act.kind, "population": population}
+    del fields["signature"]
+    return _TAG + bytes.fromhex(previous) + canonical(fields).encode()
