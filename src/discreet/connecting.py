@@ -243,8 +243,9 @@ def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str])
         return {}
     with Ledger.existing(place) as book:
         account = book.account(population)
-        found = {} if account is None else {t: account.pinned(t.casefold()) for t in tables}
-    return {t: (Pinned.from_json(k), Owner.from_json(k)) for t, k in found.items() if k is not None}
+        pins = {} if account is None else account.pins()
+    found = {t: pins[t.casefold()] for t in tables if t.casefold() in pins}
+    return {t: (Pinned.from_json(k), Owner.from_json(k)) for t, k in found.items()}
 
 
 def _check_apart(tables: Sequence[str]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
 from typing import Any, TypeAlias
 
@@ -12,9 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet import accounting
-from discreet.accounting.filter import Charge
+from discreet.accounting.filter import Charge, Filter
 from discreet.errors import BudgetExceeded, DiscreetError, InvalidParameter
 from discreet.ledger.account import Account
+from discreet.ledger.analysts import own_history
+from discreet.ledger.entry import Entry
+from discreet.ledger.first_charge import foresee
 from discreet.ledger.ledger import Ledger
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, Budget
@@ -307,6 +311,7 @@ def seen(account: Account, doing: Doing) -> list[Any]:
         try:
             analyst = account.seen_by(who)
             question = f"q{amount}"
+            foresee(analyst.pinning(question, {"columns": [["x", "BIGINT"]]}), analyst)
             stored = analyst.find(question)
             if stored is None:
                 entry = analyst.charge(question, charge_of(amount), note={"sql": question})
@@ -322,6 +327,11 @@ def seen(account: Account, doing: Doing) -> list[Any]:
                 ana.after(charge_of(amount)),
                 str(ana.refusal(charge_of(amount))),
             ]
+            for look in (ana.pins, lambda: ana.pinned(question)):  # noqa: B023  # called at once
+                try:
+                    shown.append(look())
+                except DiscreetError as error:
+                    shown.append(str(error))
     return shown
 
 
@@ -355,6 +365,12 @@ def test_apart_nothing_that_an_analyst_sees_depends_on_what_the_others_do(
 OTHERS: Doing = [("ben", Fraction(1, 2)), ("cleo", Fraction(1)), ("ben", Fraction(1, 2))]
 
 
+def with_pins(entries: list[Entry], analyst: str, units: Filter) -> list[Entry]:
+    """As `own_history`, with the tables that others' charges have pinned."""
+    pins = [e for e in entries if e.kind == "schema"]
+    return [replace(e, seq=i) for i, e in enumerate([*own_history(entries, analyst, units), *pins], 1)]
+
+
 def test_together_it_does() -> None:
     hers = [Fraction(1, 4), Fraction(1, 2)]
     assert world(hers, OTHERS, analysts="together") != world(hers, [], analysts="together")
@@ -363,6 +379,8 @@ def test_together_it_does() -> None:
 @pytest.mark.parametrize(
     ("leak", "broken"),
     [
+        ("pins", lambda self, what: None),  # tables that others' charges pinned
+        ("schema", lambda entries, analyst, units: with_pins(entries, analyst, units)),
         ("find", lambda self, view, seq: True),  # everybody's releases
         ("history", lambda entries, analyst, units: list(entries)),  # everybody's entries
         ("number", lambda entries, analyst, units: [e for e in entries if e.analyst in (None, analyst)]),
@@ -373,6 +391,8 @@ def test_a_broken_twin_is_told_apart(leak: str, broken: Any, monkeypatch: pytest
     """Each way in which something of the others could show is seen by the test above."""
     where = {
         "find": "discreet.ledger.account.Account._is_mine",
+        "pins": "discreet.ledger.account.Account._refuse_apart",
+        "schema": "discreet.ledger.analysts.own_history",
         "history": "discreet.ledger.analysts.own_history",
         "number": "discreet.ledger.analysts.own_history",
         "limits": "discreet.ledger.account.Account.alone",

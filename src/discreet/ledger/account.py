@@ -344,6 +344,7 @@ class Account:
 
     def pin(self, table: str, schema: dict[str, Any]) -> dict[str, Any]:
         """The schema that is pinned for a table: the one given now if there was none."""
+        self._refuse_unopened()
         return self._log.write(self.pinning(table, schema))
 
     def pinning(self, table: str, schema: dict[str, Any]) -> Callable[[View], dict[str, Any]]:
@@ -361,18 +362,20 @@ class Account:
         return add
 
     def pinned(self, table: str) -> dict[str, Any] | None:
-        """The schema that is pinned for a table; None when there is none."""
-        found = self._log.read(lambda view: view.latest(self.population, Pinned.kind, table))
-        return found.content.schema if found is not None and isinstance(found.content, Pinned) else None
+        """The schema that is pinned for a table; None when there is none. Otherwise as `pins`."""
+        return self.pins().get(table)
 
     def pins(self) -> dict[str, dict[str, Any]]:
-        """The schemas of all tables that are pinned here, by the tables' names."""
-        return self._log.read(self.pins_in)
+        """The schemas of all tables that are pinned here, by the tables' names.
 
-    def pins_in(self, view: View) -> dict[str, dict[str, Any]]:
-        """As `pins`, as a step of a transaction."""
-        rows = view.rows(after=0, limit=NO_END, population=self.population, kind=Pinned.kind)
-        return {p.table: p.schema for p in (from_row(row).content for row in rows) if isinstance(p, Pinned)}
+        Raises:
+            InvalidParameter: it is asked by an analyst who is kept apart: others' charges pin tables.
+        """
+        self._refuse_apart("which tables the others have asked")
+        found = self._log.read(
+            lambda view: view.rows(after=0, limit=NO_END, population=self.population, kind=Pinned.kind)
+        )
+        return {p.table: p.schema for p in (from_row(row).content for row in found) if isinstance(p, Pinned)}
 
     def history(self) -> list[Entry]:
         """Everything that happened to this account, oldest first; public facts only.
@@ -449,8 +452,7 @@ class Account:
         Raises:
             InvalidParameter: it is asked by an analyst who is kept apart.
         """
-        if self.alone:
-            raise InvalidParameter("an analyst who is kept apart does not see what the others spend.")
+        self._refuse_apart("what the others spend")
         return self._read(analysts.standings)
 
     def promises(self) -> list[str]:
@@ -553,7 +555,19 @@ class Account:
     def _write(self, work: Callable[[View, Standing], Entry]) -> Entry:
         if self.analyst is not None:
             raise InvalidParameter("only the owner changes an account, not an analyst.")
+        self._refuse_unopened()
         return self._log.write(lambda view: work(view, self._now(view)))
+
+    def _refuse_apart(self, what: str) -> None:
+        if self.alone:
+            raise InvalidParameter(f"an analyst who is kept apart does not see {what}.")
+
+    def _refuse_unopened(self) -> None:
+        if self._before:
+            raise InvalidParameter(
+                f"the account of {self.population!r} is not open yet.",
+                hint="Ledger.open_account(…) opens it, as does the first accepted charge",
+            )
 
     def _owned(self, view: View, now: Standing) -> owner.Owned:
         return owner.Owned(view, now, self.population, self._opened, self._units)

@@ -25,6 +25,7 @@ from discreet.ledger.entry import (
     Moved,
     Opened,
     PeopleCharged,
+    Pinned,
     Released,
 )
 from discreet.ledger.owner import Owned
@@ -211,7 +212,7 @@ def own_history(entries: Sequence[Entry], analyst: str, units: Filter) -> list[E
             case GroupCapped():
                 if content.name != group:
                     continue
-            case PeopleCharged() | Moved():  # they commit to what all have done
+            case PeopleCharged() | Moved() | Pinned():  # they follow from what all have done
                 continue
             case _:
                 pass
@@ -249,7 +250,8 @@ def promises(opened: Opened, now: Standing, population: str, analyst: str | None
 
 def _apart(now: Standing, analyst: str | None) -> list[str]:
     cap = None if analyst is None else now.analyst(analyst)
-    silent = "as long as analysts tell each other nothing"
+    arriving = "rows that arrive later do not depend on what other analysts were told"
+    silent = f"as long as analysts tell each other nothing and {arriving}"
     if cap is None:
         return [
             f"What one analyst alone has seen is differentially private at that analyst's own cap, {silent}."
@@ -262,7 +264,7 @@ def _apart(now: Standing, analyst: str | None) -> list[str]:
         b = group.content.budget
         said.append(
             f"What the group {cap.group!r} has seen together is {words(b.epsilon, b.delta)} differentially private, as "
-            "long as it tells and hears nothing else."
+            f"long as it tells and hears nothing else and {arriving}."
         )
     return said
 
