@@ -85,6 +85,56 @@ def test_who_asks_must_be_said_and_known(apart: Connect) -> None:
         apart("ana", analysts="together")
 
 
+def anas_transcript(folder: Path, *, others: bool) -> list[str]:
+    """All that ana's session shows, but for noise and times, where others ask before her and between, or do not."""
+    said: list[str] = []
+    frame = pd.DataFrame({"x": range(100)})
+    terms: dict[str, Any] = {"unit": dp.PrivacyUnit.row(), "columns": {"x": dp.Range(0, 100)}}
+    terms |= {"ledger": folder / "our.ledger"}
+    folder.mkdir()
+    with Ledger.open(folder / "our.ledger") as ledger:
+        account = ledger.open_account("people", dp.Budget(3), analysts="apart")
+        for name in ("ana", "ben"):
+            account.cap_analyst(name, dp.Budget(1), **BOARD)
+
+    def ask_as_ben(table: str) -> None:
+        if others:
+            with dp.connect({table: frame}, population="people", analyst="ben", **terms) as ben:
+                ben.sql(f"SELECT COUNT(*) AS n FROM {table}", epsilon="0.25")
+
+    def show(session: Session) -> None:
+        said.extend([repr(session), repr(session.remaining), *session.promises])
+        said.append(session.plan(COUNT, epsilon="0.5").explain())
+        with pytest.raises(BudgetExceeded) as refused:
+            session.sql(SUM, epsilon="1.5")
+        said.append(f"{refused.value} {refused.value.hint}")
+        for entry in session.history():
+            fields = entry.content.to_json() | {"release": "", "secret_sha256": ""}
+            said.append(f"{entry.seq} {entry.kind} {fields}")
+
+    if others:
+        with dp.connect({"data": frame}, population="others", budget=dp.Budget(1), **terms) as other:
+            other.sql(COUNT, epsilon=1)
+    ask_as_ben("data")
+    ask_as_ben("more")
+    with dp.connect({"data": frame}, population="people", analyst="ana", **terms) as ana:
+        show(ana)
+        ask_as_ben("later")
+        said.append(str(ana.sql(COUNT, epsilon="0.5").stored))
+        show(ana)
+    with dp.connect({"data": frame, "later": frame}, population="people", analyst="ana", **terms) as ana:
+        show(ana)
+    return [line.replace(str(folder), "") for line in said]
+
+
+def test_the_session_of_an_analyst_apart_shows_nothing_of_what_others_asked(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    alone = anas_transcript(tmp_path / "a", others=False), capsys.readouterr()
+    assert (anas_transcript(tmp_path / "b", others=True), capsys.readouterr()) == alone
+    assert any("1 account" in line for line in alone[0])
+
+
 def test_an_analyst_apart_has_no_certificate(apart: Connect) -> None:
     with apart("ana") as ana, pytest.raises(InvalidParameter, match="kept apart"):
         ana.sql(COUNT, epsilon=0.5).certificate()

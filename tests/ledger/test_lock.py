@@ -6,11 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pandas as pd
 import pytest
 
+import discreet as dp
 from discreet.accounting.filter import Charge
 from discreet.errors import InvalidParameter, LedgerError
-from discreet.ledger.entry import Locked, Opened
+from discreet.ledger.entry import Locked, Opened, Unlocked
 from discreet.ledger.export import verify_export
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.sign import new_key
@@ -83,6 +85,53 @@ def test_a_lock_with_a_key_is_opened_by_this_key_alone(path: Path, key: Path, tm
         assert ledger.open_account("p", None).opened == opened  # what is there needs no key
         ledger.unlock(key=key, **BOARD)
         assert ledger.verify().ok
+
+
+def test_a_locked_ledger_takes_no_new_population_from_connect_and_asks_the_known_ones(
+    path: Path, key: Path
+) -> None:
+    frame = pd.DataFrame({"x": [1, 2]})
+
+    def connect(population: str) -> dp.Session:
+        terms: dict[str, Any] = {"unit": dp.PrivacyUnit.row(), "budget": dp.Budget(1), "ledger": path}
+        return dp.connect({"t": frame}, population=population, **terms)
+
+    with Ledger.open(path) as ledger, connect("early") as early:
+        ledger.open_account("known", Budget(1))
+        ledger.lock(key=key, **BOARD)
+        before = ledger.head
+        with pytest.raises(LedgerError, match="is locked"):
+            connect("knwon")
+        for look in (lambda: early.remaining, lambda: early.sql("SELECT COUNT(*) FROM t", epsilon="0.1")):
+            with pytest.raises(LedgerError, match="is locked"):
+                look()
+        assert ledger.head == before
+        with connect("known") as known:
+            known.sql("SELECT COUNT(*) FROM t", epsilon="0.1")
+        ledger.open_account("early", Budget(1), key=key)
+        assert early.remaining == Budget(1)  # the owner's account has the same terms
+        early.sql("SELECT COUNT(*) FROM t", epsilon="0.1")
+        assert ledger.verify().ok
+
+
+def test_a_signature_is_good_in_one_place_of_one_ledger(path: Path, key: Path, tmp_path: Path) -> None:
+    """An owner's signed act is taken from one ledger, or an earlier time, and put where nobody has signed it."""
+    signed: list[str] = []
+    for place in (path, tmp_path / "other.ledger"):
+        with Ledger.open(place) as ledger:
+            ledger.open_account("a", Budget(1))
+            for _ in range(2):
+                ledger.lock(key=key, **BOARD)
+                content = ledger.unlock(key=key, **BOARD).content
+                assert isinstance(content, Unlocked)
+                assert content.signature is not None
+                signed.append(content.signature)
+    assert len({*signed}) == 4
+    assert problems(path) == []
+    forge(path, lambda bodies: bodies[-1].update(signature=signed[0]))  # its own earlier unlocking
+    assert any("lacks the signature" in p for p in problems(path))
+    forge(path, lambda bodies: bodies[-1].update(signature=signed[3]))  # the other ledger's
+    assert any("lacks the signature" in p for p in problems(path))
 
 
 def test_a_lock_moves_with_its_ledger(path: Path, key: Path, tmp_path: Path) -> None:

@@ -62,16 +62,18 @@ class Account:
         analysts: whether a promise is made about analysts apart, fixed at opening.
         analyst: who asks and looks; None for the owner, or where there are no analysts.
         secret: 32 random bytes that key the choice of a unit's groups. Never shown.
+        opened: the entry that opens it.
+        pending: the steps that the next accepted charge takes before itself, in its transaction.
     """
 
     __slots__ = (
-        "_before",
         "_log",
-        "_opened",
         "_units",
         "analyst",
         "analysts",
         "filter",
+        "opened",
+        "pending",
         "people",
         "population",
         "relation",
@@ -85,6 +87,8 @@ class Account:
     analysts: Analysts
     analyst: str | None
     secret: bytes
+    opened: Opened
+    pending: tuple[Step, ...]
 
     def __init__(
         self,
@@ -93,11 +97,11 @@ class Account:
         opened: Opened,
         secret: bytes,
         analyst: str | None = None,
-        before: tuple[Step, ...] = (),
+        pending: tuple[Step, ...] = (),
     ) -> None:
         self._log = log
-        self._before = before
-        self._opened = opened
+        self.pending = pending
+        self.opened = opened
         self._units: Filter = meter(opened)
         self.population = population
         self.relation = opened.relation
@@ -145,11 +149,6 @@ class Account:
         if (wrong := analysts.nobody(capped, self.analysts, self.population, None)) is not None:
             raise wrong
         return self
-
-    @property
-    def opened(self) -> Opened:
-        """With what it was opened."""
-        return self._opened
 
     @property
     def log(self) -> Log:
@@ -265,23 +264,20 @@ class Account:
         def add(view: View) -> Entry:
             account = self.brought(view)
             cost = own if account is self else account._cost(charge)
-            return account._charged(view, question, charge, cost, note)
+            now = account._now(view)
+            limits = account._limits(now)
+            if (refusal := account._refusal(now, limits, charge, cost)) is not None:
+                raise refusal
+            totals = [limit.filter.add(limit.spent, cost) for limit in limits]
+            for limit, total in zip(limits, totals, strict=True):
+                if any(after < before for after, before in zip(total, limit.spent, strict=True)):
+                    raise InternalError("a charge would have lowered the tally; nothing was charged.")
+            entry = view.append(self.population, Charged(question, charge, totals[-1], note, self.analyst))
+            for limit, total in zip(limits, totals, strict=True):
+                view.put(limit.state, tally_text(entry.seq, total))
+            return entry
 
         return add
-
-    def _charged(self, view: View, question: str, charge: Charge, cost: Tally, note: dict[str, Any]) -> Entry:
-        now = self._now(view)
-        limits = self._limits(now)
-        if (refusal := self._refusal(now, limits, charge, cost)) is not None:
-            raise refusal
-        totals = [limit.filter.add(limit.spent, cost) for limit in limits]
-        for limit, total in zip(limits, totals, strict=True):
-            if any(after < before for after, before in zip(total, limit.spent, strict=True)):
-                raise InternalError("a charge would have lowered the tally; nothing was charged.")
-        entry = view.append(self.population, Charged(question, charge, totals[-1], note, self.analyst))
-        for limit, total in zip(limits, totals, strict=True):
-            view.put(limit.state, tally_text(entry.seq, total))
-        return entry
 
     def store(self, question: str, charge_seq: int, release: dict[str, Any]) -> None:
         """Keep a finished release, so that the same question is answered with it for free.
@@ -372,10 +368,8 @@ class Account:
             InvalidParameter: it is asked by an analyst who is kept apart: others' charges pin tables.
         """
         self._refuse_apart("which tables the others have asked")
-        found = self._log.read(
-            lambda view: view.rows(after=0, limit=NO_END, population=self.population, kind=Pinned.kind)
-        )
-        return {p.table: p.schema for p in (from_row(row).content for row in found) if isinstance(p, Pinned)}
+        contents = (entry.content for entry in self._entries(Pinned.kind))
+        return {pin.table: pin.schema for pin in contents if isinstance(pin, Pinned)}
 
     def history(self) -> list[Entry]:
         """Everything that happened to this account, oldest first; public facts only.
@@ -383,8 +377,7 @@ class Account:
         An analyst who is kept apart sees the own charges and releases and the owner's entries, numbered anew, and in
         `spent` the own sum: neither a number nor a sum tells what others did.
         """
-        rows = self._log.read(lambda view: view.rows(after=0, limit=NO_END, population=self.population))
-        entries = [from_row(row) for row in rows]
+        entries = self._entries()
         if self.analyst is None or not self.alone:
             return entries
         return analysts.own_history(entries, self.analyst, self._units)
@@ -457,22 +450,13 @@ class Account:
 
     def promises(self) -> list[str]:
         """What is promised, in sentences: to each unit by everything together, and where it is so, by each analyst."""
-        return self._read(lambda now: analysts.promises(self._opened, now, self.population, self.analyst))
-
-    @property
-    def pending(self) -> tuple[Step, ...]:
-        """What the first accepted charge writes before itself."""
-        return self._before
-
-    def await_charge(self, *steps: Step) -> None:
-        """Have the next accepted charge take these steps before itself, in its transaction."""
-        self._before = steps
+        return self._read(lambda now: analysts.promises(self.opened, now, self.population, self.analyst))
 
     def brought(self, view: View) -> Account:
         """The account as it is in a view that it is written to first, where it is not there yet."""
-        if not self._before:
+        if not self.pending:
             return self
-        for step in self._before:
+        for step in self.pending:
             step(view)
         found = stored_account(self._log, view, self.population)
         assert found is not None
@@ -480,15 +464,21 @@ class Account:
 
     def arrive(self) -> None:
         """Takes over what the first charge, which is durable, has written or found."""
-        if not self._before:
+        if not self.pending:
             return
         found = self._log.read(lambda view: stored_account(self._log, view, self.population))
         assert found is not None
-        self._opened, self._units, self.secret = found._opened, found._units, found.secret
-        self._before = ()
+        self.opened, self._units, self.secret = found.opened, found._units, found.secret
+        self.pending = ()
+
+    def _entries(self, kind: str | None = None) -> list[Entry]:
+        rows = self._log.read(
+            lambda view: view.rows(after=0, limit=NO_END, population=self.population, kind=kind)
+        )
+        return [from_row(row) for row in rows]
 
     def _as(self, analyst: str) -> Account:
-        return Account(self._log, self.population, self._opened, self.secret, analyst, self._before)
+        return Account(self._log, self.population, self.opened, self.secret, analyst, self.pending)
 
     def _cost(self, charge: Charge) -> Tally:
         cost = self._units.cost(charge)
@@ -547,7 +537,7 @@ class Account:
 
     def _look(self, work: Callable[[View], T]) -> T:
         """What the work makes of one moment, in which it may bring the account to the view."""
-        return self._log.imagine(work) if self._before else self._log.read(work)
+        return self._log.imagine(work) if self.pending else self._log.read(work)
 
     def _read(self, work: Callable[[Standing], T]) -> T:
         return self._look(lambda view: work(self.brought(view)._standing(view)))
@@ -563,14 +553,14 @@ class Account:
             raise InvalidParameter(f"an analyst who is kept apart does not see {what}.")
 
     def _refuse_unopened(self) -> None:
-        if self._before:
+        if self.pending:
             raise InvalidParameter(
                 f"the account of {self.population!r} is not open yet.",
                 hint="Ledger.open_account(…) opens it, as does the first accepted charge",
             )
 
     def _owned(self, view: View, now: Standing) -> owner.Owned:
-        return owner.Owned(view, now, self.population, self._opened, self._units)
+        return owner.Owned(view, now, self.population, self.opened, self._units)
 
     def _release_of(self, view: View, question: str, charge_seq: int) -> dict[str, Any] | None:
         """The release that this charge paid for, if it has one; it can only stand after the charge."""

@@ -45,5 +45,5 @@ def foresee(step: Callable[[View], T], first: Account, *others: Account) -> T:
 
     expected, writes = first.log.imagine(look)
     for account in accounts:
-        account.await_charge(*earlier, *([again] if writes else []))
+        account.pending = (*earlier, *([again] if writes else []))
     return expected

@@ -190,7 +190,7 @@ class Ledger:
                 _check_promises(known, draft.opened)
 
         self._log.imagine(bring)
-        return Account(self._log, wanted.name, draft.opened, draft.secret, before=(bring,))
+        return Account(self._log, wanted.name, draft.opened, draft.secret, pending=(bring,))
 
     @property
     def is_locked(self) -> bool:

@@ -1,0 +1,81 @@
+"""Real processes that open one account by their first charges, and a ledger that is locked under them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeAlias
+
+import pytest
+
+from discreet.accounting.filter import Charge
+from discreet.errors import InvalidParameter, LedgerError
+from discreet.ledger.first_charge import foresee
+from discreet.ledger.ledger import Ledger
+from discreet.ledger.sign import new_key
+from discreet.privacy.guarantee import Budget
+from tests.system.ledger.test_races import all_at_once
+
+MakeCharge: TypeAlias = Callable[..., Charge]
+Fork: TypeAlias = Callable[[Callable[[], object]], int]
+Ended: TypeAlias = Callable[[int], int]
+
+
+def test_of_processes_with_different_budgets_one_opens_the_account_and_the_others_are_refused(
+    path: Path, pay: MakeCharge, fork: Fork, ended: Ended
+) -> None:
+    """Each of them has connected while there was nothing, and sees the budget that it asks for."""
+
+    def ask(i: int) -> bool:
+        with Ledger.prepared(path) as ledger:
+            account = ledger.prepared_account("p", Budget(3 + i % 2))
+            foresee(account.pinning("t", {"columns": [["x", "BIGINT"]]}), account)
+            if not path.exists():
+                assert account.remaining == Budget(3 + i % 2)
+            try:
+                account.charge(f"q{i}", pay("1/10"), note={})
+            except InvalidParameter as error:
+                assert f"discreet ledger budget {path} p {3 + i % 2} --by" in error.hint
+                return True
+            return False
+
+    statuses = all_at_once(fork, ended, 8, ask)
+    assert set(statuses) <= {0, 1}
+    with Ledger.existing(path) as ledger:
+        account = ledger.account("p")
+        assert account is not None
+        own = int(account.budget.epsilon) - 3
+        assert [status == 0 for status in statuses] == [i % 2 == own for i in range(8)]
+        assert [e.kind for e in account.history()] == ["account", "schema", *["charge"] * 4]
+        assert ledger.verify().ok
+
+
+def test_a_process_that_connected_before_the_lock_opens_no_account_after_it(
+    path: Path, pay: MakeCharge, fork: Fork, ended: Ended, tmp_path: Path
+) -> None:
+    new_key(tmp_path / "owner.pem")
+    new_key(tmp_path / "other.pem")
+    connected, locked = os.pipe(), os.pipe()
+
+    def early() -> bool:
+        with Ledger.prepared(path) as ledger:
+            account = ledger.prepared_account("p", Budget(1))
+            os.write(connected[1], b"x")
+            os.read(locked[0], 1)
+            with pytest.raises(LedgerError, match="is locked"):
+                account.charge("q", pay("1/10"), note={})
+            for key in (None, tmp_path / "other.pem"):
+                with pytest.raises(InvalidParameter, match="locked with a key"):
+                    ledger.open_account("p", Budget(1), key=key)
+            return False
+
+    child = fork(early)
+    os.read(connected[0], 1)
+    with Ledger.open(path) as ledger:
+        ledger.lock(key=tmp_path / "owner.pem", by="the board", reason="all are known")
+        head = ledger.head
+        os.write(locked[1], b"x")
+        assert ended(child) == 0
+        assert (ledger.head, ledger.populations()) == (head, [])
+        assert ledger.verify().ok
