@@ -81,6 +81,7 @@ def connect(
     from discreet.backends.duckdb import DuckDB
     from discreet.ledger.ledger import Ledger
     from discreet.session import Session
+    from discreet.tables.alike import warn_of_alike
     from discreet.tables.facts import check_declared
     from discreet.tables.owners import find_owners
     from discreet.tables.people import check_people
@@ -115,6 +116,7 @@ def connect(
             analysts=analysts,
         )
         account = account.asked_by(analyst)
+        warn_of_alike(book, [account], shapes, owners, kept)
         pinned = pin_all(backend, account, shapes, owners)
         tables = attach_all(backend, pinned, owners, unit=who, facts=facts, account=account)
         return Session(book, account, backend, tables, version, bounds=bounds)

@@ -32,7 +32,6 @@ from discreet.ledger.entry import (
     Rebudgeted,
     Released,
     Thawed,
-    Unlocked,
     from_row,
     to_row,
 )
@@ -86,8 +85,8 @@ CONTENTS: list[Content] = [
     AnalystCapped("ben", None, Budget(1, per_query=HALF), (HALF, TINY), "the board", "plan"),
     GroupCapped("team", Budget(1), (HALF, TINY), "the board", "plan"),
     Moved("elsewhere.ledger", "ef" * 32, "the board", "a new server"),
-    Locked("ab" * 32, "the board", "no more accounts", "cd" * 64),
-    Unlocked("the board", "one more account"),
+    Locked(True, "ab" * 32, "the board", "no more accounts", "cd" * 64),
+    Locked(False, None, "the board", "one more account"),
 ]
 
 

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import shlex
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TypeAlias
 
+import pandas as pd
 import pytest
+from click.testing import CliRunner
 
 import discreet as dp
 from discreet.accounting.filter import Charge
+from discreet.cli import main
 from discreet.errors import BudgetExceeded, DiscreetError, InvalidParameter, LedgerError
 from discreet.ledger.account import Account
 from discreet.ledger.first_charge import foresee
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.memory import EMPTY, MemoryStore
+from discreet.ledger.memory import MemoryStore
+from discreet.ledger.overlay import EMPTY
 from discreet.ledger.places import prepared_store
 from discreet.ledger.sqlite import SQLiteStore
 from discreet.ledger.together import charge_together, find_together
@@ -252,7 +257,50 @@ def test_a_session_that_connects_plans_and_is_refused_leaves_no_file(
     assert [e.kind for e in session.history()] == ["account", "schema", "charge", "release"]
 
 
+def test_a_refused_query_writes_nothing_to_a_ledger_that_there_is(
+    session: dp.Session, tmp_path: Path
+) -> None:
+    session.sql("SELECT COUNT(*) FROM t", epsilon=1)
+    frame = pd.DataFrame({"y": [1, 2]})
+    with Ledger.existing(tmp_path / "l") as ledger:
+        head = ledger.head
+        terms: dict[str, Any] = {"unit": dp.PrivacyUnit.row(), "budget": Budget(1), "ledger": tmp_path / "l"}
+        with dp.connect({"u": frame}, **terms) as other:
+            for epsilon in (2, 25, 0):
+                with pytest.raises(DiscreetError):
+                    other.sql("SELECT COUNT(*) FROM u", epsilon=epsilon)
+            assert other.remaining == Budget(1)
+        assert (ledger.head, ledger.populations()) == (head, ["t"])
+
+
+@pytest.mark.parametrize(
+    "budget", [Budget(5), Budget("16/3", "1e-6"), Budget("5.25", "1/3", per_query="1/2")], ids=repr
+)
+def test_the_hint_is_the_command_that_changes_the_budget(path: Path, pay: MakeCharge, budget: Budget) -> None:
+    with Ledger.open(path) as ledger:
+        ledger.open_account("our people", Budget(3)).charge("q", pay(1), note={})
+        with pytest.raises(InvalidParameter, match="has budget") as refused:
+            ledger.prepared_account("our people", budget)
+        command, python = refused.value.hint.split("`")[1:]
+        words = shlex.split(command.replace("NAME", "board").replace("WHY", "more"))
+        assert CliRunner().invoke(main, words[1:]).exit_code == 0
+        assert ledger.prepared_account("our people", budget).budget == budget
+        assert f"Ledger.open(…).account('our people').change_budget(dp.{budget!r}, by=…, reason=…)" in python
+    with Ledger.open(":memory:") as ledger:
+        ledger.open_account("p", Budget(3))
+        with pytest.raises(InvalidParameter) as refused:
+            ledger.prepared_account("p", budget)
+        assert "with account.change_budget(dp.Budget(" in refused.value.hint
+        assert "discreet ledger" not in refused.value.hint
+        ledger.open_account("q", None, per_person=Budget(3))
+        with pytest.raises(InvalidParameter) as refused:
+            ledger.prepared_account("q", budget)
+        assert "it holds for life" in refused.value.hint
+
+
 def test_an_empty_store_in_memory_stays_empty() -> None:
     store = MemoryStore()
     store.write(lambda now: now.put("x", "1"))
-    assert EMPTY == ([], {}, {})
+    assert (EMPTY.added, EMPTY.changed, EMPTY.stored) == ([], {}, {})
+    with pytest.raises(LedgerError, match="only being read"):
+        EMPTY.put("x", "1")

@@ -12,7 +12,7 @@ import pytest
 import discreet as dp
 from discreet.accounting.filter import Charge
 from discreet.errors import InvalidParameter, LedgerError
-from discreet.ledger.entry import Locked, Opened, Unlocked
+from discreet.ledger.entry import Locked, Opened
 from discreet.ledger.export import verify_export
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.sign import new_key
@@ -123,7 +123,7 @@ def test_a_signature_is_good_in_one_place_of_one_ledger(path: Path, key: Path, t
             for _ in range(2):
                 ledger.lock(key=key, **BOARD)
                 content = ledger.unlock(key=key, **BOARD).content
-                assert isinstance(content, Unlocked)
+                assert isinstance(content, Locked)
                 assert content.signature is not None
                 signed.append(content.signature)
     assert len({*signed}) == 4
@@ -204,6 +204,6 @@ def test_a_lock_without_a_key_asks_for_no_signature_and_still_for_the_owner(path
 def test_a_lock_says_who_and_why(path: Path) -> None:
     with Ledger.open(path) as ledger:
         content = ledger.lock(**BOARD).content
-        assert content == Locked(None, BOARD["by"], BOARD["reason"])
+        assert content == Locked(True, None, BOARD["by"], BOARD["reason"])
         with pytest.raises(InvalidParameter, match="by must be"):
             ledger.unlock(by="", reason="x")

@@ -14,7 +14,8 @@ from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerError
 from discreet.ledger.account import Account
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.memory import MemoryStore, Moment
+from discreet.ledger.memory import MemoryStore
+from discreet.ledger.overlay import Overlay
 from discreet.ledger.standing import Status
 from discreet.ledger.store import Transaction
 from discreet.privacy.guarantee import Budget
@@ -246,7 +247,7 @@ def test_what_would_be_left_is_told_without_charging(
 
 def test_what_was_read_and_then_lost_with_its_server_is_not_remembered(pay: MakeCharge) -> None:
     class Server(MemoryStore):
-        loses: Moment | None = None
+        loses: Overlay | None = None
 
         def read(self, work: Callable[[Transaction], Any]) -> Any:
             found = super().read(work)

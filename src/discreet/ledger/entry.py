@@ -21,7 +21,6 @@ from discreet.ledger.kinds.asking import Released as Released
 from discreet.ledger.kinds.caps import AnalystCapped as AnalystCapped
 from discreet.ledger.kinds.caps import GroupCapped as GroupCapped
 from discreet.ledger.kinds.lock import Locked as Locked
-from discreet.ledger.kinds.lock import Unlocked as Unlocked
 from discreet.ledger.kinds.opening import Analysts as Analysts
 from discreet.ledger.kinds.opening import Opened as Opened
 from discreet.ledger.kinds.opening import People as People
@@ -49,7 +48,6 @@ Content: TypeAlias = (
     | GroupCapped
     | Moved
     | Locked
-    | Unlocked
 )
 
 KINDS: dict[str, type[Content]] = {
@@ -66,7 +64,6 @@ KINDS: dict[str, type[Content]] = {
     "group": GroupCapped,
     "moved": Moved,
     "lock": Locked,
-    "unlock": Unlocked,
 }
 """Every stored kind, for ever."""
 

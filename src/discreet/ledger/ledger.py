@@ -7,6 +7,7 @@ import os
 import shlex
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from fractions import Fraction
 from types import TracebackType
 from typing import Any
 
@@ -19,7 +20,7 @@ from discreet.ledger.account import Account, stored_account
 from discreet.ledger.chain import GENESIS
 from discreet.ledger.entry import Analysts, Entry, Opened, People
 from discreet.ledger.export import export_lines
-from discreet.ledger.lock import Key, lock, lock_of, opened_by_owner, refuse_locked, unlock
+from discreet.ledger.lock import Key, change_lock, lock_of, opened_by_owner, refuse_locked
 from discreet.ledger.log import NO_END, Log, View
 from discreet.ledger.names import population as population_name
 from discreet.ledger.owner import refuse_moved
@@ -41,7 +42,7 @@ from discreet.ledger.store import Store
 from discreet.ledger.transfer import transfer
 from discreet.ledger.units import meter
 from discreet.ledger.verify import Report, verify
-from discreet.privacy.guarantee import Budget, decimal
+from discreet.privacy.guarantee import PER_QUERY, Budget, decimal
 from discreet.privacy.unit import Relation
 
 
@@ -138,14 +139,12 @@ class Ledger:
         wanted = Wanted.read(population, budget, relation, filter, curve, per_person, analysts)
 
         def find_or_open(view: View) -> Account:
-            found = stored_account(self._log, view, wanted.name)
-            if found is not None:
-                self._check_same(view, found, wanted)
+            if (found := self._find(view, wanted)) is not None:
                 return found
-            draft = _draft(wanted)
-            opened = opened_by_owner(view, self._log.store.place, wanted.name, draft.opened, key)
-            self._open(view, replace(draft, opened=opened))
-            return Account(self._log, wanted.name, opened, draft.secret)
+            _, opened, secret = _draft(wanted)
+            opened = opened_by_owner(view, self._log.store.place, wanted.name, opened, key)
+            self._open(view, wanted.name, opened, secret)
+            return Account(self._log, wanted.name, opened, secret)
 
         return self._log.write(find_or_open)
 
@@ -170,27 +169,17 @@ class Ledger:
         """
         wanted = Wanted.read(population, budget, relation, filter, curve, per_person, analysts)
 
-        def find(view: View) -> Account | None:
-            found = stored_account(self._log, view, wanted.name)
-            if found is not None:
-                self._check_same(view, found, wanted)
+        if (found := self._log.read(lambda view: self._find(view, wanted))) is not None:
             return found
-
-        if (found := self._log.read(find)) is not None:
-            return found
-        draft = _draft(wanted)
+        exactly, opened, secret = _draft(wanted)
 
         def bring(view: View) -> None:
-            known = stored_account(self._log, view, wanted.name)
-            if known is None:
+            if self._find(view, exactly) is None:
                 refuse_locked(view, self._log.store.place, wanted.name)
-                self._open(view, draft)
-            else:
-                self._check_same(view, known, draft.wanted)
-                _check_promises(known, draft.opened)
+                self._open(view, wanted.name, opened, secret)
 
         self._log.imagine(bring)
-        return Account(self._log, wanted.name, draft.opened, draft.secret, pending=(bring,))
+        return Account(self._log, wanted.name, opened, secret, pending=(bring,))
 
     @property
     def is_locked(self) -> bool:
@@ -209,7 +198,7 @@ class Ledger:
             InvalidParameter: it is locked, or the file holds no such key.
             LedgerError: the ledger has moved, or the file cannot be read.
         """
-        return self._log.write(lambda view: lock(view, self._log.store.place, key, by, reason))
+        return self._log.write(lambda view: change_lock(view, self._log.store.place, True, key, by, reason))
 
     def unlock(self, *, key: Key | None = None, by: str, reason: str) -> Entry:
         """Have charges open accounts again. The arguments are as in `lock`.
@@ -218,7 +207,7 @@ class Ledger:
             InvalidParameter: it is not locked, or locked with another key.
             LedgerError: as in `lock`.
         """
-        return self._log.write(lambda view: unlock(view, self._log.store.place, key, by, reason))
+        return self._log.write(lambda view: change_lock(view, self._log.store.place, False, key, by, reason))
 
     @property
     def head(self) -> str:
@@ -293,30 +282,41 @@ class Ledger:
     def __repr__(self) -> str:
         return f"Ledger({self._log.store.place!r})"
 
-    def _open(self, view: View, draft: Draft) -> None:
-        name = draft.wanted.name
+    def _open(self, view: View, name: str, opened: Opened, secret: bytes) -> None:
         refuse_moved(view, self._log.store.place)
         names.apart("population", name, populations_of(view.names()))
-        entry = view.append(name, draft.opened)
-        view.put(secret_name(name), draft.secret.hex())
-        view.put(tally_name(name), tally_text(entry.seq, meter(draft.opened).empty))
+        entry = view.append(name, opened)
+        view.put(secret_name(name), secret.hex())
+        view.put(tally_name(name), tally_text(entry.seq, meter(opened).empty))
         view.put(terms_name(name), terms_text(Terms(entry.seq)))
 
-    def _check_same(self, view: View, found: Account, wanted: Wanted) -> None:
-        """Refuses terms other than those of an account that there is."""
+    def _find(self, view: View, wanted: Wanted) -> Account | None:
+        """The account that there is, unless its terms are others; None when there is none."""
         name, curve = wanted.name, wanted.curve
-        if wanted.budget is not None:
+        found = stored_account(self._log, view, name)
+        if found is None:
+            return None
+
+        def check(what: str, has: Any, asked: Any, changes: str = "it holds for life") -> None:
+            if asked != has and (asked is not None or wanted.exactly):
+                raise InvalidParameter(
+                    f"the account {name!r} has {what} {has}, and this asks for {what} {asked}.",
+                    hint=f"leave {what}= out to use the account as it is; {changes}",
+                )
+
+        if wanted.budget is not None or wanted.exactly:
             now = Standing(view, self._log.store.place, name, meter(found.opened)).population.budget
-            _same(name, "budget", now, wanted.budget, _changes(self._log.store.place, name, wanted.budget))
-        _same(name, "relation", found.relation.value, wanted.relation and wanted.relation.value)
-        _same(name, "filter", found.filter, wanted.filter)
-        _same(name, "per_person", found.people and found.people.budget, wanted.per_person)
-        _same(name, "analysts", found.analysts.value, wanted.analysts and wanted.analysts.value)
+            check("budget", now, wanted.budget, _changes(self._log.store.place, name, now, wanted.budget))
+        check("relation", found.relation.value, wanted.relation and wanted.relation.value)
+        check("filter", found.filter, wanted.filter)
+        check("per_person", found.people and found.people.budget, wanted.per_person)
+        check("analysts", found.analysts.value, wanted.analysts and wanted.analysts.value)
         if curve is not None and not _is_curve_of(found.opened, curve):
             raise InvalidParameter(
                 f"the account {name!r} was opened with another curve than this asks for.",
                 hint="leave curve= out to use the account as it is; what it was opened with holds for life",
             )
+        return found
 
     def _left(self) -> str:
         """The head up to which another store has a copy of this ledger, which has moved there."""
@@ -328,7 +328,10 @@ class Ledger:
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """The terms with which an account is to be opened or found; None means "as it is"."""
+    """The terms with which an account is to be opened or found; None means "as it is".
+
+    Of one that came meanwhile it means none, `exactly`: what was planned was planned for the account without it.
+    """
 
     name: str
     budget: Budget | None
@@ -337,6 +340,7 @@ class Wanted:
     curve: PrivacyLoss | None
     per_person: Budget | None
     analysts: Analysts | None
+    exactly: bool = False
 
     @classmethod
     def read(
@@ -365,16 +369,8 @@ class Wanted:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class Draft:
+def _draft(wanted: Wanted) -> tuple[Wanted, Opened, bytes]:
     """An account to be opened: all its terms, the entry that says them, and its secret key."""
-
-    wanted: Wanted
-    opened: Opened
-    secret: bytes
-
-
-def _draft(wanted: Wanted) -> Draft:
     population, budget, per_person, curve = wanted.name, wanted.budget, wanted.per_person, wanted.curve
     relation, rule = wanted.relation or Relation.ADD_REMOVE, wanted.filter or "basic"
     analysts = wanted.analysts
@@ -411,8 +407,8 @@ def _draft(wanted: Wanted) -> Draft:
         people,
         analysts or Analysts.TOGETHER,
     )
-    terms = replace(wanted, relation=relation, filter=rule, analysts=opened.analysts)
-    return Draft(terms, opened, secret)
+    exactly = replace(wanted, relation=relation, filter=rule, analysts=opened.analysts, exactly=True)
+    return exactly, opened, secret
 
 
 def _is_curve_of(opened: Opened, curve: PrivacyLoss) -> bool:
@@ -424,30 +420,22 @@ def _is_curve_of(opened: Opened, curve: PrivacyLoss) -> bool:
     return capacity is not None and capacity[:-1] == curve_of(curve)
 
 
-def _check_promises(found: Account, opened: Opened) -> None:
-    """Refuses an account that promises something else, by a budget that was not asked for, say.
-
-    An account that is there is used as it is. One that came meanwhile is not: what was planned was planned for another.
-    """
-    if (found.people is None, found.opened.budget is None) != (opened.people is None, opened.budget is None):
-        raise InvalidParameter(
-            f"the account {found.population!r} was opened meanwhile, with another promise than this session's.",
-            hint="connect again to use the account as it is",
-        )
-
-
-def _changes(place: str, population: str, budget: Budget) -> str:
+def _changes(place: str, population: str, now: Budget | None, wanted: Budget | None) -> str:
     """How an owner makes this the budget of an account."""
+    if now is None or wanted is None:
+        return "it holds for life"
+    change = f"change_budget(dp.{wanted!r}, by=…, reason=…)"
     if place == MEMORY:
-        return "account.change_budget(budget, by=…, reason=…) changes it"
-    amount = decimal(budget.epsilon) + (f",{decimal(budget.delta)}" if budget.delta else "")
-    command = shlex.join(["discreet", "ledger", "budget", place, population, amount])
-    return f"its owner changes it with `{command} --by NAME --reason WHY`"
+        return f"its owner changes it with account.{change}"
+    amount = _exactly(wanted.epsilon) + (f",{_exactly(wanted.delta)}" if wanted.delta else "")
+    command = ["discreet", "ledger", "budget", place, population, amount]
+    command += [] if wanted.per_query == PER_QUERY else ["--per-query", _exactly(wanted.per_query)]
+    return (
+        f"its owner changes it with `{shlex.join(command)} --by NAME --reason WHY`, "
+        f"or in Python Ledger.open(…).account({population!r}).{change}"
+    )
 
 
-def _same(population: str, what: str, has: Any, wanted: Any, changes: str = "it holds for life") -> None:
-    if wanted is not None and wanted != has:
-        raise InvalidParameter(
-            f"the account {population!r} has {what} {has}, and this asks for {what} {wanted}.",
-            hint=f"leave {what}= out to use the account as it is; {changes}",
-        )
+def _exactly(x: Fraction) -> str:
+    """A number as it is read again."""
+    return shown if Fraction(shown := decimal(x)) == x else str(x)

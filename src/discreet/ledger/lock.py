@@ -16,14 +16,14 @@ from typing import TypeAlias, TypeVar
 from discreet.errors import InvalidParameter, LedgerError
 from discreet.ledger import names, sign
 from discreet.ledger.chain import canonical
-from discreet.ledger.entry import Entry, Locked, Opened, Unlocked
+from discreet.ledger.entry import Entry, Locked, Opened
 from discreet.ledger.log import View
 from discreet.ledger.owner import refuse_moved
 
 Key: TypeAlias = str | os.PathLike[str]
 """The file of an Ed25519 private key."""
 
-Act = TypeVar("Act", Opened, Locked, Unlocked)
+Act = TypeVar("Act", Opened, Locked)
 
 LEDGER = ""
 """What stands in the place of a population in the entries about the whole ledger; no population has this name."""
@@ -33,29 +33,20 @@ _TAG = b"discreet ledger act, format 1\x00"
 
 def lock_of(view: View) -> Locked | None:
     """The lock that holds now; None when none does."""
-    lock, end = (view.latest(LEDGER, kind.kind, kind.key) for kind in (Locked, Unlocked))
-    if lock is None or (end is not None and end.seq > lock.seq):
-        return None
-    return lock.content if isinstance(lock.content, Locked) else None
+    last = view.latest(LEDGER, Locked.kind, Locked.key)
+    said = None if last is None else last.content
+    return said if isinstance(said, Locked) and said.locked else None
 
 
-def lock(view: View, place: str, key: Key | None, by: str, reason: str) -> Entry:
-    """Append a lock; with a key, one that only this key opens."""
+def change_lock(view: View, place: str, locked: bool, key: Key | None, by: str, reason: str) -> Entry:
+    """Append a lock, with a key one that only this key opens, or the end of one."""
     refuse_moved(view, place)
-    if lock_of(view) is not None:
-        raise InvalidParameter(f"the ledger {place} is locked already.")
-    public = None if key is None else sign.public_key(key)
-    said = Locked(public, names.words("by", by), names.words("reason", reason))
-    return view.append(LEDGER, _signed(view, LEDGER, said, key))
-
-
-def unlock(view: View, place: str, key: Key | None, by: str, reason: str) -> Entry:
-    """Append the end of a lock."""
-    refuse_moved(view, place)
-    said = Unlocked(names.words("by", by), names.words("reason", reason))
-    if lock_of(view) is None:
-        raise InvalidParameter(f"the ledger {place} is not locked.")
-    return view.append(LEDGER, _by_owner(view, place, LEDGER, said, key))
+    if locked == (lock_of(view) is not None):
+        raise InvalidParameter(f"the ledger {place} is {'locked already' if locked else 'not locked'}.")
+    public = sign.public_key(key) if locked and key is not None else None
+    said = Locked(locked, public, names.words("by", by), names.words("reason", reason))
+    signed = _signed(view, LEDGER, said, key) if locked else _by_owner(view, place, LEDGER, said, key)
+    return view.append(LEDGER, signed)
 
 
 def refuse_locked(view: View, place: str, population: str) -> None:

@@ -24,32 +24,24 @@ SCHEMES = ("postgresql://", "postgres://")
 
 def made_store(path: str | os.PathLike[str]) -> Store:
     """The store at a place, made if nothing is there; one that cannot be written is refused."""
-    if path == MEMORY:
-        return MemoryStore()
-    if is_url(path):
-        store = _database(path)
-        store.create()
-        store.rehearse()
-        return store
-    where = _file(path)
-    if not where.exists():
-        SQLiteStore.create(where)
-    file = SQLiteStore(where)
-    file.rehearse()
-    return file
+    return MemoryStore() if path == MEMORY else _unmade(path).make()
 
 
 def prepared_store(path: str | os.PathLike[str]) -> Store:
     """The store at a place, which its first write makes if nothing is there; one that cannot be written is refused."""
     if path == MEMORY or is_there(path):
         return made_store(path)
+    unmade = _unmade(path)
+    unmade.store.rehearse_making()
+    return unmade
+
+
+def _unmade(path: str | os.PathLike[str]) -> Unmade:
     if is_url(path):
         database = _database(path)
-        database.rehearse_making()
         return Unmade(database, database.exists, database.create)
     where = _file(path)
-    SQLiteStore.rehearse_making(where)
-    return Unmade(SQLiteStore(where), where.exists, lambda: SQLiteStore.create(where))
+    return Unmade(SQLiteStore(where), where.exists, lambda: where.exists() or SQLiteStore.create(where))
 
 
 def existing_store(path: str | os.PathLike[str]) -> Store:

@@ -22,7 +22,6 @@ from discreet.ledger.entry import (
     Rebudgeted,
     Released,
     Thawed,
-    Unlocked,
     from_row,
 )
 from discreet.ledger.lock import LEDGER, Act, is_signed
@@ -132,9 +131,9 @@ class Replay:
             self._wrong(entry, wrong_order)
         if self._moved is not None and not isinstance(content, Moved):
             self._wrong(entry, "comes after its ledger had moved")
-        if (entry.population == LEDGER) != isinstance(content, Locked | Unlocked):
+        if (entry.population == LEDGER) != isinstance(content, Locked):
             wrong = ["is of the whole ledger, or of an account, and its kind is not"]
-        elif isinstance(content, Locked | Unlocked):
+        elif isinstance(content, Locked):
             wrong = self._change_lock(content, head)
         elif isinstance(content, Opened):
             if book is not None:
@@ -170,30 +169,22 @@ class Replay:
                 return book.cap_group(entry.seq, content)
             case Moved() as content:
                 return self._move(content, book, seq, head)
-            case Opened() | Locked() | Unlocked():
+            case Opened() | Locked():
                 return []
 
-    def _change_lock(self, said: Locked | Unlocked, head: str) -> list[str]:
-        if isinstance(said, Unlocked):
-            wrong = ["unlocks a ledger that was not locked"] if self._lock is None else []
-            wrong += self._unsigned(said, LEDGER, head)
-            self._lock = None
-            return wrong
-        wrong = ["locks a ledger that was locked"] if self._lock is not None else []
-        self._lock = said
-        return wrong + self._unsigned(said, LEDGER, head)
+    def _change_lock(self, said: Locked, head: str) -> list[str]:
+        wrong = []
+        if said.locked == self.locked:
+            wrong = [
+                f"{'locks' if said.locked else 'unlocks'} a ledger that was {'' if self.locked else 'not '}locked"
+            ]
+        held, self._lock = self._lock, said if said.locked else None
+        return wrong + _unsigned(said, said if said.locked else held, LEDGER, head)
 
     def _opened(self, opened: Opened, population: str, head: str) -> list[str]:
         if self._lock is not None and not opened.owner:
             return ["opens an account by a charge in a locked ledger"]
-        return self._unsigned(opened, population, head)
-
-    def _unsigned(self, act: Act, population: str, head: str) -> list[str]:
-        """What is wrong with an act that needs the owner's signature: where the lock names a key, that of this key."""
-        key = None if self._lock is None else self._lock.public_key
-        if key is None:
-            return [] if act.signature is None else ["is signed, and no lock names a key"]
-        return [] if is_signed(head, population, act, key) else ["lacks the signature of the ledger's owner"]
+        return _unsigned(opened, self._lock, population, head)
 
     def _move(self, moved: Moved, book: Book, seq: int, head: str) -> list[str]:
         if self._moved is None:
@@ -206,3 +197,11 @@ class Replay:
 
     def _wrong(self, entry: Entry, what: str) -> None:
         self.problems.append(f"entry {entry.seq} of {entry.population!r} {what}.")
+
+
+def _unsigned(act: Act, lock: Locked | None, population: str, head: str) -> list[str]:
+    """What is wrong with an act that needs the owner's signature: where the lock names a key, that of this key."""
+    key = None if lock is None else lock.public_key
+    if key is None:
+        return [] if act.signature is None else ["is signed, and no lock names a key"]
+    return [] if is_signed(head, population, act, key) else ["lacks the signature of the ledger's owner"]

@@ -137,10 +137,9 @@ class SQLiteStore:
                 os.link(draft, path)
             _sync_folder(path.parent)
 
-    @classmethod
-    def rehearse_making(cls, path: Path) -> None:
-        """Make a ledger beside `path` and remove it: where none can be made, this raises."""
-        with _drafted(path):
+    def rehearse_making(self) -> None:
+        """Make a ledger beside the file and remove it: where none can be made, this raises."""
+        with _drafted(self._path):
             pass
 
     @property

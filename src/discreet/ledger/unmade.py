@@ -6,8 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from discreet.errors import LedgerError
-from discreet.ledger.memory import EMPTY, MemoryTransaction
-from discreet.ledger.overlay import Overlay
+from discreet.ledger.overlay import EMPTY, Overlay
 from discreet.ledger.store import Store, Transaction
 
 if TYPE_CHECKING:
@@ -25,7 +24,7 @@ class Unmade:
     """
 
     def __init__(
-        self, store: SQLiteStore | PostgresStore, exists: Callable[[], bool], make: Callable[[], None]
+        self, store: SQLiteStore | PostgresStore, exists: Callable[[], bool], make: Callable[[], object]
     ) -> None:
         self.store = store
         self._exists = exists
@@ -45,18 +44,23 @@ class Unmade:
         self._made = self._made or self._exists()
         return self.store if self._made else None
 
+    def make(self) -> Store:
+        """The store, made or found, which takes writes."""
+        self._make()
+        self.store.rehearse()
+        self._made = True
+        return self.store
+
     def read(self, work: Callable[[Transaction], T]) -> T:
         """What the work makes of one moment."""
         made = self.made
-        return work(MemoryTransaction(EMPTY)) if made is None else made.read(work)
+        return work(EMPTY) if made is None else made.read(work)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
         """What the work returns, durable. Work that raises leaves no store: it is tried in memory first."""
         if self.made is None:
-            work(Overlay(MemoryTransaction(EMPTY)))
-            self._make()  # or finds what another process has made meanwhile
-            self.store.rehearse()
-            self._made = True
+            work(Overlay())
+            self.make()
         return self.store.write(work)
 
     def faults(self) -> list[str]:

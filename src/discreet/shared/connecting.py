@@ -13,6 +13,7 @@ from discreet.ledger.ledger import Ledger
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.shared.session import SharedSession
+from discreet.tables.alike import warn_of_alike
 from discreet.tables.facts import check_declared
 from discreet.tables.two import attach_both, find_both, find_shapes_of_both, pin_both
 
@@ -79,6 +80,8 @@ def open_both(
         accounts = {n: a.asked_by(analyst.get(n)) for n, a in zip(units, opened, strict=True)}
         for account in accounts.values():
             _check_account(account)
+        seen = {table for tables in kept.values() for table in tables}
+        warn_of_alike(book, accounts.values(), shapes, next(iter(owners.values())), seen)
         pinned = pin_both(backend, accounts, shapes, owners)
         first = next(iter(accounts.values()))
         tables, both = attach_both(backend, pinned, owners, units, columns, first)

@@ -11,10 +11,12 @@ import pytest
 
 from discreet.accounting.filter import Charge
 from discreet.errors import InvalidParameter, LedgerError
+from discreet.ledger.account import Account
 from discreet.ledger.first_charge import foresee
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.sign import new_key
 from discreet.privacy.guarantee import Budget
+from tests.crashes.tracer import Change, Fate, can_trace, run
 from tests.system.ledger.test_races import all_at_once
 
 MakeCharge: TypeAlias = Callable[..., Charge]
@@ -79,3 +81,48 @@ def test_a_process_that_connected_before_the_lock_opens_no_account_after_it(
         assert ended(child) == 0
         assert (ledger.head, ledger.populations()) == (head, [])
         assert ledger.verify().ok
+
+
+@pytest.mark.skipif(not can_trace(), reason="ptrace as Linux on x86-64 has it")
+def test_killed_at_any_change_of_a_file_there_is_no_account_or_one_with_its_tables_and_its_charge(
+    tmp_path: Path, pay: MakeCharge
+) -> None:
+    """From an empty folder: between the store's making and the charge there is an empty ledger, and nothing is lost."""
+    outcomes, ended, before = set(), False, 0
+    while not ended:
+        path = tmp_path / str(before) / "p.ledger"
+        path.parent.mkdir()
+        seen: list[Change] = []
+
+        def decide(change: Change, seen: list[Change] = seen, before: int = before) -> Fate:
+            seen.append(change)
+            return Fate.KILLED if len(seen) > before else Fate.MADE
+
+        def prepared(ledger: Ledger) -> Account:
+            account = ledger.prepared_account("p", Budget(3))
+            foresee(account.pinning("t", {"columns": [["x", "BIGINT"]]}), account)
+            return account
+
+        def work(tell: int, path: Path = path) -> None:
+            with Ledger.prepared(path) as ledger:
+                prepared(ledger).charge("q", pay(1), note={})
+            os.write(tell, b"+")
+
+        end = run(work, path.parent, decide)
+        ended, before = end.status == 0, before + 1
+        there, kinds = path.exists(), list[str]()
+        if there:
+            with Ledger.existing(path) as ledger:
+                assert ledger.verify().ok
+                account = ledger.account("p")
+                kinds = [] if account is None else [e.kind for e in account.history()]
+        assert kinds in ([], ["account", "schema", "charge"])
+        assert kinds or end.said != b"+"
+        outcomes.add((there, bool(kinds), end.said == b"+"))
+        with Ledger.prepared(path) as ledger:
+            account = prepared(ledger)
+            assert account.remaining == Budget(2 if kinds else 3)
+            account.charge("again", pay(1), note={})
+            assert account.remaining == Budget(1 if kinds else 2)
+            assert ledger.verify().ok
+    assert outcomes == {(False, False, False), (True, False, False), (True, True, False), (True, True, True)}

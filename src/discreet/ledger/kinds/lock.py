@@ -1,4 +1,4 @@
-"""The entries that lock a ledger and unlock it: they are of no population, and stand under the empty name.
+"""The entry that locks a ledger or unlocks it: it is of no population, and stands under the empty name.
 
 In a locked ledger an account is opened by its owner's act alone. Where the lock names the owner's public key, that act
 and the unlocking carry a signature by it (`ledger/lock.py`).
@@ -11,17 +11,16 @@ from typing import Any, ClassVar
 
 from discreet.ledger import forms
 
-_SIGNED = frozenset({"by", "reason", "signature"})
-
 
 @dataclass(frozen=True, slots=True)
 class Locked:
-    """From here on no charge opens an account."""
+    """Whether charges open accounts, from here on."""
 
     kind: ClassVar[str] = "lock"
     key: ClassVar[str] = ""
-    names: ClassVar[frozenset[str]] = _SIGNED | {"public_key"}
+    names: ClassVar[frozenset[str]] = frozenset({"locked", "public_key", "by", "reason", "signature"})
 
+    locked: bool
     public_key: str | None
     by: str
     reason: str
@@ -29,41 +28,15 @@ class Locked:
 
     def to_json(self) -> dict[str, Any]:
         """The fields."""
-        return {
-            "public_key": self.public_key,
-            "by": self.by,
-            "reason": self.reason,
-            "signature": self.signature,
-        }
+        return {name: getattr(self, name) for name in self.names}
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Locked:
         """The value of these fields."""
         return cls(
+            forms.truth(body["locked"]),
             forms.optional(body["public_key"]),
             forms.words(body["by"]),
             forms.words(body["reason"]),
             forms.optional(body["signature"]),
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Unlocked:
-    """The end of a lock."""
-
-    kind: ClassVar[str] = "unlock"
-    key: ClassVar[str] = ""
-    names: ClassVar[frozenset[str]] = _SIGNED
-
-    by: str
-    reason: str
-    signature: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields."""
-        return {"by": self.by, "reason": self.reason, "signature": self.signature}
-
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Unlocked:
-        """The value of these fields."""
-        return cls(forms.words(body["by"]), forms.words(body["reason"]), forms.optional(body["signature"]))
