@@ -21,6 +21,7 @@ from hypothesis import strategies as st
 
 from discreet.audit.outputs.derived import lowest_bit
 from discreet.audit.outputs.encoding import Encoded, Encoder
+from discreet.audit.outputs.grids import on_grid, step_of
 from discreet.audit.outputs.sampling import Raised
 
 
@@ -143,10 +144,75 @@ def test_the_lowest_bit_is_exact() -> None:
     assert np.isnan(lowest_bit(np.array([math.nan, math.inf]))).all()
 
 
-def test_bits_are_columns_only_where_they_are_asked_for() -> None:
+def test_bits_are_columns_only_where_they_are_asked_for_and_of_whole_numbers() -> None:
     values = np.random.default_rng(0).normal(size=100)
     assert Encoder.learned(values).encode(values).names == ("output", "lowest bit of output")
-    assert Encoder.learned(values, bits=False).encode(values).names == ("output",)
+    (name,) = Encoder.learned(values, bits=False).encode(values).names
+    assert name.startswith("output (grid 2^-")
+    whole = np.arange(100.0)
+    for bits in (True, False):
+        rows = Encoder.learned(whole, bits=bits).encode(whole)
+        assert rows.names == ("output", "lowest bit of output")
+        assert np.array_equal(rows.codes, Encoder.learned(whole).encode(whole).codes)
+
+
+def test_on_a_grid_the_law_stays_and_the_bits_are_lost() -> None:
+    rng = np.random.default_rng(0)
+    for values in (rng.laplace(0, 3, 9000), 2.0**40 + rng.normal(0, 2, 9000), rng.standard_cauchy(9000)):
+        step = step_of(values)
+        found = on_grid(values, step)
+        near = np.abs(values) < np.quantile(np.abs(values), 0.999)
+        assert np.all(np.abs(found - values)[near] <= step)
+        # Each cell holds many floats, and the cells are small beside what the values vary by.
+        assert np.all(np.spacing(values[near]) * 32 < step)
+        assert step < np.ptp(np.quantile(values, [0.25, 0.75])) / 100
+        assert np.array_equal(found, on_grid(found, step))
+        near_by = np.nextafter(values, rng.choice([-np.inf, np.inf], len(values)))
+        assert np.mean(found[near] != on_grid(near_by, step)[near]) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "same"),
+    [
+        (0.1 + 0.2, 0.3, True),  # one number, up to its bits
+        (1.0, 1.0 - 2**-53, True),
+        (0.3, 0.4, False),
+        (1e-300, 3e-300, False),
+        (1e300, 1.0000001e300, False),
+        (1e17, 1e17 + 16, True),
+        (math.inf, 0.5, False),
+        (math.nan, 0.5, False),
+        (-math.inf, math.inf, False),
+        (0.0, -0.0, True),
+    ],
+)
+def test_two_outputs_are_one_cell_where_only_bits_tell_them_apart(
+    one: float, other: float, same: bool
+) -> None:
+    outputs: list[object] = [one, other, 0.5] if math.isinf(one) or one == 0 else [one, other]
+    rows = Encoder.learned(outputs, bits=False).encode(outputs)
+    assert (rows.codes[0] == rows.codes[1]) == same
+    assert np.array_equal(rows.values[0], rows.values[1]) == same
+    kept = Encoder.learned(outputs).encode(outputs)
+    assert kept.codes[0] != kept.codes[1]
+
+
+def test_grids_are_those_of_each_column_and_of_nothing_else() -> None:
+    rng = np.random.default_rng(0)
+    outputs: list[object] = [
+        {"key": key, "count": int(count), "mean": mean}
+        for key, count, mean in zip(
+            "ab" * 200, rng.integers(0, 99, 400), rng.normal(0, 1e-6, 400), strict=True
+        )
+    ]
+    rows = Encoder.learned(outputs, bits=False).encode(outputs)
+    kept = Encoder.learned(outputs).encode(outputs)
+    assert [name for name in rows.names if name.endswith(")")] == ["output['mean'] (grid 2^-37)"]
+    for name in ("output['count']", "output['key']", "length of output['key']"):
+        column, same = (found.values[:, found.names.index(name)] for found in (rows, kept))
+        assert np.array_equal(column, same)
+    assert "lowest bit of output['count']" in rows.names
+    assert "lowest bit of output['mean']" not in rows.names
 
 
 def test_rows_are_taken_and_joined() -> None:

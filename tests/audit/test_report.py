@@ -7,9 +7,11 @@ from dataclasses import replace
 from html.parser import HTMLParser
 
 import numpy as np
+import pytest
 
 from discreet.audit import Audit, Chance, Claim, Probe, Tradeoff, Tried, Witness
 from discreet.audit.evidence.power import Power
+from discreet.audit.finding import Bits
 from discreet.audit.reports.report import shown
 
 ALPHA = np.linspace(0, 1, 501)
@@ -84,6 +86,32 @@ def test_a_claim_that_was_not_refuted_comes_with_the_violations_that_were_not_se
     assert "nothing, with so few samples, would have been found" in str(
         audit(verdict="consistent", power=few)
     )
+
+
+@pytest.mark.parametrize(
+    ("verdict", "floats", "cause", "why"),
+    [
+        ("violated", "keep", "law", " in law (scale or sensitivity)"),
+        ("violated", "ignore", "law", " in law (scale or sensitivity)"),
+        ("violated", "keep", "bits", " by floating-point bits"),
+        ("violated", "keep", None, ""),
+        ("violated", None, "law", ""),
+        ("consistent", "keep", None, ""),
+        ("consistent", "ignore", None, " in law (floats ignored)"),
+        ("consistent", None, None, ""),
+    ],
+)
+def test_every_report_says_what_was_audited_and_what_refutes_the_claim(
+    verdict: str, floats: Bits | None, cause: str | None, why: str
+) -> None:
+    found = replace(audit(verdict=verdict), floats=floats, cause=cause)
+    assert str(found).startswith(f"module:noisy: {verdict.upper()}{why}\n")
+    assert f">{verdict}{why}<" in found.to_html()
+    assert (found.to_json()["floats"], found.to_json()["cause"]) == (floats, cause)
+    words = {"keep": "then with all bits (1/4)", "ignore": "ignored: they were read on a grid", None: ""}
+    for text in (str(found), found.to_html()):
+        assert words[floats] in text and ("floats" in text) is (floats is not None)
+        assert ("power" in text) is (verdict == "consistent" or cause == "bits")
 
 
 def test_json_has_all_of_it_in_jsons_own_types() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from contextlib import AbstractContextManager, nullcontext
 from pathlib import Path
 
 import pytest
@@ -22,6 +23,10 @@ def sound(x, n):
 
 def too_little(x, n):
     return x + rng.geometric(0.8, n) - rng.geometric(0.8, n)  # ε = log 5
+
+
+def floats(x, n):
+    return x + rng.laplace(size=n)  # ε = 1 but for its bits
 
 
 def largest(votes, n):
@@ -70,6 +75,30 @@ def test_a_violation_exits_with_1(call: Call, module: Path, inputs: tuple[str, .
     most = math.inf if inputs[0] == "--numbers" else 1.8  # the truth is log 5
     assert found["verdict"] == "violated" and 1 < found["epsilon_lower"] <= most
     assert found["witness"]["under_x"]["hits"] > found["witness"]["under_neighbour"]["hits"]
+
+
+def test_bits_are_ignored_where_that_is_asked_for(call: Call, module: Path) -> None:
+    arguments = ("audit", "noise.py:floats", "--epsilon", "1", *ONE, "--samples", "8000", "--error", "1e-9")
+    kept, ignored = call(*arguments), call(*arguments, "--floats", "ignore")
+    assert (kept.exit_code, ignored.exit_code) == (1, 0)
+    assert kept.stdout.startswith("noise.py:floats: VIOLATED by floating-point bits\n")
+    assert ignored.stdout.startswith("noise.py:floats: CONSISTENT in law (floats ignored)\n")
+    assert call(*arguments, "--floats", "drop").exit_code == 2
+
+
+def test_the_line_that_moves_knows_the_limit(
+    call: Call, module: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    limits: list[float | None] = []
+
+    def waiting(what: str, *, limit: float | None, quiet: bool) -> AbstractContextManager[None]:
+        limits.append(limit)
+        return nullcontext()
+
+    monkeypatch.setattr("discreet.cli.audit.waiting", waiting)
+    for arguments in (("--samples", "100"), ("--seconds", "0.1"), ("--samples", "100", "--seconds", "9")):
+        assert call("audit", "noise.py:sound", "--epsilon", "0.7", *ONE, *arguments).exit_code == 0
+    assert limits == [None, 0.1, 9]
 
 
 def test_vectors_are_searched_and_the_page_is_written(call: Call, module: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from discreet.audit.finding import Audit
+from discreet.audit.finding import Audit, Bits
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Budget
 
@@ -19,6 +19,7 @@ def assert_private(
     samples: int | None = None,
     seconds: float | None = None,
     error: float = 1e-6,
+    floats: Bits = "keep",
 ) -> Audit:
     """Fail a test unless these two neighbours are as hard to tell apart as (ε, δ) promises.
 
@@ -38,6 +39,7 @@ def assert_private(
         samples: the most outputs to draw for each neighbour: what makes a test take the same effort everywhere.
         seconds: the most time to take; 20 by default, or no limit where `samples` is given.
         error: the chance that a mechanism which keeps the claim fails; small, since tests run often.
+        floats: "ignore" tests the law of real numbers only, on a grid that hides their bits.
 
     Guarantee:
         A mechanism that keeps the claim fails with probability at most `error`. One that passes was not refuted;
@@ -60,6 +62,7 @@ def assert_private(
         samples=samples,
         seconds=seconds,
         error=error,
+        floats=floats,
     )
     if audit.violated:
         raise AssertionError(str(audit))

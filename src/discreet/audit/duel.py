@@ -1,4 +1,4 @@
-"""One pair of samplers, tested one batch after another: learn from the past, bet on what comes."""
+"""Sequential test of one pair of samplers: learn from past batches, bet on the next one."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ from discreet.audit.past import KEPT, Past
 Until: TypeAlias = Literal["refuted", "end"]
 
 FOREVER = 10**15
-"""More samples than anybody draws: what a limit on time is for."""
+"""Number of samples where time alone is limited: more than any test draws."""
 
 TRAINING = 0.2
-"""The share of the samples after which events are no longer learned anew and stakes aim at the end."""
+"""Share of the samples after which events are no longer learned anew and stakes aim at the end."""
 
 _FIRST = (100, 2000)  # the first batch: a twentieth of the samples, within these
 _CELLS = 5_000_000  # numbers that a batch may hold, once encoded
@@ -40,25 +40,27 @@ _GAUGE = 2  # outputs that tell how fast the mechanism is, when there is a limit
 
 
 class Source(Protocol):
-    """Draws outputs of one neighbour: a `Sampler`, or anything like it."""
+    """Source of outputs of one neighbour: a `Sampler`, or anything like it."""
 
     def draw(self, n: int) -> Batch:
-        """Exactly n fresh, independent outputs."""
+        """Return exactly n fresh, independent outputs."""
 
 
 class Duel:
-    """The sequential test of a claim on one pair of neighbours.
+    """Sequential test of a claim on one pair of neighbours.
 
     Args:
-        first, second: draw the outputs of the two neighbours.
-        claim: what is tested, in both orders.
-        error: the chance that a true claim is refuted; also of each bound.
-        samples: the most outputs of each neighbour, unless they come near to refuting the claim.
-        more: the most outputs that are drawn beyond them then.
-        seconds: the most time, about, from now on.
+        first: source of the outputs of one neighbour.
+        second: source of the outputs of the other one.
+        claim: the claim, tested in both orders.
+        error: largest probability that a true claim is refuted; also that each bound is wrong.
+        samples: most outputs of each neighbour, unless they come near to refuting the claim.
+        more: most outputs that are drawn beyond them then.
+        seconds: most time, about, from now on.
         until: "refuted" ends when the claim is refuted; "end" uses all samples, for the best bounds.
-        effort: handed to the learning of scores.
+        effort: effort of learning scores.
         began: outputs of the two that were drawn before, to learn from (not tested, not counted).
+        bits: whether the bits of real numbers are tested; without them they are read on grids (`Encoder`).
 
     Guarantee:
         As `Wealth`, if all outputs are independent. No bet is settled on samples that it was learned from, nor on a
@@ -78,8 +80,9 @@ class Duel:
         until: Until = "refuted",
         effort: int = 1,
         began: tuple[Batch, Batch] | None = None,
+        bits: bool = True,
     ) -> None:
-        self.first, self.second, self.claim = first, second, claim
+        self.first, self.second, self.claim, self._bits = first, second, claim, bits
         self.error, self.samples, self.more, self.effort = error, samples, more, effort
         self.until, self._planned = until, samples
         self.promises = Promises.of(claim)
@@ -88,7 +91,7 @@ class Duel:
         self._rows = np.zeros(len(self.promises), dtype=np.bool_)
         self._claim = False
         self.spent = 0
-        """Outputs drawn of each neighbour."""
+        """Number of outputs drawn of each neighbour."""
         self._past = Past(began)
         self._before = 0 if began is None else len(began[0])
         self._ended = False
@@ -103,7 +106,7 @@ class Duel:
         self._trained = self._keeps = False
         self._took = 0.0
         self._taught = 0
-        """Outputs of each neighbour that were drawn when training ended."""
+        """Number of outputs of each neighbour that were drawn when training ended."""
         self._learned: Learned | None = None
         self._event: Event | None = None
         self._fresh = Fresh((), 0, timed=False)
@@ -113,39 +116,49 @@ class Duel:
         self.give(seconds)
 
     def give(self, seconds: float | None) -> None:
-        """Sets the time, about, that may be taken from now on."""
+        """Set the time, about, that may be taken from now on."""
         self._deadline = math.inf if seconds is None else time.monotonic() + seconds
 
     @property
     def refuted(self) -> bool:
-        """Whether the claim is refuted."""
+        """Return whether the claim is refuted."""
         return self._claim or self.wealth.claim_refuted
 
     @property
+    def of_law(self) -> bool:
+        """Return whether its events are those of a law: no output has real numbers, or they are read on grids."""
+        return not self._bits or self.has_no_reals
+
+    @property
+    def has_no_reals(self) -> bool:
+        """Return whether no output that was learned from had real numbers."""
+        return self._learned is None or not self._learned.encoder.has_reals
+
+    @property
     def counts(self) -> tuple[Cuts, ...]:
-        """The events of the scores in use, with all counts so far."""
+        """Return the events of the scores in use, with all counts so far."""
         return self._learned.cuts if self._learned else ()
 
     @property
     def elapsed(self) -> float:
-        """Seconds since it was made."""
+        """Return the seconds since it was made."""
         return time.monotonic() - self._start
 
     @property
     def epsilon_lower(self) -> float:
-        """A lower bound on ε at the claimed δ; no less than the claimed ε where that is refuted."""
+        """Return a lower bound on ε at the claimed δ; no less than the claimed ε where that is refuted."""
         found = self.promises.epsilon_lower(self._rows | self.wealth.refuted)
         return max(found, self.claim.epsilon) if self._point_refuted else found
 
     @property
     def delta_lower(self) -> float:
-        """A lower bound on δ at the claimed ε; no less than the claimed δ where that is refuted."""
+        """Return a lower bound on δ at the claimed ε; no less than the claimed δ where that is refuted."""
         found = self.promises.delta_lower(self._rows | self.wealth.refuted)
         return max(found, self.claim.delta) if self._point_refuted else found
 
     @property
     def _timed(self) -> bool:
-        """Whether something else than a number that was known before may end the test."""
+        """Return whether anything but a number of samples that was fixed before may end the test."""
         return self._deadline < math.inf or self._first is not None
 
     @property
@@ -154,11 +167,11 @@ class Duel:
 
     @property
     def promise(self) -> float:
-        """By how many standard deviations the counts since the last learning are beyond what the claim allows."""
+        """Return by how many standard deviations the counts since the last learning exceed what the claim allows."""
         return edges(self.claim.points, self._fresh.counts)
 
     def begin(self) -> Duel:
-        """Draws, bets and learns until the claim is refuted, or the planned samples or time are spent."""
+        """Draw, bet and learn until the claim is refuted, or the planned samples or time are spent."""
         if self.spent == 0:
             for source in (self.first, self.second):
                 if isinstance(source, Sampler):
@@ -168,11 +181,11 @@ class Duel:
         return self
 
     def run(self, least: float | None = None, *, patient: bool = False) -> Duel:
-        """Begins, and goes on while what was seen is near enough to refuting the claim.
+        """Begin, and go on while the counts are near enough to refuting the claim.
 
         Args:
-            least: the promise with which it goes on for the first time; the usual one by default.
-            patient: whether it goes on to the end, whatever it sees.
+            least: the `promise` with which it goes on for the first time; the usual one by default.
+            patient: whether it goes on to the end, whatever the counts are.
         """
         self._patient |= patient
         self.begin()
@@ -183,12 +196,12 @@ class Duel:
         return self
 
     def forget(self) -> None:
-        """Frees the outputs that were kept to learn from; a test may go on without."""
+        """Free the outputs that were kept to learn from; a test may go on without."""
         self._keeps = False
         self._past.clear()
 
     def _test(self) -> None:
-        """Until samples or time are spent, or the claim is refuted, or hope is given up."""
+        """Draw, bet and learn until samples or time are spent, the claim is refuted, or hope is given up."""
         while not self._ended and (most := self._most()) > self.spent:
             training = self._first is None and (
                 (self.spent + self._before < self._lesson(most) and not self._too_late(2))
@@ -224,8 +237,8 @@ class Duel:
         tried: tuple[Tried, ...] | None = None,
         limit: float | None = None,
     ) -> Audit:
-        """What was found, with the clearest event's chances from samples that it was not chosen on."""
-        power = self._power()
+        """Return the result, with the clearest event's chances from samples that it was not chosen on."""
+        power = self.power()
         witness, curve = self._evidence(x, x_neighbour)
         if tried is None:
             tried = self._learned.tried(self.claim.delta) if self._learned else ()
@@ -248,16 +261,16 @@ class Duel:
         )
 
     def _most(self) -> int:
-        """The most samples of each neighbour that the limits still allow; no less than what is spent."""
+        """Return the most samples of each neighbour that the limits still allow; no less than were drawn."""
         return min(self.samples, self.spent + self._fit()) if self.spent else self.samples
 
     def _fit(self) -> int:
-        """About how many more samples of each neighbour fit into the time that is left."""
+        """Return about how many more samples of each neighbour fit into the time that is left."""
         left = self._deadline - time.monotonic()
         return int(min(max(left, 0.0) / max(self._pace, 1e-9), FOREVER))
 
     def _next(self, most: int, training: bool) -> int:
-        """How many samples come next: as many again while learning, a twelfth of all afterwards."""
+        """Return the size of the next batch: as many again while learning, a twelfth of all afterwards."""
         small, large = _FIRST
         if self.spent == 0 and self._deadline < math.inf:
             n = _GAUGE
@@ -281,7 +294,7 @@ class Duel:
         return tuple(getattr(source, "manner", None) for source in (self.first, self.second))
 
     def _fair(self) -> bool:
-        """Whether outputs are still drawn in the manner in which they were before; from now on that is the new one."""
+        """Return whether the manner of drawing is the same as before; from now on the new one is."""
         before, self._manner = self._manner, self._manners()
         if before == self._manner:
             return True
@@ -289,7 +302,7 @@ class Duel:
         return False
 
     def _part(self) -> float:
-        """The part of the error for one wealth and what is shown of it: all parts together are 1."""
+        """Return the part of the error for one wealth and its witness: all parts together are 1."""
         return 3 / 4 if self._era == 0 else 2.0**-self._era / 4
 
     def _new_wealth(self) -> Wealth:
@@ -297,7 +310,7 @@ class Duel:
         return Wealth(self.promises, self.error / 2 * self._part())
 
     def _start_again(self) -> None:
-        """Goes on in another manner: what was refuted stays so, a new wealth has its own part of the error."""
+        """Go on in another manner: what was refuted stays so, a new wealth has its own part of the error."""
         self._rows |= self.wealth.refuted
         self._claim |= self.wealth.claim_refuted
         self.wealth = self._new_wealth()
@@ -306,9 +319,9 @@ class Duel:
             self._fresh = Fresh(self._learned.cuts, ahead, timed=self._timed)
 
     def _goes_on(self, least: float) -> bool:
-        """Whether all samples are spent, and came so near to refuting the claim that more may do so; asks for them.
+        """Ask for more samples if the counts are so near to refuting the claim that these may do so; return whether.
 
-        What follows is a test of its own, with a new wealth and its own part of the error; it may be followed in turn.
+        A test of its own follows, with a new wealth and its own part of the error; it may be followed in turn.
         """
         learned, left = self._learned, min(self._planned + self.more - self.spent, self._fit())
         if self.more == 0 or left < 2 or learned is None or self.refuted or self.until == "end":
@@ -331,7 +344,7 @@ class Duel:
         return True
 
     def _fails(self) -> bool:
-        """Whether the bets on the samples that were asked for do not bear out what the first ones promised.
+        """Return whether the bets on the samples that were asked for win less than the first ones promised.
 
         Wald's test of no excess against the one that is hoped for, which would be so many standard deviations when all
         samples that may be drawn are: given up where e^`_ODDS` speaks for none.
@@ -343,14 +356,14 @@ class Duel:
         return bool(won < (hoped / 2 - _ODDS / hoped) * math.sqrt(variance))
 
     def _learn_if_due(self, training: bool) -> None:
-        """Learns when the past has doubled, when training ends, and once more in a test that goes on long enough."""
+        """Learn when the past has doubled, when training ends, and once more in a test that goes on long enough."""
         again, past = self._first is not None, self._past
         if len(past) == 0 or (self._trained and not training and not again):
             return
         due = len(past) >= (past.enough if again else (2.0 if training else 1.2) * past.learned_from)
         if due and not (self._learned is not None and self._too_late(2 if again else 1)):
             start = time.monotonic()
-            learned = Learned.of(*past.lesson(), effort=self.effort + again)
+            learned = Learned.of(*past.lesson(), effort=self.effort + again, bits=self._bits)
             if learned.cuts:
                 self._adopt(learned, last=not training)
             self._took = time.monotonic() - start
@@ -367,12 +380,12 @@ class Duel:
             self.forget()
 
     def _too_late(self, effort: int) -> bool:
-        """Whether learning once more, with so many times the effort, would take too much of the time that is left."""
+        """Return whether learning once more, at so many times the effort, takes too much of the time that is left."""
         expected = effort * self._took * len(self._past) / max(self._past.learned_from, 1)
         return expected > _LESSON * (self._deadline - time.monotonic())
 
     def _lesson(self, most: int) -> float:
-        """The samples after which events are no longer learned anew: more of them would not be kept."""
+        """Return the samples after which events are no longer learned anew: more of them would not be kept."""
         return min(TRAINING * most, 2 * KEPT, self._past.most())
 
     def _adopt(self, learned: Learned, *, last: bool) -> None:
@@ -392,19 +405,19 @@ class Duel:
         self._fresh = Fresh(learned.cuts, ahead, timed=self._timed)
 
     def _clearest(self, learned: Learned, ahead: int) -> Event:
-        """The event to show: the plainest of those nearly as good as the best; the best where bounds are wanted."""
+        """Return the event to show: the plainest of those nearly as good as the best; the best for bounds."""
         claim, plain = self.claim, None if self.until == "end" else learned.plainness
         return clearest(learned.cuts, claim.delta, ahead, self.error / 2, epsilon=claim.epsilon, plain=plain)
 
-    def _power(self) -> Power:
-        """What this test would have found, judged by the event that shows the most."""
+    def power(self) -> Power:
+        """Return the violations that this test would have found, judged by the event that shows the most."""
         claimed, error = self.claim.points[0], math.exp(-self.wealth.target)
         tested = self.spent - (self._taught if self._first is None else self._first)
         likely = likeliest(self.counts, claimed[1])
         return Power(claimed, likely, error, tested, self.spent, 2 * KEPT, self._pace)
 
     def _evidence(self, x: object, x_neighbour: object) -> tuple[Witness | None, Tradeoff | None]:
-        """Witness and trade-off.
+        """Return witness and trade-off.
 
         Samples that let the test stop early are not those of an interval. A test that ran to its end shows the samples
         since its last learning, a number that was known before (`Fresh`); one that stopped early draws some more. Each
@@ -441,15 +454,15 @@ class Duel:
 
 
 def _farthest(points: Sequence[tuple[float, float]], past: Sequence[Cuts]) -> list[int]:
-    """The scores whose best events are farthest beyond what the claim allows."""
+    """Return the scores whose best events are farthest beyond the claim."""
     found = [edges(points, [cuts]) for cuts in past]
     return sorted(range(len(found)), key=lambda i: -found[i])[:_AGAIN]
 
 
 def _clearest_apart(past: Sequence[Cuts]) -> list[int]:
-    """The scores whose bins differ most between the two neighbours, by χ².
+    """Return the scores whose bins differ most between the two neighbours, by χ².
 
-    The best event of a score is chosen by noise where samples are few; what it tells on the whole is not.
+    The best event of a score is chosen by noise where samples are few; its bins as a whole are not.
     """
     found = []
     for cuts in past:

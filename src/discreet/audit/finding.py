@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,12 @@ Floats: TypeAlias = NDArray[np.float64]
 
 VIOLATED = "violated"
 CONSISTENT = "consistent"
+
+LAW = "law"
+BITS = "bits"
+
+Bits: TypeAlias = Literal["keep", "ignore"]
+"""What is done with the bits of real numbers: tested, or lost on a grid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,6 +134,11 @@ class Audit:
         probes: floating-point and state probes.
         notes: what a reader should know: exceptions, mutation, determinism.
         limit: the seconds that it might take; None where it had no such limit.
+        floats: what was audited of real numbers: "keep", their law on a grid and then their bits; "ignore", their law
+            alone; None where no output had any.
+        cause: what refutes the claim: "law", an event that remains where real numbers are read on a grid (a wrong scale
+            or sensitivity, say); "bits", an event of floating-point bits only, while no such event was found; None
+            where nothing does, or where the two were not told apart.
     """
 
     name: str
@@ -145,6 +156,8 @@ class Audit:
     probes: tuple[Probe, ...] = ()
     notes: tuple[str, ...] = ()
     limit: float | None = None
+    floats: Bits | None = None
+    cause: str | None = None
 
     @property
     def violated(self) -> bool:

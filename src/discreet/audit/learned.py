@@ -45,9 +45,9 @@ class Learned:
     seen: tuple[Encoded, Encoded]
 
     @classmethod
-    def of(cls, p: Batch, q: Batch, *, effort: int = 1) -> Learned:
-        """Learned from outputs of the two neighbours, as many of the one as of the other."""
-        encoder = Encoder.learned(p, q)
+    def of(cls, p: Batch, q: Batch, *, effort: int = 1, bits: bool = True) -> Learned:
+        """Learn from outputs of the two neighbours, as many of the one as of the other."""
+        encoder = Encoder.learned(p, q, bits=bits)
         p_rows, q_rows = encoder.encode(p), encoder.encode(q)
         half = len(p_rows) // 2
         scores = tuple(learn(p_rows[:half], q_rows[:half], effort=effort)) if half >= _FEWEST else ()

@@ -7,7 +7,7 @@ import math
 import time
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
-from typing import TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 
@@ -15,13 +15,22 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
 from discreet.audit.duel import FOREVER, Duel, Until
 from discreet.audit.evidence.betting import Cuts
-from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Tried
+from discreet.audit.finding import Audit, Bits, Probe, Tried
 from discreet.audit.neighbours import Inputs, Pair, read_inputs
 from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.sampling import Batch, Sampler, check
 from discreet.audit.race import race
 from discreet.audit.scores import learn
-from discreet.audit.sequential import check_limits, float_probes, limit_of, longest_call
+from discreet.audit.sequential import (
+    check_limits,
+    clearest_of,
+    float_probes,
+    limit_of,
+    longest_call,
+    parts_of,
+    planned,
+    together,
+)
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget
@@ -70,6 +79,7 @@ class _Candidate:
         sure: the largest excess of an event, in standard deviations.
         drawn: samples of both, in all rounds.
         last: the last outputs, to learn from.
+        learned: how many of them of each neighbour its scores were learned from.
     """
 
     pair: Pair
@@ -80,6 +90,7 @@ class _Candidate:
     sure: float = 0.0
     drawn: int = 0
     last: tuple[Batch, Batch] | None = None
+    learned: int = 0
 
 
 def refute(
@@ -95,16 +106,18 @@ def refute(
     keep: int = 4,
     until: Until = "refuted",
     seed: int = 0,
+    floats: Bits = "keep",
 ) -> Audit:
-    """Searches neighbours on which the mechanism breaks its claim, and tests the best ones as `distinguish` does.
+    """Search neighbours on which the mechanism breaks its claim, and test the best ones as `distinguish` does.
 
     Samples of the search are thrown away. Patterns and small worlds come first; the better half of them gets more
-    samples, round by round, and new pairs are made from the best ones.
+    samples, round by round, and new pairs are made from the best ones. Where outputs have real numbers the search and
+    the first tests are of their law; the bits are tested after that.
 
     Guarantee:
         A mechanism that keeps its claim for all neighbours in `inputs` is called "violated" with probability at most
         `error`, and each lower bound is above the truth with probability at most `error`: the `keep` pairs that are
-        tested, with fresh samples, share the error.
+        tested, with fresh samples, share the error (three quarters of it for the law, where there are two tests).
 
     Args:
         mechanism: as for `distinguish`.
@@ -119,6 +132,7 @@ def refute(
         keep: how many pairs are tested.
         until: "refuted" stops when the claim is refuted; "end" goes on, for the best lower bounds.
         seed: of the choices of the search, not of the mechanism.
+        floats: "ignore" tests the law only, as for `distinguish`.
 
     References:
         Ding, Wang, Wang, Zhang, Kifer 2018, https://doi.org/10.1145/3243734.3243818 (patterns, a search that throws its
@@ -127,77 +141,71 @@ def refute(
     Raises:
         InvalidParameter: the mechanism cannot be called with one input, or an argument is impossible.
     """
-    check_limits(samples=samples, seconds=seconds, error=error)
+    check_limits(samples=samples, seconds=seconds, error=error, until=until, floats=floats)
     if keep < 1:
         raise InvalidParameter(f"keep must be at least 1, not {keep}.", hint="keep=4")
-    if until not in get_args(Until):
-        raise InvalidParameter(f"until must be 'refuted' or 'end', not {until!r}.", hint="until='end'")
     check(mechanism)
     claim, source, seconds = Claim.of(claimed), read_inputs(inputs), limit_of(samples, seconds)
-    search = _Search(mechanism, source, claim, samples, seconds, until, np.random.default_rng(seed))
-    best = search.best(keep)
-    if until == "refuted" and len(best) > 1:
-        duels = _raced(search, best, claim, error, seconds)
-    else:
-        duels = _in_turn(search, best, claim, error, seconds=seconds, until=until)
-    return _audit(
-        search,
-        duels,
-        claim,
-        error,
-        name or str(getattr(mechanism, "__name__", type(mechanism).__name__)),
-        probes,
-        seconds,
-    )
+    search = _Search(mechanism, source, claim, seconds, until, floats, np.random.default_rng(seed))
+    tests: list[_Test] = []
+    for (bits, part), most, end in planned(search.parts, samples or FOREVER, seconds):
+        best = search.best_by_bits(keep, end) if tests else search.best(keep, most, end)
+        tests += _tested(search, best, part * error, most, end, bits)
+        if until == "refuted" and tests[-1][1].refuted:
+            break
+    name = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
+    audit = _audit(search, tests, error, name, floats, probes)
+    return replace(audit, limit=seconds)
 
 
-def _in_turn(
-    search: _Search,
-    best: list[_Candidate],
-    claim: Claim,
-    error: float,
-    *,
-    seconds: float | None,
-    until: Until,
-) -> list[tuple[_Candidate, Duel]]:
-    """One pair after another: the first one has half of the error, and as many samples as the others together."""
-    duels: list[tuple[_Candidate, Duel]] = []
-    for i, candidate in enumerate(best):
-        share, part = (1.0, 0.5) if i == 0 else (0.5 / (len(best) - 1), 0.5 / (len(best) - 1))
+_Test: TypeAlias = "tuple[_Candidate, Duel]"
+
+
+def _tested(
+    search: _Search, best: list[_Candidate], error: float, samples: int, end: float | None, bits: bool
+) -> list[_Test]:
+    """Test pairs until one is refuted, which is the last of the list; all of them for the best bounds.
+
+    For a verdict they race with equal parts of the error. For bounds, or a single pair, one follows another: the first
+    one has half of the error, and as many samples as the others together.
+    """
+
+    def test(i: int, error: float, samples: int, **options: Any) -> _Test:
+        candidate = best[i]
         duel = Duel(
             *search.samplers(candidate),
-            claim,
-            error=error if len(best) == 1 else part * error,
-            samples=max(1, int(share * search.samples)),
-            seconds=None if seconds is None else search.left(seconds) / (len(best) - i),
-            until=until,
-            effort=1 if i == 0 else 0,
-            began=candidate.last,
-        ).run()
-        duels.append((candidate, duel))
-        if duel.refuted and until == "refuted":
-            break
-    return duels
-
-
-def _raced(
-    search: _Search, best: list[_Candidate], claim: Claim, error: float, seconds: float | None
-) -> list[tuple[_Candidate, Duel]]:
-    """All of them with equal parts of the error; the promising ones get the samples."""
-    samples = max(1, min(search.samples // len(best), search.begun))
-    duels = [
-        Duel(
-            *search.samplers(candidate),
-            claim,
-            error=error / len(best),
+            search.claim,
+            error=error,
             samples=samples,
-            more=search.samples - samples,
             began=candidate.last,
+            bits=bits,
+            **options,
         )
-        for candidate in best
-    ]
-    race(duels, None if seconds is None else search.left(seconds))
-    return [pair for pair in zip(best, duels, strict=True) if pair[1].spent]
+        return candidate, duel
+
+    if search.until == "refuted" and len(best) > 1:
+        first = max(1, min(samples // len(best), search.begun))
+        raced = [test(i, error / len(best), first, more=samples - first) for i in range(len(best))]
+        race([duel for _, duel in raced], search.left(end))
+        return sorted((t for t in raced if t[1].spent), key=lambda t: t[1].refuted)
+    tests: list[_Test] = []
+    for i in range(len(best)):
+        share = 1.0 if i == 0 else 0.5 / (len(best) - 1)
+        part = 1.0 if len(best) == 1 else min(share, 0.5)
+        left, effort = search.left(end), 1 if i == 0 else 0
+        seconds = None if left is None else left / (len(best) - i)
+        tests.append(
+            test(
+                i,
+                part * error,
+                max(1, int(share * samples)),
+                seconds=seconds,
+                until=search.until,
+                effort=effort,
+            )
+        )
+        tests[-1][1].run()
+    return tests
 
 
 class _Search:
@@ -208,14 +216,14 @@ class _Search:
         mechanism: Callable[..., object],
         source: Inputs,
         claim: Claim,
-        samples: int | None,
         seconds: float | None,
         until: Until,
+        floats: Bits,
         rng: np.random.Generator,
     ) -> None:
         self.mechanism, self.source, self.claim, self.until, self.rng = mechanism, source, claim, until, rng
         self.began, self.longest_call = time.monotonic(), longest_call(seconds)
-        self.deadline = math.inf if seconds is None else self.began + _SEARCHING * seconds
+        self.deadline = math.inf
         self.seen: set[str] = set()
         self.tried: list[_Candidate] = []
         pairs = list(itertools.islice(source.pairs(), _ENUMERATED))
@@ -231,12 +239,14 @@ class _Search:
             made = self._mutant(self.candidates[i % len(self.candidates)], steps=1 + i % 4)
             if made is not None:
                 self.candidates.append(made)
-        self.begun = _BEGUN[self.samplers(self.candidates[0])[0].takes_n]
-        self.samples = samples or FOREVER
+        some = self.samplers(self.candidates[0])
+        self.begun = _BEGUN[some[0].takes_n]
+        self.parts = parts_of(some, floats)
+        self._bits = self.parts[0][0]
 
-    def left(self, seconds: float) -> float:
-        """Seconds until a limit that counts from the beginning of the search; never none at all."""
-        return max(self.began + seconds - time.monotonic(), 0.05)
+    def left(self, end: float | None) -> float | None:
+        """Return the seconds until a limit that counts from the beginning of the search; never none at all."""
+        return None if end is None else max(self.began + end - time.monotonic(), 0.05)
 
     def samplers(self, c: _Candidate) -> tuple[Sampler, Sampler]:
         """What draws from the two neighbours."""
@@ -245,17 +255,25 @@ class _Search:
             c.samplers = one, two
         return c.samplers
 
-    def best(self, keep: int) -> list[_Candidate]:
-        """The candidates to test, the most promising first."""
+    def best(self, keep: int, samples: int, end: float | None) -> list[_Candidate]:
+        """Return the candidates to test, the most promising first.
+
+        Args:
+            keep: how many there are at most.
+            samples: of each neighbour, for their tests.
+            end: the seconds, from the beginning of the search, after which these tests end.
+        """
         if len(self.candidates) == 1:  # there is nothing to choose
             return self.candidates
+        self._take(end)
         most = _FIRST_OF_MORE if self.until == "end" else _FIRST[1]
-        size = int(np.clip(min(self.samples, 4 * self.begun) // _SHARE, _FIRST[0], most))
+        samples = min(samples, 4 * self.begun)
+        size = int(np.clip(samples // _SHARE, _FIRST[0], most))
         best = self._round(self.candidates, size)
         for kept, new, times in _MORE if self.until == "end" else _ROUNDS:
             if self._found(best) or time.monotonic() > self.deadline:
                 break
-            size = min(size * times, max(min(self.samples, 4 * self.begun) // 8, size))
+            size = min(size * times, max(samples // 8, size))
             made = [
                 m for i in range(new) if (m := self._mutant(best[i % min(_SEEDS, len(best))])) is not None
             ]
@@ -265,14 +283,27 @@ class _Search:
                 best.sort(key=lambda c: -c.excess)  # the last round had samples enough
         return best[:keep]
 
+    def best_by_bits(self, keep: int, end: float | None) -> list[_Candidate]:
+        """Return the candidates whose last samples, looked at once more with all bits, are the most promising."""
+        self._bits = True
+        self._take(end)
+        return self._round(self.tried, None)[:keep] if self.tried else self.candidates
+
+    def _take(self, end: float | None) -> None:
+        """Set the deadline of the looks at candidates, of which tests follow until `end`."""
+        left = self.left(end)
+        self.deadline = math.inf if left is None else time.monotonic() + _SEARCHING * left
+
     def _found(self, best: list[_Candidate]) -> bool:
         return self.until == "refuted" and best[0].sure > _SURE
 
-    def _round(self, candidates: list[_Candidate], size: int) -> list[_Candidate]:
-        """Fresh samples for all; the most promising come first."""
+    def _round(self, candidates: list[_Candidate], size: int | None) -> list[_Candidate]:
+        """Look at fresh samples of all, or at their last ones for None; the most promising come first."""
         fresh = []
         for c in candidates:
-            self._look(c, size)
+            if size is not None:
+                self._draw(c, size)
+            self._look(c)
             fresh.append(c)
             if self._found([c]) or time.monotonic() > self.deadline:
                 break
@@ -303,12 +334,20 @@ class _Search:
         ranked = itertools.chain(known, *turns)
         return list({id(c): c for c in ranked if c is not None}.values())
 
-    def _look(self, c: _Candidate, size: int) -> None:
-        """Learns from some fresh samples, and counts on others."""
+    def _draw(self, c: _Candidate, size: int) -> None:
+        c.learned = min(size, max(size // 2, _FIRST[0]), _LEARNED)
+        p, q = (sampler.draw(c.learned + size) for sampler in self.samplers(c))
+        c.drawn += 2 * len(p)
+        c.last = p, q
+        if not any(c is other for other in self.tried):
+            self.tried.append(c)
+
+    def _look(self, c: _Candidate) -> None:
+        """Learn from some of the last samples, and count on the others."""
+        assert c.last is not None
         doubt = _DOUBT_OF_MORE if self.until == "end" else _DOUBT
-        learned = min(size, max(size // 2, _FIRST[0]), _LEARNED)
-        p, q = (sampler.draw(learned + size) for sampler in self.samplers(c))
-        encoder = Encoder.learned(p[:learned], q[:learned])
+        (p, q), learned = c.last, c.learned
+        encoder = Encoder.learned(p[:learned], q[:learned], bits=self._bits)
         p_rows, q_rows = encoder.encode(p), encoder.encode(q)
         c.excess, c.high, c.epsilon, c.sure = -math.inf, -math.inf, 0.0, -math.inf
         p_held, q_held = p_rows[learned:], q_rows[learned:]
@@ -323,10 +362,6 @@ class _Search:
                 c.sure = max(c.sure, sure)
                 if point == 0:
                     c.epsilon = max(c.epsilon, low)
-        c.drawn += 2 * (learned + size)
-        c.last = p, q
-        if not any(c is other for other in self.tried):
-            self.tried.append(c)
 
     def _candidate(self, pair: Pair) -> _Candidate | None:
         key = self.source.describe(pair)
@@ -373,32 +408,22 @@ def _spread(pairs: list[Pair], most: int) -> list[Pair]:
     return pairs[:first] + [rest[i * len(rest) // (most - first)] for i in range(most - first)]
 
 
-def _audit(
-    search: _Search,
-    duels: list[tuple[_Candidate, Duel]],
-    claim: Claim,
-    error: float,
-    name: str,
-    probes: bool,
-    limit: float | None,
-) -> Audit:
-    """One audit of all that was tested: the one that refuted, or the one with the largest bound."""
-    candidate, duel = max(duels, key=lambda d: (d[1].refuted, d[1].epsilon_lower))
-    x, y = candidate.pair
-    notes = dict.fromkeys(note for c, _ in duels for s in search.samplers(c) for note in s.notes)
-    source = search.samplers(candidate)[0]
-    found = float_probes(search.mechanism, candidate.pair, claim, duel, source) if probes else ()
-    audit = duel.audit(name, x, y, notes=tuple(notes), limit=limit)
+def _audit(search: _Search, tests: list[_Test], error: float, name: str, floats: Bits, probes: bool) -> Audit:
+    """Return one audit of all that was tested, which shows the clearest test."""
+    duels = [duel for _, duel in tests]
+    duel = clearest_of(duels)
+    candidate = next(c for c, d in tests if d is duel)
+    notes = dict.fromkeys(note for c, _ in tests for s in search.samplers(c) for note in s.notes)
+    found: tuple[Probe, ...] = ()
+    if probes and floats == "keep":
+        source = search.samplers(candidate)[0]
+        found = float_probes(search.mechanism, candidate.pair, search.claim, duel, source)
     looked = sorted(search.tried, key=lambda c: -c.excess)
     tried = tuple(Tried(search.source.describe(c.pair), c.epsilon, c.drawn) for c in looked)
+    audit = duel.audit(name, *candidate.pair, probes=found, notes=tuple(notes), tried=tried or None)
+    audit = together(audit, duel, duels, error, floats)
     return replace(
         audit,
-        verdict=VIOLATED if any(d.refuted for _, d in duels) else CONSISTENT,
-        error=error,
-        epsilon_lower=max(d.epsilon_lower for _, d in duels),
-        delta_lower=max(d.delta_lower for _, d in duels),
-        samples=2 * sum(d.spent for _, d in duels) + sum(c.drawn for c in search.tried),
+        samples=audit.samples + sum(c.drawn for c in search.tried),
         seconds=time.monotonic() - search.began,
-        tried=tried or audit.tried,
-        probes=found,
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import get_args
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias, get_args
 
 import numpy as np
 
@@ -12,7 +14,8 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
 from discreet.audit.duel import FOREVER, Until
 from discreet.audit.duel import Duel as Duel
-from discreet.audit.finding import Audit, Probe
+from discreet.audit.finding import BITS, CONSISTENT, LAW, VIOLATED, Audit, Bits, Probe
+from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.sampling import Sampler, check
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
@@ -20,6 +23,11 @@ from discreet.privacy.guarantee import Approximate, Budget
 
 SECONDS = 20.0
 """The time that an audit takes, about, where neither time nor samples are limited."""
+
+_LAW = 3 / 4  # of error, samples and time, for the law of real numbers; the rest is for their bits
+
+Parts: TypeAlias = "tuple[tuple[bool, float], ...]"
+"""The tests of an audit in their order: whether each keeps the bits of real numbers, and its part of the error."""
 
 
 def distinguish(
@@ -34,11 +42,14 @@ def distinguish(
     name: str | None = None,
     probes: bool = True,
     until: Until = "refuted",
+    floats: Bits = "keep",
 ) -> Audit:
-    """Tests a claim on two neighbours by running the mechanism on both.
+    """Test a claim on two neighbours by running the mechanism on both.
 
     Outputs may be of any type; an exception is an output. A batch of them trains scores that separate the two, the next
-    batch tests them, then trains, and so on.
+    batch tests them, then trains, and so on. Where outputs have real numbers, three quarters of samples, time and error
+    are for a test of their law: they are read on a grid that hides their lowest bits. The rest is for a test with all
+    bits. The verdict says which of the two refutes the claim (`Audit.cause`).
 
     Args:
         mechanism: called as mechanism(x), or as mechanism(x, n=n) if it has a keyword `n`: then it returns n outputs.
@@ -52,6 +63,7 @@ def distinguish(
         name: what the report calls it; its own name by default.
         probes: whether floating-point probes are run beside the test, if outputs are floats.
         until: "refuted" stops as soon as the claim is refuted; "end" uses all samples for the best bounds.
+        floats: "ignore" tests the law only: what floating-point bits give away is not looked for.
 
     Guarantee:
         As `Audit`, if runs are independent of each other. Probes do not change the verdict.
@@ -65,20 +77,75 @@ def distinguish(
     """
     claim = Claim.of(claimed)
     check(mechanism)
-    check_limits(samples=samples, seconds=seconds, error=error)
-    if until not in get_args(Until):
-        raise InvalidParameter(f"until must be 'refuted' or 'end', not {until!r}.", hint="until='end'")
-    seconds = limit_of(samples, seconds)
+    check_limits(samples=samples, seconds=seconds, error=error, until=until, floats=floats)
+    seconds, start = limit_of(samples, seconds), time.monotonic()
     first, second = (Sampler(mechanism, at, seconds_each=longest_call(seconds)) for at in (x, x_neighbour))
-    duel = Duel(
-        first, second, claim, error=error, samples=samples or FOREVER, seconds=seconds, until=until
-    ).run()
-    found = float_probes(mechanism, (x, x_neighbour), claim, duel, first) if probes else ()
+    duels: list[Duel] = []
+    for (bits, part), most, end in planned(parts_of((first, second), floats), samples or FOREVER, seconds):
+        duel = Duel(
+            first,
+            second,
+            claim,
+            error=part * error,
+            samples=most,
+            seconds=None if end is None else start + end - time.monotonic(),
+            until=until,
+            bits=bits,
+        )
+        duels.append(duel.run())
+        if duel.refuted and until == "refuted":
+            break
+    shown = clearest_of(duels)
+    found = (
+        float_probes(mechanism, (x, x_neighbour), claim, shown, first) if probes and floats == "keep" else ()
+    )
     name = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
     notes = [*(f"x: {note}" for note in first.notes), *(f"x_neighbour: {note}" for note in second.notes)]
-    if samples is not None and duel.spent < samples and not duel.refuted:
-        notes.append(f"time ran out after {duel.spent} of {samples} samples of each neighbour.")
-    return duel.audit(name, x, x_neighbour, probes=found, notes=tuple(notes), limit=seconds)
+    spent = sum(duel.spent for duel in duels)
+    if samples is not None and spent < samples and not shown.refuted:
+        notes.append(f"time ran out after {spent} of {samples} samples of each neighbour.")
+    audit = shown.audit(name, x, x_neighbour, probes=found, notes=tuple(notes), limit=seconds)
+    return replace(together(audit, shown, duels, error, floats), seconds=time.monotonic() - start)
+
+
+def parts_of(samplers: Sequence[Sampler], floats: Bits) -> Parts:
+    """Return the tests of an audit: of the law and of the bits where these samplers have put out real numbers."""
+    if floats == "ignore":
+        return ((False, 1.0),)
+    if Encoder.learned(*(sampler.looked for sampler in samplers)).has_reals:
+        return ((False, _LAW), (True, 1 - _LAW))
+    return ((True, 1.0),)
+
+
+def planned(
+    parts: Parts, samples: int, seconds: float | None
+) -> list[tuple[tuple[bool, float], int, float | None]]:
+    """Return the tests of an audit with their samples, and the seconds after which each one ends."""
+    law = math.ceil(parts[0][1] * samples)
+    ends = (None, None) if seconds is None else (parts[0][1] * seconds, seconds)
+    return [p for p in zip(parts, (law, samples - law), ends, strict=False) if p[1]]
+
+
+def clearest_of(duels: Sequence[Duel]) -> Duel:
+    """Return the test that is shown: one that refutes, by the law if there is such; else that of the largest bound."""
+    return max(duels, key=lambda duel: (duel.refuted, duel.refuted and duel.of_law, duel.epsilon_lower))
+
+
+def together(audit: Audit, shown: Duel, duels: Sequence[Duel], error: float, floats: Bits) -> Audit:
+    """Return the audit of all tests, from that of the one that is shown; its power is that against the law."""
+    laws = [duel for duel in duels if duel.of_law]
+    refuted = LAW if shown.of_law else BITS if laws else None
+    return replace(
+        audit,
+        verdict=VIOLATED if shown.refuted else CONSISTENT,
+        error=error,
+        epsilon_lower=max(duel.epsilon_lower for duel in duels),
+        delta_lower=max(duel.delta_lower for duel in duels),
+        power=audit.power if shown.of_law or not laws else clearest_of(laws).power(),
+        samples=2 * sum(duel.spent for duel in duels),
+        floats=None if all(duel.has_no_reals for duel in duels) else floats,
+        cause=refuted if shown.refuted else None,
+    )
 
 
 def limit_of(samples: int | None, seconds: float | None) -> float | None:
@@ -91,12 +158,20 @@ def longest_call(seconds: float | None) -> float:
     return 60.0 if seconds is None else min(60.0, max(seconds, 5.0))
 
 
-def check_limits(*, samples: int | None, seconds: float | None, error: float) -> None:
-    """Refuses limits that make no sense.
+def check_limits(
+    *, samples: int | None, seconds: float | None, error: float, until: Until = "end", floats: Bits = "keep"
+) -> None:
+    """Refuse limits and options that make no sense.
 
     Raises:
         InvalidParameter: naming the one.
     """
+    for name, value, known in (("until", until, Until), ("floats", floats, Bits)):
+        if value not in get_args(known):
+            one, other = get_args(known)
+            raise InvalidParameter(
+                f"{name} must be {one!r} or {other!r}, not {value!r}.", hint=f"{name}={other!r}"
+            )
     whole: object = samples
     if whole is not None and (isinstance(whole, bool) or not isinstance(whole, int) or whole < 1):
         raise InvalidParameter(

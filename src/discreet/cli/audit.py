@@ -65,6 +65,13 @@ _HINT = "--x 0 --neighbour 1 for one pair; --vectors 5, --datasets 0,1, --number
     show_default=True,
     help="The chance of accusing a function that keeps its claim.",
 )
+@click.option(
+    "--floats",
+    type=click.Choice(["keep", "ignore"]),
+    default="keep",
+    show_default=True,
+    help="Whether the bits of real numbers are tested, after their law.",
+)
 @click.option("--html", "page", metavar="FILE", help="Also write the report as an HTML page.")
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(
@@ -74,6 +81,7 @@ def command(
     samples: int | None,
     seconds: float | None,
     error: float,
+    floats: str,
     page: str | None,
     as_json: bool,
     **ways: Any,
@@ -83,14 +91,16 @@ def command(
     `discreet audit noise.py:noisy_sum --epsilon 1 --x '[0]' --neighbour '[1]'` tries one pair of neighbours.
     A function with a keyword n is asked for n outputs at once, which is much faster.
     """
+    from discreet.audit.sequential import limit_of
+
     mechanism, claimed = load(target), Budget(epsilon, delta)
     if not callable(mechanism):
         raise InvalidParameter(f"{target} is a {type(mechanism).__name__}, which cannot be called.")
     if page is not None and not Path(page).resolve().parent.is_dir():
         raise SourceError(f"{page} cannot be written: there is no such folder.")
-    limits: dict[str, Any] = {"samples": samples, "seconds": seconds, "error": error, "name": target}
-    with waiting(f"Auditing {target}", quiet=as_json):
-        audit = _run(mechanism, claimed, ways, limits)
+    options = {"samples": samples, "seconds": seconds, "error": error, "name": target, "floats": floats}
+    with waiting(f"Auditing {target}", limit=limit_of(samples, seconds), quiet=as_json):
+        audit = _run(mechanism, claimed, ways, options)
     if page is not None:
         try:
             Path(page).write_text(audit.to_html(), encoding="utf-8")
@@ -105,7 +115,7 @@ def command(
 
 
 def _run(
-    mechanism: Callable[..., object], claimed: Budget, ways: dict[str, Any], limits: dict[str, Any]
+    mechanism: Callable[..., object], claimed: Budget, ways: dict[str, Any], options: dict[str, Any]
 ) -> Audit:
     from discreet.audit import Datasets, Numbers, Vectors, distinguish, refute
 
@@ -114,7 +124,7 @@ def _run(
         raise InvalidParameter("audit needs one kind of inputs.", hint=_HINT)
     if given == ["x"]:
         x, neighbour = _literal("--x", ways["x"]), _literal("--neighbour", ways["neighbour"])
-        return distinguish(mechanism, x, neighbour, claimed, **limits)
+        return distinguish(mechanism, x, neighbour, claimed, **options)
     inputs: Any
     if given == ["vectors"]:
         inputs = Vectors(ways["vectors"], change=ways["change"])
@@ -129,7 +139,7 @@ def _run(
     else:
         pairs = load(ways["pairs"])
         inputs = pairs() if callable(pairs) else pairs
-    return refute(mechanism, inputs, claimed, **limits)
+    return refute(mechanism, inputs, claimed, **options)
 
 
 def _literal(option: str, words: str) -> object:

@@ -133,9 +133,9 @@ def lessons(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     learn = Learned.of.__func__  # type: ignore[attr-defined]
 
-    def of(cls: type[Learned], p: Batch, q: Batch, *, effort: int = 1) -> Learned:
+    def of(cls: type[Learned], p: Batch, q: Batch, *, effort: int = 1, bits: bool = True) -> Learned:
         found.append((len(p), effort))
-        learned: Learned = learn(cls, p, q, effort=effort)
+        learned: Learned = learn(cls, p, q, effort=effort, bits=bits)
         return learned
 
     monkeypatch.setattr(Learned, "of", classmethod(of))

@@ -191,8 +191,8 @@ def test_while_nothing_stands_out_the_first_patterns_are_among_those_that_are_te
     first = [vectors.describe(pair) for pair in itertools.islice(vectors.pairs(), 2)]
 
     def best(mechanism: Callable[..., Any]) -> list[str]:
-        search = _Search(mechanism, vectors, Claim.of(0.1), 20_000, None, "refuted", np.random.default_rng(0))
-        return [vectors.describe(candidate.pair) for candidate in search.best(4)]
+        search = _Search(mechanism, vectors, Claim.of(0.1), None, "refuted", "keep", np.random.default_rng(0))
+        return [vectors.describe(candidate.pair) for candidate in search.best(4, 20_000, None)]
 
     assert best(lambda x, n: rng.random(n))[:2] == first
     # Where one does stand out, it comes first, whichever it is.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial, reduce
 from typing import TypeAlias
@@ -33,27 +33,29 @@ class Derived:
     labels: tuple[int, ...]
 
     @classmethod
-    def of(cls, columns: tuple[Column, ...]) -> Derived:
-        """What can be computed from raw columns: those of one parent are a vector."""
+    def of(cls, columns: tuple[Column, ...], numbers: Sequence[int]) -> Derived:
+        """Return what can be computed from raw columns: those of one parent are a vector.
+
+        Args:
+            columns: the raw columns.
+            numbers: those whose bits are looked at.
+        """
         vectors: dict[str, list[int]] = {}
         for i, column in enumerate(columns):
             if column.name.endswith("]"):
                 vectors.setdefault(column.kind + column.name.rpartition("[")[0], []).append(i)
         numeric = [tuple(v) for k, v in vectors.items() if k.startswith("number") and len(v) > 1]
         named = [v for k, v in vectors.items() if k.startswith("label") and len(v) > 1]
-        numbers = tuple(i for i, c in enumerate(columns) if c.kind == "number" and not c.labels)
-        return cls(tuple(numeric), numbers, tuple(named[0]) if named else ())
+        return cls(tuple(numeric), tuple(numbers), tuple(named[0]) if named else ())
 
-    def compute(self, raw: Floats, columns: tuple[Column, ...], *, bits: bool) -> Iterator[Computed]:
-        """The computed columns; their values are computed when they are asked for."""
+    def compute(self, raw: Floats, columns: tuple[Column, ...]) -> Iterator[Computed]:
+        """Yield the computed columns; their values are computed when they are asked for."""
         for group in self.groups:
             yield from _of_vector(_Once(partial(_some, raw, group)), [columns[i] for i in group])
         if self.labels:
             labels = _Once(partial(_some, raw, self.labels))
             path = columns[self.labels[0]].name.rpartition("[")[0]
             yield _derived(f"first change in {path}", lambda: np.argmax(labels() != labels()[:, :1], axis=1))
-        if not bits:
-            return
         if 0 < len(self.numbers) <= _FEW:
             for i in self.numbers:
                 yield _derived(f"lowest bit of {columns[i].name}", partial(lowest_bit, raw[:, i]))

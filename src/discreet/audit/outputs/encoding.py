@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.derived import Derived
+from discreet.audit.outputs.grids import is_real, on_grid, step_of
 from discreet.audit.outputs.identity import codes_of
 from discreet.audit.outputs.sampling import Batch
 from discreet.audit.outputs.tree import Column, Node, example
@@ -77,33 +79,32 @@ class Encoded:
 class Encoder:
     """What turns outputs into rows: its columns are fixed, so that rows of several batches can be compared."""
 
-    def __init__(
-        self, raw: tuple[Column, ...], plain: _Plain | None, node: Node | None, *, bits: bool = True
-    ) -> None:
-        self._bits = bits
+    def __init__(self, raw: tuple[Column, ...], plain: _Plain | None, node: Node | None) -> None:
         self._raw = raw
         self._plain = plain
         self._node = node
-        self._derived = Derived.of(raw)
         self._kept: frozenset[str] = frozenset()
+        self._grids: dict[int, float] = {}
+        self.has_reals = False
+        """Whether the outputs that it was learned from have numbers that are not whole."""
 
     @classmethod
     def learned(cls, *batches: Batch, bits: bool = True) -> Encoder:
-        """The encoder whose columns and labels tell the outputs of these batches apart.
+        """Return the encoder whose columns and labels tell the outputs of these batches apart.
 
         Args:
             batches: samples; the same number of each neighbour is best.
-            bits: whether the lowest bits of floats are columns too. Without them a mechanism is judged as if its
-                numbers were real.
+            bits: whether real numbers keep their bits, the lowest of which are columns too. Without bits they are
+                read on a grid for each column (`grids`), so that a mechanism is judged by its law.
         """
         some = [batch[:_LEARNED_FROM] for batch in batches]
         plain = _Plain.learned(some)
         if plain is not None:
-            encoder = cls(plain.columns, plain, None, bits=bits)
+            encoder = cls(plain.columns, plain, None)
         else:
             node = Node.learned("output", [o for batch in some for o in _listed(batch)])
-            encoder = cls(tuple(node.columns()), None, node, bits=bits)
-        encoder._forget_constants(some)
+            encoder = cls(tuple(node.columns()), None, node)
+        encoder._learn(np.concatenate([encoder._matrix(batch) for batch in some]), bits=bits)
         return encoder
 
     def encode(self, batch: Batch, *, needed: Collection[int] | None = None) -> Encoded:
@@ -113,8 +114,8 @@ class Encoder:
             batch: the outputs.
             needed: the columns whose values are needed, and −1 for codes: others are zero. None: all.
         """
-        raw = self._matrix(batch)
-        found = [c for c in self._derived.compute(raw, self._raw, bits=self._bits) if c[0].name in self._kept]
+        raw = self._on_grids(self._matrix(batch))
+        found = [c for c in self._derived.compute(raw, self._raw) if c[0].name in self._kept]
         columns = (*self._raw, *(column for column, _ in found))
         # Fortran order: everything that follows goes through the columns one by one.
         values = np.zeros((len(raw), len(columns)), order="F")
@@ -126,8 +127,11 @@ class Encoder:
         for j, (_, compute) in enumerate(found, start=raw.shape[1]):
             if needed is None or j in needed:
                 values[:, j] = compute()
-        codes = codes_of(batch) if needed is None or -1 in needed else np.zeros(len(batch), dtype=np.int64)
-        return Encoded(values, columns, codes, _examples(batch, codes))
+        if needed is None or -1 in needed:
+            codes = codes_of(raw if self._grids else batch)
+        else:
+            codes = np.zeros(len(batch), dtype=np.int64)
+        return Encoded(values, columns, codes, _examples(batch, codes, "about " if self._grids else ""))
 
     def _matrix(self, batch: Batch) -> Floats:
         if self._plain is not None:
@@ -138,11 +142,27 @@ class Encoder:
         self._node.encode(outputs, np.arange(len(outputs)), len(outputs), found.append)
         return np.column_stack(found) if found else np.empty((len(outputs), 0))
 
-    def _forget_constants(self, batches: list[Batch]) -> None:
-        """Drops computed columns that are the same for all outputs, or that repeat another column."""
-        raw = np.concatenate([self._matrix(batch) for batch in batches])
+    def _on_grids(self, raw: Floats) -> Floats:
+        if self._grids:
+            raw = raw.copy()
+            for column, step in self._grids.items():
+                raw[:, column] = on_grid(raw[:, column], step)
+        return raw
+
+    def _learn(self, raw: Floats, *, bits: bool) -> None:
+        """Choose the grids, and drop computed columns that are constant or that repeat another column."""
+        numbers = [i for i, c in enumerate(self._raw) if c.kind == "number" and not c.labels]
+        reals = [i for i in numbers if is_real(raw[:, i])]
+        self.has_reals = bool(reals)
+        self._grids = {} if bits else {i: step_of(raw[:, i]) for i in reals}
+        self._derived = Derived.of(self._raw, [i for i in numbers if i not in self._grids])
+        self._raw = tuple(
+            replace(c, name=f"{c.name} (grid 2^{math.log2(self._grids[i]):g})") if i in self._grids else c
+            for i, c in enumerate(self._raw)
+        )
+        raw = self._on_grids(raw)
         kept = {values.tobytes(): column.name for column, values in zip(self._raw, raw.T, strict=True)}
-        for column, compute in self._derived.compute(raw, self._raw, bits=self._bits):
+        for column, compute in self._derived.compute(raw, self._raw):
             values = compute()
             if not ((values[:1] == values).all() or np.isnan(values).all()):
                 kept.setdefault(values.tobytes(), column.name)
@@ -242,11 +262,11 @@ def _listed(batch: Batch) -> list[Any]:
     return list(plain.tolist())
 
 
-def _examples(batch: Batch, codes: NDArray[np.int64]) -> Callable[[int], str]:
+def _examples(batch: Batch, codes: NDArray[np.int64], about: str) -> Callable[[int], str]:
     """Text of the output with a code, empty if the batch has none; looked up when asked for."""
 
     def of(code: int) -> str:
         at = np.flatnonzero(codes == code)
-        return example(batch[int(at[0])]) if len(at) else ""
+        return about + example(batch[int(at[0])]) if len(at) else ""
 
     return of

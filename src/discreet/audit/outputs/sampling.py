@@ -111,6 +111,9 @@ class Sampler:
         self._hangs = 0
         self._begun: object = None
         self._notes: dict[str, str] = {}
+        self._examined = False
+        self.looked: list[object] = []
+        """The outputs of the few runs that were looked at."""
         self._look()
 
     @property
@@ -157,6 +160,9 @@ class Sampler:
         """
         from discreet.audit.outputs.together import depend
 
+        if self._examined:
+            return
+        self._examined = True
         calls, each = _TOGETHER
         ends = [now() + s for now, s in zip(_CLOCKS, _TOGETHER_SECONDS, strict=True)]
         found: list[Batch] = []
@@ -183,6 +189,7 @@ class Sampler:
                 if output is before and not isinstance(output, (*UNCHANGING, tuple)):
                     self._copy_all()
                 outputs.add(output)
+                self.looked.append(output)
                 self._input.changed()
                 before = output
             if outputs.changed():

@@ -7,7 +7,7 @@ from html import escape
 
 from discreet.audit.finding import Audit, Tradeoff, Witness
 from discreet.audit.reports.picture import ERRORS, svg
-from discreet.audit.reports.report import chance_words, number, rest, shown
+from discreet.audit.reports.report import chance_words, number, rest, shown, why
 from discreet.table import render_html, visible
 
 _STYLE = """
@@ -48,7 +48,7 @@ def document(title: str, *parts: str) -> str:
 
 def body(audit: Audit) -> str:
     """The audit as a part of a page."""
-    parts = [head(audit.name, audit.verdict), _facts(audit)]
+    parts = [head(audit.name, audit.verdict, why(audit)), _facts(audit)]
     if audit.witness is not None:
         parts += ["<h2>Witness</h2>", _witness(audit.witness)]
     if audit.tradeoff is not None:
@@ -67,9 +67,13 @@ def body(audit: Audit) -> str:
     return "".join([*parts, notes(audit.notes)])
 
 
-def head(name: str, verdict: str | None) -> str:
-    """The name, and the verdict where there is one."""
-    mark = "" if verdict is None else f'<p><span class="verdict {text(verdict)}">{text(verdict)}</span></p>'
+def head(name: str, verdict: str | None, why: str = "") -> str:
+    """Return the name, and the verdict where there is one, with what refutes the claim."""
+    mark = (
+        ""
+        if verdict is None
+        else f'<p><span class="verdict {text(verdict)}">{text(verdict + why)}</span></p>'
+    )
     return f"<h1>{text(name)}</h1>{mark}"
 
 

@@ -9,11 +9,16 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.evidence.power import Power
-from discreet.audit.finding import Audit, Chance, Probe, Tradeoff, Tried, Witness
+from discreet.audit.finding import BITS, LAW, Audit, Chance, Probe, Tradeoff, Tried, Witness
 from discreet.table import render, visible
 
 _LONGEST = 160
 """Characters of an input that are shown; a reader who needs more has the object."""
+
+_FLOATS = {
+    "keep": "first on a grid that hides their bits (3/4 of the error), then with all bits (1/4)",
+    "ignore": "ignored: they were read on a grid that hides their bits",
+}
 
 _SHOWN = 8
 """Rows of what was tried that are shown as text; JSON has all."""
@@ -21,7 +26,7 @@ _SHOWN = 8
 
 def text(audit: Audit) -> str:
     """The audit for a terminal: the verdict first, then what it rests on."""
-    lines = [f"{audit.name}: {audit.verdict.upper()}", "", *_rows(audit)]
+    lines = [f"{audit.name}: {audit.verdict.upper()}{why(audit)}", "", *_rows(audit)]
     if audit.witness is not None:
         lines += ["", *witness_lines(audit.witness)]
     if audit.tried:
@@ -34,6 +39,13 @@ def text(audit: Audit) -> str:
     if audit.notes:
         lines += ["", *(f"Note: {note}" for note in audit.notes)]
     return "\n".join(visible(line) for one in lines for line in one.split("\n"))
+
+
+def why(audit: Audit) -> str:
+    """Return the words after the verdict where there are real numbers: what refutes the claim, or was left out."""
+    if audit.floats is not None and audit.cause is not None:
+        return " in law (scale or sensitivity)" if audit.cause == LAW else " by floating-point bits"
+    return "" if audit.violated or audit.floats != "ignore" else " in law (floats ignored)"
 
 
 def witness_lines(witness: Witness) -> list[str]:
@@ -75,6 +87,8 @@ def to_json(audit: Audit) -> dict[str, Any]:
         "name": audit.name,
         "claimed": {"text": audit.claim.text, "points": [[_float(a) for a in p] for p in audit.claim.points]},
         "verdict": audit.verdict,
+        "cause": audit.cause,
+        "floats": audit.floats,
         "error": audit.error,
         "epsilon_lower": _float(audit.epsilon_lower),
         "delta_lower": _float(audit.delta_lower),
@@ -100,11 +114,14 @@ def _rows(audit: Audit) -> list[str]:
 
 
 def rest(audit: Audit) -> list[tuple[str, str]]:
-    """The rows about error, power and effort: a name and words."""
+    """Return the rows about floats, error, power and effort: a name and words."""
     allowed = "" if audit.limit is None else f"; about {audit.limit:g} s were allowed"
+    by_bits = audit.cause == BITS
     return [
+        *([] if audit.floats is None else [("floats", _FLOATS[audit.floats])]),
         ("error", f"false-positive rate: at most {number(audit.error)}"),
-        *([] if audit.power is None or audit.violated else _power_words(audit.power)),
+        *([("law", "nothing was found on the grid, a test of this power:")] if by_bits else []),
+        *([] if audit.power is None or (audit.violated and not by_bits) else _power_words(audit.power)),
         ("effort", f"{audit.samples:,} samples in {audit.seconds:.3g} s{allowed}"),
     ]
 
