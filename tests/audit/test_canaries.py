@@ -248,8 +248,8 @@ def test_the_result_is_told_in_words_and_in_json() -> None:
     assert read["verdict"] == "violated"
     assert read["right"] == found.right
     assert read["tried"][0] == {
-        "in": 250,
-        "out": 250,
+        "inside": 250,
+        "outside": 250,
         "right": found.tried[0].right,
         "p_value": found.tried[0].p_value,
         "epsilon_lower": found.tried[0].epsilon_lower,

@@ -8,8 +8,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from discreet.audit.claim import Claim
-from discreet.audit.evidence.betting import Cuts, Ints, edges
+from discreet.audit.evidence.betting import Cuts, Ints
 from discreet.audit.evidence.events import Event, shown
 from discreet.audit.finding import Tried
 from discreet.audit.happens import Happens
@@ -124,27 +123,3 @@ def count(cuts: Sequence[Cuts], bins: Sequence[Bins]) -> None:
     """Adds the bins of new outputs to counts."""
     for cut, (p, q) in zip(cuts, bins, strict=True):
         cut.add(p, q)
-
-
-@dataclass(frozen=True, slots=True)
-class Pilot:
-    """What a first look at two samples promises; no evidence, only for choosing what to test.
-
-    Attributes:
-        epsilon: the ε that held-out samples show at the claimed δ, two standard deviations doubted.
-        edge: how many standard deviations the best event is beyond what the claim allows (negative: within).
-        score: the name of the best score.
-    """
-
-    epsilon: float
-    edge: float
-    score: str
-
-    @classmethod
-    def of(cls, p: Batch, q: Batch, claim: Claim, *, effort: int = 1) -> Pilot:
-        """A look at outputs of two neighbours."""
-        learned = Learned.of(p, q, effort=effort)
-        if not learned.cuts:
-            return cls(0.0, -float("inf"), "")
-        best = learned.tried(claim.delta)[0]
-        return cls(best.epsilon, edges(claim.points, learned.cuts), best.what)

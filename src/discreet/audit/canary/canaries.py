@@ -79,21 +79,9 @@ class Canaries:
         return self.verdict == VIOLATED
 
     def __str__(self) -> str:
-        how = "one canary" if self.canaries == 1 else f"{self.canaries:,} canaries"
-        models = "one run" if self.runs == 1 else f"{self.runs:,} runs"
-        changed = "in or out" if self.relation == Relation.ADD_REMOVE.value else "one of two twins"
-        return "\n".join(
-            (
-                f"{self.name}: {self.verdict.upper()}",
-                "",
-                f"claimed  {self.claim.text}",
-                f"found    ε ≥ {self.epsilon_lower:.4g} at δ = {self.claim.delta:.4g}",
-                f"guesses  {self.right:,} of {self.guesses:,} right; p-value of the claim {self.p_value:.3g}",
-                f"error    a keeper of the claim is accused with chance {self.error:.4g} at most",
-                f"power    had every guess been right: ε ≥ {self.reachable:.4g}",
-                f"work     {models} with {how}, each {changed} by a fair coin ({self.relation} neighbours)",
-            )
-        )
+        from discreet.audit.reports.canaries import text
+
+        return text(self)
 
     def to_html(self) -> str:
         """The result as one HTML page without outside parts."""
@@ -102,37 +90,11 @@ class Canaries:
         return page(self)
 
     def to_json(self) -> dict[str, Any]:
-        """The result in JSON's own types."""
-        return {
-            "format": 1,
-            "name": self.name,
-            "claimed": {"text": self.claim.text, "points": [list(p) for p in self.claim.points]},
-            "relation": self.relation,
-            "verdict": self.verdict,
-            "error": self.error,
-            "p_value": self.p_value,
-            "epsilon_lower": self.epsilon_lower,
-            "reachable": self.reachable,
-            "canaries": self.canaries,
-            "runs": self.runs,
-            "guesses": self.guesses,
-            "right": self.right,
-            "tried": [
-                {
-                    "in": t.inside,
-                    "out": t.outside,
-                    "right": t.right,
-                    "p_value": t.p_value,
-                    "epsilon_lower": t.epsilon_lower,
-                }
-                for t in self.tried
-            ],
-            "roc": {
-                "alpha": self.alpha.tolist(),
-                "beta": self.beta.tolist(),
-                "claimed": self.claimed.tolist(),
-            },
-        }
+        """Return the result in JSON's own types."""
+        from discreet.audit.reports.report import fields_of, plain
+
+        roc = ("alpha", "beta", "claimed")
+        return {**fields_of(self, *roc), "roc": {k: plain(getattr(self, k)) for k in roc}}
 
 
 def one_run(

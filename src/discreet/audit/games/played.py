@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -135,46 +134,10 @@ class Game:
         return ", ".join(named[:-1]) + f" or {named[-1]}"
 
     def to_json(self) -> dict[str, Any]:
-        """The game in JSON's own types."""
-        return {
-            "format": 1,
-            "name": self.name,
-            "kind": self.kind,
-            "claimed": None
-            if self.claim is None
-            else {"text": self.claim.text, "points": [list(p) for p in self.claim.points]},
-            "verdict": self.verdict,
-            "error": self.error,
-            "worlds": list(self.worlds),
-            "priors": [float(p) for p in self.priors],
-            "success": _chance(self.success),
-            "rows": [
-                {
-                    "what": r.what,
-                    "found": _json(r.found),
-                    "low": r.low,
-                    "high": _json(r.high),
-                    "allowed": r.allowed,
-                }
-                for r in self.rows
-            ],
-            "clearest": self.clearest,
-            "tradeoff": None
-            if self.tradeoff is None
-            else {k: getattr(self.tradeoff, k).tolist() for k in ("alpha", "beta", "beta_high", "claimed")},
-            "by_world": [_chance(c) for c in self.by_world],
-            "samples": self.samples,
-            "seconds": round(self.seconds, 3),
-            "notes": list(self.notes),
-        }
+        """Return the game in JSON's own types."""
+        from discreet.audit.reports.report import fields_of
 
-
-def _chance(chance: Chance) -> dict[str, float]:
-    return {"hits": chance.hits, "samples": chance.samples, "low": chance.low, "high": chance.high}
-
-
-def _json(x: float) -> float | str:
-    return float(x) if math.isfinite(x) else "inf"
+        return fields_of(self)
 
 
 def _percent(x: float) -> str:

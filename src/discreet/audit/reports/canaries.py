@@ -6,7 +6,8 @@ from typing import TYPE_CHECKING
 
 from discreet.audit.finding import Tradeoff
 from discreet.audit.reports.html import document, facts, head, picture
-from discreet.audit.reports.report import number
+from discreet.audit.reports.report import lines_of, number
+from discreet.privacy.unit import Relation
 from discreet.table import render_html
 
 if TYPE_CHECKING:
@@ -43,14 +44,20 @@ def body(found: Canaries) -> str:
     return "".join(parts)
 
 
+def text(found: Canaries) -> str:
+    """Return the result for a terminal."""
+    return "\n".join([f"{found.name}: {found.verdict.upper()}", "", *lines_of(_rows(found))])
+
+
 def _rows(found: Canaries) -> list[tuple[str, str]]:
     how = "one canary" if found.canaries == 1 else f"{found.canaries:,} canaries"
     models = "one run" if found.runs == 1 else f"{found.runs:,} runs"
+    changed = "in or out" if found.relation == Relation.ADD_REMOVE.value else "one of two twins"
     return [
         ("claimed", found.claim.text),
         ("found", f"ε ≥ {number(found.epsilon_lower)} at δ = {number(found.claim.delta)}"),
         ("guesses", f"{found.right:,} of {found.guesses:,} right; p-value of the claim {found.p_value:.3g}"),
-        ("error", f"a keeper of the claim is accused with chance {number(found.error)} at most"),
+        ("error", f"false-positive rate: at most {number(found.error)}"),
         ("power", f"had every guess been right: ε ≥ {number(found.reachable)}"),
-        ("work", f"{models} with {how}; {found.relation} neighbours by a fair coin"),
+        ("work", f"{models} with {how}, each {changed} by a fair coin ({found.relation} neighbours)"),
     ]

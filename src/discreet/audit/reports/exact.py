@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from discreet.audit.reports.html import document, facts, head, text
-from discreet.audit.reports.report import number, shown
+from discreet.audit.reports.report import number, plain, shown
 from discreet.privacy.guarantee import decimal
 from discreet.table import render_html
 
@@ -36,7 +35,7 @@ def to_json(answer: Finite) -> dict[str, Any]:
         if claim is None
         else {"text": claim.text, "points": [[str(a) for a in point] for point in answer.points]},
         "verdict": answer.verdict,
-        "epsilon": _float(answer.epsilon()),
+        "epsilon": plain(answer.epsilon()),
         "ratio": None if ratio is None else str(ratio),
         "failure": str(answer.failure),
         "deltas": [{"epsilon": str(e), "delta": answer.delta(e)} for e in _epsilons(answer)],
@@ -102,9 +101,5 @@ def _event(event: Event) -> dict[str, Any]:
         "outputs": [shown(o) for o in event.outputs],
         "under_x": str(event.under_x),
         "under_neighbour": str(event.under_neighbour),
-        "epsilon": _float(event.epsilon),
+        "epsilon": plain(event.epsilon),
     }
-
-
-def _float(x: float) -> float | str:
-    return x if math.isfinite(x) else str(x)

@@ -7,7 +7,7 @@ from html import escape
 
 from discreet.audit.finding import Audit, Tradeoff, Witness
 from discreet.audit.reports.picture import ERRORS, svg
-from discreet.audit.reports.report import chance_words, number, rest, shown, why
+from discreet.audit.reports.report import chance_words, number, rows, shown, tried_rows, why
 from discreet.table import render_html, visible
 
 _STYLE = """
@@ -48,14 +48,14 @@ def document(title: str, *parts: str) -> str:
 
 def body(audit: Audit) -> str:
     """The audit as a part of a page."""
-    parts = [head(audit.name, audit.verdict, why(audit)), _facts(audit)]
+    parts = [head(audit.name, audit.verdict, why(audit)), facts(rows(audit))]
     if audit.witness is not None:
         parts += ["<h2>Witness</h2>", _witness(audit.witness)]
     if audit.tradeoff is not None:
         parts += ["<h2>Errors of the best test</h2>", picture(audit.tradeoff, _CAPTION)]
     if audit.tried:
-        rows = [[t.what, number(t.epsilon), f"{t.samples:,}"] for t in audit.tried[:_SHOWN]]
-        parts += ["<h2>Tried</h2>", render_html(["what", "ε seen", "samples"], rows)]
+        table = render_html(["what", "ε seen", "samples"], tried_rows(audit, _SHOWN))
+        parts += ["<h2>Tried</h2>", table]
         if len(audit.tried) > _SHOWN:
             parts.append(f"<p>and {len(audit.tried) - _SHOWN} more.</p>")
     if audit.probes:
@@ -97,16 +97,6 @@ def picture(tradeoff: Tradeoff, caption: str, errors: tuple[str, str] = ERRORS) 
 def text(words: str) -> str:
     """Words in which nothing is a tag, or a command of a terminal."""
     return escape(visible(words))
-
-
-def _facts(audit: Audit) -> str:
-    rows = (
-        ("claimed", audit.claim.text),
-        ("found", f"ε ≥ {number(audit.epsilon_lower)} at δ = {number(audit.claim.delta)}"),
-        ("", f"δ ≥ {number(audit.delta_lower)} at ε = {number(audit.claim.epsilon)}"),
-        *rest(audit),
-    )
-    return facts(rows)
 
 
 def _witness(witness: Witness) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import fields
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
+from discreet.audit.claim import Claim
 from discreet.audit.evidence.power import Power
-from discreet.audit.finding import BITS, LAW, Audit, Chance, Probe, Tradeoff, Tried, Witness
+from discreet.audit.finding import BITS, LAW, Audit, Chance, Witness
 from discreet.table import render, visible
 
 _LONGEST = 160
@@ -26,12 +29,11 @@ _SHOWN = 8
 
 def text(audit: Audit) -> str:
     """The audit for a terminal: the verdict first, then what it rests on."""
-    lines = [f"{audit.name}: {audit.verdict.upper()}{why(audit)}", "", *_rows(audit)]
+    lines = [f"{audit.name}: {audit.verdict.upper()}{why(audit)}", "", *lines_of(rows(audit))]
     if audit.witness is not None:
         lines += ["", *witness_lines(audit.witness)]
     if audit.tried:
-        shown = [[t.what, number(t.epsilon), f"{t.samples:,}"] for t in audit.tried[:_SHOWN]]
-        lines += ["", render(["tried", "ε seen", "samples"], shown)]
+        lines += ["", render(["tried", "ε seen", "samples"], tried_rows(audit, _SHOWN))]
         if len(audit.tried) > _SHOWN:
             lines.append(f"and {len(audit.tried) - _SHOWN} more.")
     for probe in audit.probes:
@@ -81,43 +83,65 @@ def shown(x: object) -> str:
 
 
 def to_json(audit: Audit) -> dict[str, Any]:
-    """All of the audit in JSON's own types; inputs as text; an infinite number is the text "inf"."""
+    """Return all of the audit in JSON's own types; inputs as text; an infinite number is the text "inf"."""
+    power, witness = audit.power, audit.witness
+    inputs = {} if witness is None else {k: shown(getattr(witness, k)) for k in ("x", "x_neighbour")}
     return {
-        "format": 1,
-        "name": audit.name,
-        "claimed": {"text": audit.claim.text, "points": [[_float(a) for a in p] for p in audit.claim.points]},
-        "verdict": audit.verdict,
-        "cause": audit.cause,
-        "floats": audit.floats,
-        "error": audit.error,
-        "epsilon_lower": _float(audit.epsilon_lower),
-        "delta_lower": _float(audit.delta_lower),
-        "power": None if audit.power is None else _power(audit.power),
-        "witness": None if audit.witness is None else _witness(audit.witness),
-        "tradeoff": None if audit.tradeoff is None else _tradeoff(audit.tradeoff),
-        "samples": audit.samples,
-        "seconds": round(audit.seconds, 3),
-        "limit": audit.limit,
-        "tried": [_tried(t) for t in audit.tried],
-        "probes": [_probe(p) for p in audit.probes],
-        "notes": list(audit.notes),
+        **fields_of(audit, "power", "witness"),
+        "power": power and {k: plain(getattr(power, k)) for k in ("epsilon", "delta", "unseen")},
+        "witness": witness and {**inputs, **_fields(witness, *inputs)},
     }
 
 
-def _rows(audit: Audit) -> list[str]:
+def fields_of(result: Any, *without: str) -> dict[str, Any]:
+    """Return the fields of a result in JSON's own types, with the claim in words and as points."""
+    claim: Claim | None = result.claim
+    claimed = claim and {"text": claim.text, "points": plain(claim.points)}
+    return {"format": 1, "claimed": claimed, **_fields(result, "claim", *without)}
+
+
+def plain(value: object) -> Any:
+    """Return a value in JSON's own types: results by their fields, an infinite number and what is unknown as text."""
+    if value is None or isinstance(value, bool | str | int):
+        return value
+    if isinstance(value, float | Fraction | np.floating):
+        return float(value) if math.isfinite(value) else str(float(value))
+    if isinstance(value, np.integer | np.bool_):
+        return value.item()
+    if isinstance(value, Mapping):
+        return {str(k): plain(v) for k, v in value.items()}
+    if isinstance(value, list | tuple | np.ndarray):
+        return [plain(v) for v in value]
+    return _fields(value) if type(value).__module__.startswith("discreet.audit.") else shown(value)
+
+
+def _fields(result: Any, *without: str) -> dict[str, Any]:
+    return {
+        f.name: plain(getattr(result, f.name)) for f in fields(result) if f.compare and f.name not in without
+    }
+
+
+def lines_of(rows: Iterable[tuple[str, str]]) -> list[str]:
+    """Return rows of a name and words as lines for a terminal."""
+    return [f"{name:<8} {words}" for name, words in rows]
+
+
+def tried_rows(audit: Audit, most: int) -> list[list[str]]:
+    """Return the cells of the first things that were tried."""
+    return [[t.what, number(t.epsilon), f"{t.samples:,}"] for t in audit.tried[:most]]
+
+
+def rows(audit: Audit) -> list[tuple[str, str]]:
+    """Return the rows about claim, bounds, floats, error, power and effort: a name and words."""
     found = (
         f"ε ≥ {number(audit.epsilon_lower)} at δ = {number(audit.claim.delta)}; "
         f"δ ≥ {number(audit.delta_lower)} at ε = {number(audit.claim.epsilon)}"
     )
-    rows = [("claimed", audit.claim.text), ("found", found), *rest(audit)]
-    return [f"{name:<8} {words}" for name, words in rows]
-
-
-def rest(audit: Audit) -> list[tuple[str, str]]:
-    """Return the rows about floats, error, power and effort: a name and words."""
     allowed = "" if audit.limit is None else f"; about {audit.limit:g} s were allowed"
     by_bits = audit.cause == BITS
     return [
+        ("claimed", audit.claim.text),
+        ("found", found),
         *([] if audit.floats is None else [("floats", _FLOATS[audit.floats])]),
         ("error", f"false-positive rate: at most {number(audit.error)}"),
         *([("law", "nothing was found on the grid, a test of this power:")] if by_bits else []),
@@ -145,63 +169,3 @@ def _power_words(power: Power) -> list[tuple[str, str]]:
         need = f"{float(f'{one.samples:.2g}'):,.0f} samples of each neighbour, {one.seconds:.2g} s"
         rows.append(("", f"{larger} would need about {need}"))
     return rows
-
-
-def _power(power: Power) -> dict[str, Any]:
-    unseen = [
-        {k: _float(getattr(u, k)) for k in ("epsilon", "delta", "samples", "seconds")} for u in power.unseen
-    ]
-    return {"epsilon": _float(power.epsilon), "delta": _float(power.delta), "unseen": unseen}
-
-
-def _witness(witness: Witness) -> dict[str, Any]:
-    return {
-        "x": shown(witness.x),
-        "x_neighbour": shown(witness.x_neighbour),
-        "event": witness.event,
-        "under_x": _chance(witness.under_x),
-        "under_neighbour": _chance(witness.under_neighbour),
-        "epsilon": _float(witness.epsilon),
-    }
-
-
-def _chance(chance: Chance) -> dict[str, Any]:
-    return {"hits": chance.hits, "samples": chance.samples, "low": chance.low, "high": chance.high}
-
-
-def _tradeoff(tradeoff: Tradeoff) -> dict[str, Any]:
-    return {
-        name: [float(x) for x in getattr(tradeoff, name)]
-        for name in ("alpha", "beta", "beta_high", "claimed")
-    }
-
-
-def _tried(tried: Tried) -> dict[str, Any]:
-    return {"what": tried.what, "epsilon": _float(tried.epsilon), "samples": tried.samples}
-
-
-def _probe(probe: Probe) -> dict[str, Any]:
-    return {
-        "name": probe.name,
-        "verdict": probe.verdict,
-        "words": probe.words,
-        "details": {str(k): _plain(v) for k, v in probe.details.items()},
-    }
-
-
-def _plain(value: object) -> Any:
-    if value is None or isinstance(value, bool | str | int):
-        return value
-    if isinstance(value, float | np.floating):
-        return _float(float(value))
-    if isinstance(value, np.integer | np.bool_):
-        return value.item()
-    if isinstance(value, Mapping):
-        return {str(k): _plain(v) for k, v in value.items()}
-    if isinstance(value, list | tuple | np.ndarray):
-        return [_plain(v) for v in value]
-    return shown(value)
-
-
-def _float(x: float) -> float | str:
-    return float(x) if math.isfinite(x) else str(float(x))
