@@ -15,7 +15,7 @@ from discreet.audit.evidence.events import Event, chances, clearest, epsilon_of,
 from discreet.audit.evidence.fresh import Fresh
 from discreet.audit.evidence.power import Power, likeliest
 from discreet.audit.evidence.promises import Promises
-from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Probe, Tradeoff, Tried, Witness
+from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Tradeoff, Witness
 from discreet.audit.learned import Learned, count
 from discreet.audit.outputs.sampling import Batch, Sampler
 from discreet.audit.past import KEPT, Past
@@ -226,22 +226,10 @@ class Duel:
             self._pace = (time.monotonic() - began) / n
             self._ended = (self.refuted and self.until == "refuted") or self._fails()
 
-    def audit(
-        self,
-        name: str,
-        x: object,
-        x_neighbour: object,
-        *,
-        probes: tuple[Probe, ...] = (),
-        notes: tuple[str, ...] = (),
-        tried: tuple[Tried, ...] | None = None,
-        limit: float | None = None,
-    ) -> Audit:
+    def audit(self, name: str, x: object, x_neighbour: object) -> Audit:
         """Return the result, with the clearest event's chances from samples that it was not chosen on."""
         power = self.power()
         witness, curve = self._evidence(x, x_neighbour)
-        if tried is None:
-            tried = self._learned.tried(self.claim.delta) if self._learned else ()
         return Audit(
             name=name,
             claim=self.claim,
@@ -254,10 +242,7 @@ class Duel:
             tradeoff=curve,
             samples=2 * self.spent,
             seconds=self.elapsed,
-            tried=tried,
-            probes=probes,
-            notes=notes,
-            limit=limit,
+            tried=self._learned.tried(self.claim.delta) if self._learned else (),
         )
 
     def _most(self) -> int:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.claim import Claim
+from discreet.audit.evidence.intervals import clopper_pearson
 
 if TYPE_CHECKING:
     from discreet.audit.evidence.power import Power
@@ -35,6 +36,11 @@ class Chance:
     samples: int
     low: float
     high: float
+
+    @classmethod
+    def of(cls, hits: int, samples: int, error: float) -> Chance:
+        """Return the chance of an event that was seen that often; its interval misses with probability `error`."""
+        return cls(hits, samples, *clopper_pearson(hits, samples, error))
 
     @property
     def estimate(self) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -71,9 +71,8 @@ class Learned:
 
     def keep(self, which: Sequence[int]) -> Learned:
         """The same with some of the scores only."""
-        return Learned(
-            self.encoder, tuple(self.scores[i] for i in which), tuple(self.cuts[i] for i in which), self.seen
-        )
+        scores, cuts = tuple(self.scores[i] for i in which), tuple(self.cuts[i] for i in which)
+        return replace(self, scores=scores, cuts=cuts)
 
     def bins(self, p: Batch, q: Batch) -> list[Bins]:
         """For each score, the bins of outputs."""

@@ -11,6 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.audit.reports.report import shown
 from discreet.errors import InvalidParameter
 
 Pair: TypeAlias = tuple[Any, Any]
@@ -24,9 +25,6 @@ class Inputs(Protocol):
 
     def mutate(self, pair: Pair, rng: np.random.Generator) -> Pair:
         """Other neighbours, near to these ones."""
-
-    def describe(self, pair: Pair) -> str:
-        """Two neighbours in words."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,10 +103,6 @@ class Vectors:
                 case _:
                     step = self._changed(step, span, rng)
         return self._pair(base, step)
-
-    def describe(self, pair: Pair) -> str:
-        """Both vectors."""
-        return f"{_short(pair[0])} and {_short(pair[1])}"
 
     def _pair(self, base: NDArray[np.float64], step: NDArray[np.float64]) -> Pair:
         x = np.clip(base, self.low, self.high)
@@ -232,10 +226,6 @@ class Numbers:
         new = self._pair(x, step)
         return new if new[0] != new[1] else pair
 
-    def describe(self, pair: Pair) -> str:
-        """Both numbers."""
-        return f"{pair[0]!r} and {pair[1]!r}"
-
     def _pair(self, x: float, step: float) -> Pair:
         if self.integer:
             i = int(np.clip(round(x), np.ceil(self.low), np.floor(self.high)))
@@ -306,10 +296,6 @@ class Datasets:
                 a = a if self.relation == "add-remove" else self._any(rng)
         return self._joined(common, a, b, min(place, len(common)))
 
-    def describe(self, pair: Pair) -> str:
-        """Both worlds."""
-        return f"{_short(pair[0])} and {_short(pair[1])}"
-
     def _any(self, rng: np.random.Generator) -> Any:
         return self.values[int(rng.integers(len(self.values)))]
 
@@ -347,9 +333,10 @@ class Given:
         """The same: nothing is known of what else is a neighbour."""
         return pair
 
-    def describe(self, pair: Pair) -> str:
-        """Both."""
-        return f"{_short(pair[0])} and {_short(pair[1])}"
+
+def described(pair: Pair) -> str:
+    """Return two neighbours in words."""
+    return f"{shown(pair[0])} and {shown(pair[1])}"
 
 
 def read_inputs(inputs: Any) -> Inputs:
@@ -358,7 +345,7 @@ def read_inputs(inputs: Any) -> Inputs:
     Raises:
         InvalidParameter: neither, or no pair at all.
     """
-    if all(hasattr(inputs, name) for name in ("pairs", "mutate", "describe")):
+    if all(hasattr(inputs, name) for name in ("pairs", "mutate")):
         found: Inputs = inputs
         return found
     hint = "refute(mechanism, Vectors(5), 1.0), or inputs=[(x, x_neighbour), …]"
@@ -377,9 +364,3 @@ def read_inputs(inputs: Any) -> Inputs:
 def _same(u: object, v: object) -> bool:
     """Equal, where NaN equals itself."""
     return u is v or bool(u == v)
-
-
-def _short(x: object, most: int = 100) -> str:
-    text = np.array2string(x, threshold=12, separator=", ") if isinstance(x, np.ndarray) else repr(x)
-    text = " ".join(text.split())
-    return text if len(text) <= most else text[: most - 1] + "…"

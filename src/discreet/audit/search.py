@@ -16,7 +16,7 @@ from discreet.audit.claim import Claim
 from discreet.audit.duel import FOREVER, Duel, Until
 from discreet.audit.evidence.betting import Cuts
 from discreet.audit.finding import Audit, Bits, Probe, Tried
-from discreet.audit.neighbours import Inputs, Pair, read_inputs
+from discreet.audit.neighbours import Inputs, Pair, described, read_inputs
 from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.sampling import Batch, Sampler, check
 from discreet.audit.race import race
@@ -364,7 +364,7 @@ class _Search:
                     c.epsilon = max(c.epsilon, low)
 
     def _candidate(self, pair: Pair) -> _Candidate | None:
-        key = self.source.describe(pair)
+        key = described(pair)
         if key in self.seen:
             return None
         self.seen.add(key)
@@ -419,11 +419,13 @@ def _audit(search: _Search, tests: list[_Test], error: float, name: str, floats:
         source = search.samplers(candidate)[0]
         found = float_probes(search.mechanism, candidate.pair, search.claim, duel, source)
     looked = sorted(search.tried, key=lambda c: -c.excess)
-    tried = tuple(Tried(search.source.describe(c.pair), c.epsilon, c.drawn) for c in looked)
-    audit = duel.audit(name, *candidate.pair, probes=found, notes=tuple(notes), tried=tried or None)
-    audit = together(audit, duel, duels, error, floats)
+    tried = tuple(Tried(described(c.pair), c.epsilon, c.drawn) for c in looked)
+    audit = together(duel.audit(name, *candidate.pair), duel, duels, error, floats)
     return replace(
         audit,
         samples=audit.samples + sum(c.drawn for c in search.tried),
         seconds=time.monotonic() - search.began,
+        tried=tried or audit.tried,
+        probes=found,
+        notes=tuple(notes),
     )

@@ -104,8 +104,8 @@ def distinguish(
     spent = sum(duel.spent for duel in duels)
     if samples is not None and spent < samples and not shown.refuted:
         notes.append(f"time ran out after {spent} of {samples} samples of each neighbour.")
-    audit = shown.audit(name, x, x_neighbour, probes=found, notes=tuple(notes), limit=seconds)
-    return replace(together(audit, shown, duels, error, floats), seconds=time.monotonic() - start)
+    audit = together(shown.audit(name, x, x_neighbour), shown, duels, error, floats)
+    return replace(audit, probes=found, notes=tuple(notes), limit=seconds, seconds=time.monotonic() - start)
 
 
 def parts_of(samplers: Sequence[Sampler], floats: Bits) -> Parts:

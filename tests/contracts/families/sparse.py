@@ -245,7 +245,7 @@ AUDITS = (
         [1, 1, 1, 1, 1, 0],
         partial(published, bar=2, query=2, cutoff=1, shown=True),
         "Algorithm 3: the noisy value that was compared is shown, ∞ sold as 1",
-        ci=4_000,
+        ci=12_000,
     ),
     sparse(
         "fresh numbers",

@@ -16,6 +16,7 @@ from benchmarks.zoo.standard import STANDARD, bloom_bits, truncated_geometric
 from discreet import Budget
 from discreet.audit import Datasets, Numbers, Vectors
 from discreet.audit.claim import Claim
+from discreet.audit.neighbours import described
 from discreet.audit.search import _Search, refute
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
@@ -188,11 +189,11 @@ def test_two_equal_inputs_are_no_pair_to_break_anything() -> None:
 def test_while_nothing_stands_out_the_first_patterns_are_among_those_that_are_tested() -> None:
     rng = np.random.default_rng(0)
     vectors = Vectors(4)
-    first = [vectors.describe(pair) for pair in itertools.islice(vectors.pairs(), 2)]
+    first = [described(pair) for pair in itertools.islice(vectors.pairs(), 2)]
 
     def best(mechanism: Callable[..., Any]) -> list[str]:
         search = _Search(mechanism, vectors, Claim.of(0.1), None, "refuted", "keep", np.random.default_rng(0))
-        return [vectors.describe(candidate.pair) for candidate in search.best(4, 20_000, None)]
+        return [described(candidate.pair) for candidate in search.best(4, 20_000, None)]
 
     assert best(lambda x, n: rng.random(n))[:2] == first
     # Where one does stand out, it comes first, whichever it is.

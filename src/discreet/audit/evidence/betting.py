@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from typing import TypeAlias
 
 import numpy as np
@@ -157,20 +157,8 @@ class Bets:
         return likely - float(self.grown[-1]) * rare - n * float(self.delta[-1]), n * sigma**2
 
     def of(self, rows: Ints) -> Bets:
-        """The bets of some of the wealths."""
-        return Bets(
-            self.score[rows],
-            self.cut[rows],
-            self.other[rows],
-            self.grown[rows],
-            self.delta[rows],
-            self.p[rows],
-            self.q[rows],
-            self.n,
-            self.steady[rows],
-            self.keen[rows],
-            self.edge[rows],
-        )
+        """Return the bets of some of the wealths."""
+        return replace(self, **{f.name: getattr(self, f.name)[rows] for f in fields(self) if f.name != "n"})
 
 
 class Wealth:

@@ -14,13 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.claim import Claim
-from discreet.audit.evidence.betting import Bets as Bets
-from discreet.audit.evidence.betting import Cuts as Cuts
-from discreet.audit.evidence.betting import Wealth as Wealth
-from discreet.audit.evidence.betting import both_orders
-from discreet.audit.evidence.intervals import clopper_pearson as clopper_pearson
-from discreet.audit.evidence.intervals import tradeoff_high as tradeoff_high
-from discreet.audit.evidence.promises import Promises as Promises
+from discreet.audit.evidence.betting import Cuts, both_orders
+from discreet.audit.evidence.intervals import tradeoff_high
 from discreet.audit.finding import Chance, Tradeoff
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -97,10 +92,7 @@ def chances(event: Event, fresh: Cuts, error: float) -> tuple[Chance, Chance]:
     first, second = int(fresh.p[event.cut]), int(fresh.q[event.cut])
     if event.other:
         first, second = fresh.n - second, fresh.n - first
-    likely, rare = (
-        Chance(hits, fresh.n, *clopper_pearson(hits, fresh.n, error / 2)) for hits in (first, second)
-    )
-    return likely, rare
+    return Chance.of(first, fresh.n, error / 2), Chance.of(second, fresh.n, error / 2)
 
 
 def epsilon_of(likely: Chance, rare: Chance, delta: float) -> float:

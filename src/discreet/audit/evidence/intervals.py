@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterable
 from typing import TypeAlias
 
 import numpy as np
@@ -36,6 +38,11 @@ def clopper_pearson_many(hits: NDArray[np.int_], n: int, error: float) -> tuple[
     low = np.where(k > 0, low * (1 - 1e-9), 0.0)
     high = np.where(k < n, np.minimum(high * (1 + 1e-9), 1.0), 1.0)
     return np.asarray(low, dtype=np.float64), np.asarray(high, dtype=np.float64)
+
+
+def broken(points: Iterable[tuple[float, float]], low: float, high: float) -> bool:
+    """Return whether promises P(E) ≤ e^ε Q(E) + δ contradict P(E) ≥ low and Q(E) ≤ high."""
+    return any(low > math.exp(min(e, 700.0)) * high + d for e, d in points)
 
 
 def tradeoff_high(

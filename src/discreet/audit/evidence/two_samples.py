@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.evidence.intervals import clopper_pearson, clopper_pearson_many
+from discreet.audit.evidence.intervals import broken, clopper_pearson, clopper_pearson_many
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -83,7 +83,7 @@ def between(
 
     def refuted(level: float) -> bool:
         low, high = clopper_pearson(p_hits, n, level)[0], clopper_pearson(q_hits, n, level)[1]
-        return any(low > math.exp(min(e, 700.0)) * high + d for e, d in points)
+        return broken(points, low, high)
 
     p_value = 1.0
     if refuted(p_value):

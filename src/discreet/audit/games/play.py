@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
-from discreet.audit.evidence.intervals import clopper_pearson, tradeoff_high
+from discreet.audit.evidence.intervals import broken as broken_by
+from discreet.audit.evidence.intervals import tradeoff_high
 from discreet.audit.finding import CONSISTENT, VIOLATED, Chance, Tradeoff
 from discreet.audit.games import allowed
 from discreet.audit.games.bob import Chooser, Guesser, scored
@@ -82,11 +83,11 @@ def game(
 
     first = int(np.random.default_rng(seed).binomial(n, float(pi)))
     won = (int(np.sum(scores[0][:first] >= bob.cut)), int(np.sum(scores[1][: n - first] < bob.cut)))
-    success = _seen(sum(won), n, each)
-    x_said, other_said = (_seen(int(np.sum(s >= bob.cut)), n, each / 2) for s in scores)
+    success = Chance.of(sum(won), n, each)
+    x_said, other_said = (Chance.of(int(np.sum(s >= bob.cut)), n, each / 2) for s in scores)
     clear = [scored(bob.clear_score, f) for f in fresh]
     likely, rare = (0, 1) if bob.clear.inside else (1, 0)
-    p, q = (_seen(bob.clear.hits(clear[i]), n, each / 2) for i in (likely, rare))
+    p, q = (Chance.of(bob.clear.hits(clear[i]), n, each / 2) for i in (likely, rare))
     before = float(priors[likely] / priors[rare])
     odds = before * p.estimate / q.estimate if q.hits else math.inf if p.hits else before
     rows = (
@@ -115,7 +116,7 @@ def game(
     band = _band(scores[0], scores[1], bob.cuts, claim, each)
     broken = claim is not None and (
         any(row.violated for row in rows)
-        or any(p.low > math.exp(min(e, 700.0)) * q.high + d + _ROUNDING for e, d in claim.points)
+        or broken_by(claim.points, p.low - _ROUNDING, q.high)
         or bool(np.any(band.beta_high + _ROUNDING < band.claimed))
     )
     hit = np.concatenate([bob.clear.happens(s) for s in clear])
@@ -133,7 +134,7 @@ def game(
         rows=rows,
         clearest=f"{bob.clear_score.words(both, hit)}, which speaks for {worlds[likely]}",
         tradeoff=band,
-        by_world=(_seen(won[0], first, each), _seen(won[1], n - first, each)),
+        by_world=(Chance.of(won[0], first, each), Chance.of(won[1], n - first, each)),
         samples=4 * n,
         seconds=time.perf_counter() - started,
         notes=_notes(samplers),
@@ -194,7 +195,7 @@ def attributes(
         int(np.sum(bob.guesses(s.draw(int(k))) == i)) if k else 0
         for i, (s, k) in enumerate(zip(samplers, games, strict=True))
     ]
-    success = _seen(sum(won), n, error)
+    success = Chance.of(sum(won), n, error)
     limit = None if claim is None else allowed.success(claim, chances)
     row = Measure("success", success.estimate, success.low, success.high, limit)
     return Game(
@@ -209,7 +210,7 @@ def attributes(
         rows=(row,),
         clearest="",
         tradeoff=None,
-        by_world=tuple(_seen(w, int(k), error) for w, k in zip(won, games, strict=True)),
+        by_world=tuple(Chance.of(w, int(k), error) for w, k in zip(won, games, strict=True)),
         samples=n * len(inputs) + n,
         seconds=time.perf_counter() - started,
         notes=_notes(samplers),
@@ -231,10 +232,6 @@ def _half(samples: int | None, samplers: Sequence[Sampler]) -> int:
     if samples is None:
         return (_AT_ONCE if samplers[0].takes_n else _SINGLY) // 2
     return count("samples", samples, least=100) // 2
-
-
-def _seen(hits: int, n: int, error: float) -> Chance:
-    return Chance(hits, n, *clopper_pearson(hits, n, error))
 
 
 def _band(

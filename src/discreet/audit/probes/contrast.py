@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.evidence.intervals import clopper_pearson, clopper_pearson_many
+from discreet.audit.evidence.intervals import broken, clopper_pearson_many
 from discreet.audit.finding import Chance
 from discreet.audit.outputs.derived import lowest_bit
 from discreet.audit.outputs.sampling import Batch, Raised
@@ -112,7 +112,7 @@ class Contrast:
     def breaks(self, points: Sequence[tuple[float, float]]) -> bool:
         """Whether a promise P(E) ≤ e^ε Q(E) + δ is refuted by the two intervals."""
         low, high = self.likelier.low * (1 - _FLOATS), self.other.high * (1 + _FLOATS)
-        return any(low > math.exp(min(e, 700.0)) * high + d for e, d in points)
+        return broken(points, low, high)
 
 
 def contrast(p: Numbers, q: Numbers, delta: float, error: float) -> Contrast | None:
@@ -164,8 +164,7 @@ def _ratio(over: Chance, under: Chance, delta: float) -> float:
 
 
 def _chance(keys: Keys, event: Keys, error: float) -> Chance:
-    hits = int(np.isin(keys, event).sum())
-    return Chance(hits, len(keys), *clopper_pearson(hits, len(keys), error))
+    return Chance.of(int(np.isin(keys, event).sum()), len(keys), error)
 
 
 def _learn(p: Keys, q: Keys, delta: float, error: float) -> tuple[float, Keys]:

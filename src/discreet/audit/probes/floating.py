@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ import numpy as np
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
-from discreet.audit.evidence.intervals import clopper_pearson
+from discreet.audit.evidence.intervals import broken, clopper_pearson
 from discreet.audit.finding import CONSISTENT, VIOLATED, Chance, Probe
 from discreet.audit.outputs.sampling import Sampler
 from discreet.audit.probes.contrast import VALUES, Contrast, Numbers, contrast
@@ -322,11 +321,9 @@ def _judged(a: Numbers, b: Numbers, claim: Claim | None, error: float) -> tuple[
         hits = [int((mask(s.values).any(axis=1) & ~s.raised).sum()) for s in (a, b)]
         if hits[0] / len(a) > 0.01 + 2 * hits[1] / len(b):
             low, high = clopper_pearson(hits[0], len(a), error)[0], clopper_pearson(hits[1], len(b), error)[1]
-            broken = claim is not None and any(
-                low > math.exp(min(e, 700.0)) * high * (1 + 1e-9) + d for e, d in claim.points
-            )
+            refuted = claim is not None and broken(claim.points, low, high * (1 + 1e-9))
             return (
-                VIOLATED if broken else SUSPICIOUS
+                VIOLATED if refuted else SUSPICIOUS
             ), f"{hits[0] / len(a):.0%} of the outputs are {what}, which shows"
     found = contrast(a, b, 0.0 if claim is None else claim.delta, error)
     if found is not None and claim is not None and found.breaks(claim.points):

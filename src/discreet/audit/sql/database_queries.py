@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from discreet.audit.sql.queries import by_turns
+
 _PO = "people p {} JOIN orders o ON p.uid = o.buyer"
 _SOURCES: tuple[tuple[str, str, str, str], ...] = (
     (_PO.format(""), "amount", "city", "age"),
@@ -136,8 +138,5 @@ def random_database_query(rng: np.random.Generator) -> str:
 
 
 def all_database_queries(rng: np.random.Generator) -> Iterator[str]:
-    """Questions without end: each trap once, then traps and random ones by turns."""
-    yield from DATABASE_TRAPS
-    while True:
-        yield random_database_query(rng)
-        yield DATABASE_TRAPS[int(rng.integers(len(DATABASE_TRAPS)))]
+    """Return questions without end: each trap once, then traps and random ones by turns."""
+    return by_turns(DATABASE_TRAPS, random_database_query, rng)

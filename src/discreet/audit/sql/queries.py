@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import numpy as np
 
@@ -92,11 +92,18 @@ def random_query(rng: np.random.Generator) -> str:
 
 
 def all_queries(rng: np.random.Generator) -> Iterator[str]:
-    """Questions without end: the traps first, then traps and random ones by turns."""
-    yield from TRAPS
+    """Return questions without end: the traps first, then traps and random ones by turns."""
+    return by_turns(TRAPS, random_query, rng)
+
+
+def by_turns(
+    traps: tuple[str, ...], made: Callable[[np.random.Generator], str], rng: np.random.Generator
+) -> Iterator[str]:
+    """Yield all traps, then without end one that is made and a trap."""
+    yield from traps
     while True:
-        yield random_query(rng)
-        yield TRAPS[int(rng.integers(len(TRAPS)))]
+        yield made(rng)
+        yield _one_of(traps, rng)
 
 
 def _some(choices: tuple[str, ...], least: int, most: int, rng: np.random.Generator) -> list[str]:
