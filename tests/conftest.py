@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import settings
 
-from tests import tiers
+from tests import effort, seeded, tiers
 from tests.postgres import Server
 
 settings.register_profile("same", deadline=None, derandomize=True, print_blob=True)
@@ -16,8 +16,10 @@ settings.load_profile("same")
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Let the tiers choose."""
-    config.pluginmanager.register(tiers)
+    """Let the tiers choose, seed what each test draws, and count its CPU time."""
+    for plugin in (tiers, seeded, effort):
+        config.pluginmanager.register(plugin)
+    seeded.end_streams_with_their_test()
 
 
 @pytest.fixture(scope="session")

@@ -104,7 +104,7 @@ def test_rows_whose_unit_is_missing_belong_to_nobody(missing: Any) -> None:
         (pd.DataFrame({"x": [1 + 2j]}), "a type that cannot be read"),
         (pd.DataFrame({"x": pd.period_range("2020", periods=2)}), "a type that cannot be read"),
         (pl.DataFrame({"x": pl.Series([object()], dtype=pl.Object)}), "'x' has a type that cannot be read"),
-        (pa.table({"x": pa.array([1.0], pa.float16())}), "a type that cannot be read"),
+        (pa.table({"x": pa.array(np.array([1], np.float16))}), "a type that cannot be read"),
     ],
 )
 def test_a_frame_that_cannot_be_a_table_is_refused(frame: Any, words: str) -> None:

@@ -1,8 +1,11 @@
 from __future__ import annotations
 
-import importlib.util
+import importlib.metadata
 import json
 import os
+import platform
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import duckdb
@@ -37,22 +40,80 @@ def test_every_extra_of_the_project_is_looked_at(call: Call) -> None:
     assert doctor.EXTRAS.keys() == named - {"all", "test"}
 
 
-def test_a_missing_extra_is_no_illness(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == "polars" else find(n))
+@pytest.fixture
+def installed(monkeypatch: pytest.MonkeyPatch) -> Callable[..., None]:
+    """Have packages of other versions than there are; None is not installed."""
+    true = importlib.metadata.version
+
+    def pretend(**versions: str | None) -> None:
+        def version(name: str) -> str:
+            found = versions.get(name.replace("-", "_"), "")
+            if found is None:
+                raise importlib.metadata.PackageNotFoundError(name)
+            return found or true(name)
+
+        monkeypatch.setattr(importlib.metadata, "version", version)
+
+    return pretend
+
+
+def test_a_missing_extra_is_no_illness(call: Call, installed: Callable[..., None]) -> None:
+    installed(polars=None)
     assert states(call)["[polars]"] == "absent"
     result = call("doctor")
     assert result.exit_code == 0
     assert "pip install 'discreet[polars]'" in result.stdout
 
 
-def test_a_missing_core_package_is_one(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    find = importlib.util.find_spec
-    monkeypatch.setattr(importlib.util, "find_spec", lambda n: None if n == "scipy" else find(n))
+def test_a_missing_core_package_is_one(call: Call, installed: Callable[..., None]) -> None:
+    installed(scipy=None)
     result = call("doctor", "--json")
     assert result.exit_code == 4
     assert json.loads(result.stdout)["healthy"] is False
     assert states(call)["scipy"] == "FAILED"
+
+
+def test_every_version_is_compared_with_what_the_package_declares(
+    call: Call, installed: Callable[..., None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    declared = {line.partition(";")[0] for line in importlib.metadata.requires("discreet") or []}
+    extras = {"altair": "plots", "vl-convert-python": "plots", "pandas": "pandas", "polars": "polars"}
+    extras |= {"pg8000": "postgres", "pyarrow": "arrow"}
+    for name in ("click", "cryptography", "duckdb", "numpy", "scipy", "sqlglot", *extras):
+        installed(**{name.replace("-", "_"): "0.9.rc1"})
+        (line,) = {x for x in declared if re.match(rf"{name}[<>=]", x)}
+        (bound,) = re.findall(r">=[\d.]+", line)
+        check = f"[{extras[name]}]" if name in extras else name
+        assert states(call)[check] == ("unfit" if name in extras else "FAILED")
+        result = call("doctor")
+        assert result.exit_code == (0 if name in extras else 4)
+        assert f"0.9.rc1, not {bound}: pip install '{line}'" in result.stdout
+    installed(pg8000="2.0")
+    assert states(call)["[postgres]"] == "unfit"
+    monkeypatch.setattr(platform, "python_version", lambda: "3.10.14")
+    assert "3.10.14, not >=3.11: make an environment with Python >=3.11" in call("doctor").stdout
+
+
+@pytest.mark.parametrize(
+    ("version", "wanted", "fits"),
+    [
+        ("2.0.0", ">=2.0", True),
+        ("2", ">=2.0", True),
+        ("2.0.post1", ">=2.0", True),
+        ("2.0.0rc1", ">=2.0", False),
+        ("2.1.dev3", ">=2.0", True),
+        ("1.10", ">=1.9", True),
+        ("1.9.9", ">=1.10", False),
+        ("0.9", ">=0.10", False),
+        ("10", ">=9.9", True),
+        ("1.31.6", ">=1.31,<2", True),
+        ("2.0", ">=1.31,<2", False),
+        ("1.30.9", "<2,>=1.31", False),
+        ("2.4.6+cpu", ">=2.4.6", True),
+    ],
+)
+def test_versions_are_compared_by_their_numbers(version: str, wanted: str, fits: bool) -> None:
+    assert (doctor._unfit(version, wanted) == "") is fits
 
 
 def test_a_database_that_does_not_work_is_reported(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:

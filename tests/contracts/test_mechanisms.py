@@ -34,6 +34,7 @@ from discreet.privacy.codec import decode, encode
 from discreet.privacy.event import Composed, GaussianEvent
 from tests.contracts.families import added
 from tests.contracts.mechanism_row import DELTA, Row
+from tests.coverage import covers
 from tests.noise.chi_square import accepts
 
 PROOFS = Path(__file__).parents[2] / "docs" / "proofs"
@@ -253,7 +254,8 @@ def test_the_error_covers_at_its_rate(row: Row, confidence: float) -> None:
     mechanism = row.make(Fraction(1, 2))
     assert isinstance(mechanism, Numeric)
     value = np.zeros(N) if row.cdf else np.zeros(N, dtype=np.int64)
-    inside = int((np.abs(mechanism.release(value)) <= mechanism.error(confidence)).sum())
+    far, t = np.abs(mechanism.release(value)), mechanism.error(confidence)
+    inside = int((far <= t).sum())
     # at least the nominal rate, and above it by no more than the mass of the last integer
     last = (
         0.0
@@ -261,7 +263,8 @@ def test_the_error_covers_at_its_rate(row: Row, confidence: float) -> None:
         else mechanism.noise.tail(int(mechanism.error(confidence)) - 1)
         - mechanism.noise.tail(int(mechanism.error(confidence)))
     )
-    assert stats.binom.cdf(inside, N, confidence) > ALARM
+    assert covers(inside, N, confidence)
+    assert not covers(int((far <= t / 2).sum()), N, confidence)
     assert stats.binom.sf(inside, N, min(confidence + last + 1e-3, 1.0)) > ALARM
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ast
-from pathlib import Path
+from functools import cache
 
 from tests.house.tree import ROOT, name_of, texts
 
@@ -40,8 +40,8 @@ def opened(tree: ast.Module) -> list[int]:
         elif (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Attribute)
-            and ast.unparse(node.func.value) in names
             and node.func.attr in RUNS
+            and ast.unparse(node.func.value) in names
             and not _copies(node)
         ):
             found.append(node.lineno)
@@ -52,10 +52,11 @@ def _copies(call: ast.Call) -> bool:
     return bool(call.args) and ast.unparse(call.args[0]).lstrip("f\"'").startswith("COPY ")
 
 
+@cache
 def trees() -> dict[str, ast.Module]:
-    """Return every Python file of the project, the benchmarks and the examples too."""
-    files: list[Path] = [path for path in texts() if path.suffix == ".py"]
-    return {name_of(path): ast.parse(path.read_text(encoding="utf-8")) for path in files}
+    """Return every Python file of the project that names the database, the benchmarks and the examples too."""
+    read = {path: path.read_text(encoding="utf-8") for path in texts() if path.suffix == ".py"}
+    return {name_of(path): ast.parse(text) for path, text in read.items() if "duckdb" in text}
 
 
 def test_one_function_opens_every_database_on_which_our_sql_runs() -> None:

@@ -148,6 +148,8 @@ def _value(text: str) -> float:
     return float(text.replace(",", "").replace("−", "-"))
 
 
+@pytest.mark.system
+@pytest.mark.sampled(1_000)  # the first is the README
 @pytest.mark.parametrize("page", RUN_PAGES, ids=name_of)
 def test_code_runs_and_prints_what_is_shown(
     page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.house.tree import imports, name_of, sources, tree_of
+from tests.house.tree import import_statements, imports, name_of, sources, tree_of
 
 UNSAFE_RANDOMNESS = ("random", "secrets", "numpy.random", "scipy.stats.qmc")
 # An auditor's random inputs protect nobody, and are to be repeated.
@@ -81,6 +82,7 @@ def test_no_unsafe_randomness_anywhere_in_the_package() -> None:
         f"{name_of(path)}:{line} {module}"
         for path in sources()
         if not within(path, ATTACKERS)
+        and re.search("random|secrets|qmc|rvs", path.read_text(encoding="utf-8"))
         for module, line in [*imports(path), *attributes(tree_of(path))]
         if module in {"np.random", "scipy.stats.rvs"}
         or any(starts_with(module, n) for n in UNSAFE_RANDOMNESS)
@@ -92,11 +94,21 @@ def test_urandom_is_read_only_where_it_is_declared() -> None:
     found = [
         f"{name_of(path)}:{line}"
         for path in sources()
-        if not within(path, tuple(URANDOM))
+        if not within(path, tuple(URANDOM)) and "random" in path.read_text(encoding="utf-8")
         for module, line in [*imports(path), *attributes(tree_of(path))]
         if module in {"os.urandom", "os.getrandom"}
     ]
     assert found == []
+
+
+@pytest.mark.exhaustive
+def test_no_import_is_overlooked() -> None:
+    for path in sources():
+        every = [n for n in ast.walk(tree_of(path)) if isinstance(n, ast.Import | ast.ImportFrom)]
+        found = import_statements(path.read_text(encoding="utf-8"))
+        assert sorted((n.lineno, ast.dump(n)) for n in found) == sorted(
+            (n.lineno, ast.dump(n)) for n in every
+        )
 
 
 @pytest.mark.parametrize("library", ONLY_IN)

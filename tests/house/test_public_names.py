@@ -6,12 +6,13 @@ import ast
 import builtins
 import dataclasses
 import inspect
+import re
 from collections.abc import Iterator
 from types import ModuleType
 
 import discreet
 from discreet import errors, mechanisms
-from tests.house.tree import ROOT, module_of, name_of, sources, tree_of
+from tests.house.tree import ROOT, module_of, name_of, sources
 
 # Errors that are not from `errors.py` and may be raised all the same.
 BUILTIN_ERRORS = {
@@ -77,7 +78,8 @@ def test_every_public_name_has_a_docstring() -> None:
 
 
 def test_every_module_says_what_it_is() -> None:
-    assert [name_of(path) for path in sources() if not ast.get_docstring(tree_of(path))] == []
+    said = re.compile(r'(#.*\n)*r?"""\s*[^"\s]')
+    assert [name_of(path) for path in sources() if not said.match(path.read_text(encoding="utf-8"))] == []
 
 
 def test_every_mechanism_states_its_guarantee_and_its_references() -> None:
@@ -104,13 +106,10 @@ def test_only_errors_of_that_tree_are_raised() -> None:
     builtin = {n for n, v in vars(builtins).items() if inspect.isclass(v) and issubclass(v, BaseException)}
     found = []
     for path in sources():
-        for node in ast.walk(tree_of(path)):
-            if isinstance(node, ast.Raise) and node.exc is not None:
-                raised = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
-                name = raised.id if isinstance(raised, ast.Name) else ""
-                inside = name == "ValueError" and name_of(path).startswith(PARSERS)
-                if name in builtin - BUILTIN_ERRORS.keys() and not inside:
-                    found.append(f"{name_of(path)}:{node.lineno} {name}")
+        for raised in re.finditer(r"\braise (\w+)", path.read_text(encoding="utf-8")):
+            inside = raised[1] == "ValueError" and name_of(path).startswith(PARSERS)
+            if raised[1] in builtin - BUILTIN_ERRORS.keys() and not inside:
+                found.append(f"{name_of(path)} {raised[1]}")
     assert found == []
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -57,13 +58,26 @@ def imports(path: Path) -> tuple[tuple[str, int], ...]:
 
 def _imports(path: Path) -> Iterator[tuple[str, int]]:
     package = module_of(path).split(".")[: None if path.name == "__init__.py" else -1]
-    for node in ast.walk(tree_of(path)):
+    for node in import_statements(path.read_text(encoding="utf-8")):
         if isinstance(node, ast.Import):
             yield from ((alias.name, node.lineno) for alias in node.names)
         elif isinstance(node, ast.ImportFrom):
             start = package[: len(package) - node.level + 1] if node.level else []
             base = ".".join([*start, *(node.module or "").split(".")]).strip(".")
             yield from ((f"{base}.{alias.name}", node.lineno) for alias in node.names)
+
+
+_IMPORT = re.compile(
+    r"^[ \t]*((?:from +[\w.]+ +import +(?:\([^)]*\)|[^\n(]*)|import +\w[\w., ]*))(?:#.*)?$",
+    flags=re.MULTILINE,
+)
+
+
+def import_statements(text: str) -> Iterator[ast.stmt]:
+    """Return the imports of a file as the formatter writes them: to parse all of every file takes seconds."""
+    for match in _IMPORT.finditer(text):
+        (node,) = ast.parse(match[1]).body
+        yield ast.increment_lineno(node, text.count("\n", 0, match.start(1)))
 
 
 @cache

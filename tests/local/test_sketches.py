@@ -16,6 +16,7 @@ from discreet.errors import InvalidParameter
 from discreet.local import CountMeanSketch, HadamardSketch, Memoised
 from discreet.local.hadamard_sketch import _parity, _transformed
 from discreet.local.hashing import digests, key_of, mixed
+from tests.coverage import covers
 from tests.local.branches import Branches, plain
 from tests.local.public_parts import largest_ratio, law_of, least_exp, tree
 
@@ -83,17 +84,19 @@ def test_shares_are_unbiased_over_the_hash_functions_and_the_intervals_cover(kin
     n, values = 4000, np.array([0] * 2000 + [1] * 1200 + list(range(2, 802)))
     truth = np.array([0.5, 0.3, 1 / n, 0.0])
     asked = [0, 1, 2, 5000]
-    deviations, covered, runs = [], 0, 150
+    deviations, covered, narrow, runs = [], 0, 0, 150
     for salt in range(runs):
         sketch = kind(epsilon=4, rows=16, width=8, salt=str(salt))
         estimate = sketch.estimate(sketch.randomize(values), domain=asked)
         deviations.append((estimate.values - truth) / estimate.standard_error)
         low, high = estimate.interval(0.95)
         covered += int(((low <= truth) & (truth <= high)).sum())
+        low, high = estimate.interval(0.5)
+        narrow += int(((low <= truth) & (truth <= high)).sum())
     mean = np.mean(deviations, axis=0) * math.sqrt(runs)
     assert np.abs(mean).max() < ALARM
     assert 0.6 < np.std(deviations) < 1.15  # the margin for collisions makes it smaller than 1
-    assert stats.binom.cdf(covered, 4 * runs, 0.93) > 1e-9
+    assert covers(covered, 4 * runs, 0.95) and not covers(narrow, 4 * runs, 0.95)
     assert np.abs(mean - 1.5 * math.sqrt(runs)).min() > ALARM  # a bias of 1.5 deviations would be seen
 
 

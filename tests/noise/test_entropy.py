@@ -22,6 +22,8 @@ from discreet.testing.replay import ReplayEntropy
 
 ALARM = 1e-9
 
+pytestmark = pytest.mark.unseeded
+
 
 def test_every_length_comes_out_as_asked_on_both_sides_of_the_buffer() -> None:
     rng = SystemEntropy()

@@ -14,7 +14,6 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy import stats
 
 import discreet as dp
 from discreet.errors import InternalError, InvalidParameter
@@ -29,6 +28,7 @@ from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.release import NoisyTable, Release
 from discreet.run import exact_leaves, measure
 from discreet.session import Session
+from tests.coverage import covers
 from tests.exhaustive.plan.test_spread_sql import ENGINE, ONE, ROW, SCHEMA, TWO, planned
 from tests.plan.claims import check
 from tests.plan.tables import USER, visits
@@ -321,7 +321,7 @@ def test_intervals_hold_the_bounded_median_also_in_small_groups() -> None:
     with opened(dp.PrivacyUnit.row()) as s:
         plan = s.plan(QUESTION, epsilon=1)
     spread = plan.question.spreads[0].spread
-    held = [0, 0]
+    held, narrow = [0, 0], [0, 0]
     for _ in range(asked):
         table = measure(plan, lambda _: rows, rng)  # the database is asked once
         r = Release(plan, table, charged=plan.allocation.guarantee, stored=False)
@@ -329,8 +329,10 @@ def test_intervals_hold_the_bounded_median_also_in_small_groups() -> None:
             x = np.sort(np.repeat(leaf[i].index, leaf[i]))
             low, high = spread.reach(x[(len(x) - 1) // 2], x[len(x) // 2])
             held[i] += ends[0] <= low and high <= ends[1]
-    for n in held:
-        assert stats.binom.cdf(n, asked, 0.95) > 1e-9
+            middle, wide = (ends[0] + ends[1]) / 2, (ends[1] - ends[0]) / 32
+            narrow[i] += middle - wide <= low and high <= middle + wide
+    assert all(covers(n, asked, 0.95) for n in held)
+    assert not any(covers(n, asked, 0.95) for n in narrow)
 
 
 def test_a_group_of_nobody_has_a_value_inside_the_bounds_and_an_interval_of_nearly_all() -> None:

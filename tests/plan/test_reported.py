@@ -19,6 +19,7 @@ from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.testing import ReplayEntropy
+from tests.coverage import covers
 
 COLUMNS = {"uid": Type.INT, "x": Type.REAL, "ward": Type.TEXT}
 FACTS: dict[str, Range | Values] = {"x": Range(0, 100), "ward": Values("a", "b")}
@@ -48,15 +49,20 @@ def test_intervals_of_shares_cover_and_hardly_more(is_row: bool, scale: int) -> 
         ReplayEntropy(shake_256(bytes([scale, is_row])).digest(1 << 20)),
     )
     true = {p: sum(exact[i] for i in report(is_row).counted([p])) for p in PARTS}
-    runs, hit, over = 400, dict.fromkeys(PARTS, 0), dict.fromkeys(PARTS, 0)
+    runs, hit, over, narrow = 400, dict.fromkeys(PARTS, 0), dict.fromkeys(PARTS, 0), dict.fromkeys(PARTS, 0)
+    less = DiscreteLaplaceNoise(Fraction(scale, 4))
     for _ in range(runs):
-        found = Reported(report(is_row), noise, tuple(noise.add(exact, rng)))
+        drawn = tuple(noise.add(exact, rng))
+        found = Reported(report(is_row), noise, drawn)
+        for part, share in Reported(report(is_row), less, drawn).shares.items():
+            narrow[part] += share.low <= true[part] / sum(exact) <= share.high
         for part, share in found.shares.items():
             hit[part] += share.low <= true[part] / sum(exact) <= share.high
             over[part] += found.most(part) < true[part]
             assert 0 <= share.low <= share.share <= share.high <= 1
-    assert all(n >= 0.95 * runs - 4 * (0.05 * 0.95 * runs) ** 0.5 for n in hit.values()), hit
-    assert all(n <= 0.025 * runs + 4 * (0.025 * 0.975 * runs) ** 0.5 for n in over.values()), over
+    assert all(covers(n, runs, 0.95) for n in hit.values()), hit
+    assert all(covers(runs - n, runs, 0.975) for n in over.values()), over
+    assert not any(covers(n, runs, 0.95) for n in narrow.values()), narrow
     assert min(hit.values()) < runs  # a wider interval would hold always
 
 

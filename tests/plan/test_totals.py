@@ -9,13 +9,14 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
-from scipy.stats import binom
 
 import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.schema import Range, Values
+from discreet.release import Release
+from tests.coverage import covers
 from tests.plan.claims import check
 
 ROWS = pd.DataFrame(
@@ -94,15 +95,17 @@ def test_totals_are_free_once_their_parts_are_known(session: dp.Session) -> None
 
 
 def test_the_interval_of_a_total_covers_as_often_as_it_says(session: dp.Session) -> None:
-    """150 draws at 90 %: fewer than 115 or more than 149 hits have a chance below 1e-4 together."""
-    hits, runs = 0, 150
+    hits, narrow, runs = 0, 0, 150
+    plan = session.plan("SELECT a, b, COUNT(*) AS n FROM t GROUP BY ROLLUP (a, b)", epsilon="0.3")
     for _ in range(runs):
-        r = session.sql("SELECT a, b, COUNT(*) AS n FROM t GROUP BY ROLLUP (a, b)", epsilon="0.3", fresh=True)
-        ends = r.interval("n", Fraction(9, 10))[-1]
-        assert ends is not None
+        table = session._measure(plan, session._backend.rows)
+        r = Release(plan, table, charged=plan.charge.guarantee, stored=False)
+        ends, half = (r.interval("n", Fraction(p, 10))[-1] for p in (9, 5))
+        assert ends is not None and half is not None
         hits += ends[0] <= 60 <= ends[1]
-    assert binom.cdf(114, runs, 0.9) + binom.sf(149, runs, 0.9) < 1e-4
-    assert 115 <= hits <= 149
+        narrow += half[0] <= 60 <= half[1]
+    assert covers(hits, runs, 0.9) and hits < runs
+    assert not covers(narrow, runs, 0.9)
 
 
 WARDS = pd.DataFrame(

@@ -23,6 +23,7 @@ from discreet.plan.spreads.tree import (
     families_of,
 )
 from discreet.plan.types import Type
+from tests.coverage import covers
 from tests.plan.spread_trees import HALF, at, drawn, given, spread_of, whole
 
 STILL = DiscreteLaplaceNoise(Fraction(1, 10_000))
@@ -163,12 +164,12 @@ def misses(noise: Additive, claimed: Additive, weights: dict[int, int], p: Fract
 def test_an_interval_misses_no_more_often_than_it_says(name: str, p: Fraction) -> None:
     noise = DiscreteLaplaceNoise(Fraction(4))
     n = 150
-    assert binom.sf(misses(noise, noise, WEIGHTS[name], p, n) - 1, n, 0.05) > FALSE_ALARM
+    assert covers(n - misses(noise, noise, WEIGHTS[name], p, n), n, 0.95)
 
 
 def test_an_interval_for_too_little_noise_is_seen_to_miss() -> None:
     true, claimed = DiscreteLaplaceNoise(Fraction(24)), DiscreteLaplaceNoise(Fraction(2))
-    assert binom.sf(misses(true, claimed, WEIGHTS["everywhere"], HALF, 300) - 1, 300, 0.05) < FALSE_ALARM
+    assert not covers(300 - misses(true, claimed, WEIGHTS["everywhere"], HALF, 300), 300, 0.95)
 
 
 @pytest.mark.slow
@@ -180,7 +181,7 @@ def test_an_interval_for_too_little_noise_is_seen_to_miss() -> None:
 def test_an_interval_misses_no_more_often_than_it_says_at_length(
     name: str, p: Fraction, noise: Additive
 ) -> None:
-    assert binom.sf(misses(noise, noise, WEIGHTS[name], p, 3_000) - 1, 3_000, 0.05) > FALSE_ALARM
+    assert covers(3_000 - misses(noise, noise, WEIGHTS[name], p, 3_000), 3_000, 0.95)
 
 
 def test_the_interval_of_an_extreme_reaches_to_the_bound_since_one_row_cannot_be_told() -> None:
@@ -209,7 +210,7 @@ def test_a_mode_is_the_heaviest_leaf_and_its_interval_holds_it() -> None:
         not t.commonest_interval(CONFIDENCES[0])[0] <= 1 <= t.commonest_interval(CONFIDENCES[0])[1]
         for t in trees
     )
-    assert binom.sf(missed - 1, 300, 0.05) > FALSE_ALARM
+    assert covers(300 - missed, 300, 0.95)
 
 
 def test_a_mode_of_equal_leaves_is_the_first() -> None:

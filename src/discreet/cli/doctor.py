@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import importlib.metadata
-import importlib.util
 import platform
+import re
 import sqlite3
-import sys
 import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -18,17 +17,13 @@ from discreet.cli import output
 from discreet.errors import DiscreetError, InternalError
 from discreet.table import render
 
-CORE = ("numpy", "scipy", "duckdb", "sqlglot", "cryptography", "click")
-
-EXTRAS = {  # the extra: the package it brings, and what that enables
-    "arrow": ("pyarrow", "pyarrow tables as sources, and release.to_arrow()"),
-    "plots": ("altair", "pictures: discreet.plots, and --plot"),
-    "pandas": ("pandas", "pandas frames as sources, and release.to_pandas()"),
-    "polars": ("polars", "polars frames as sources, and release.to_polars()"),
-    "postgres": ("pg8000", "ledgers in PostgreSQL"),
+EXTRAS = {  # what each enables
+    "arrow": "pyarrow tables as sources, and release.to_arrow()",
+    "plots": "pictures: discreet.plots, and --plot",
+    "pandas": "pandas frames as sources, and release.to_pandas()",
+    "polars": "polars frames as sources, and release.to_polars()",
+    "postgres": "ledgers in PostgreSQL",
 }
-
-OLDEST = (3, 11)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,17 +46,16 @@ class Finding:
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(ledger: str, as_json: bool) -> None:
-    """Check Python, the packages, randomness, the database and the ledger's folder; report what is missing.
+    """Check Python, the packages' versions, randomness, the database and the ledger's folder; report what is missing.
 
     Exit code 0 when questions can be asked, 4 when they cannot.
     """
     findings = [
-        _python(),
-        *map(_package, CORE),
+        *_core(),
         _tried("randomness", _randomness),
         _tried("database", _database),
         _tried("ledger folder", lambda: _folder(Path(ledger))),
-        *(_extra(name, *extra) for name, extra in EXTRAS.items()),
+        *(_extra(name, enables) for name, enables in EXTRAS.items()),
     ]
     healthy = all(finding.healthy for finding in findings)
     if as_json:
@@ -81,21 +75,54 @@ def command(ledger: str, as_json: bool) -> None:
         raise click.exceptions.Exit(4)
 
 
-def _python() -> Finding:
-    new_enough = sys.version_info >= OLDEST
-    return Finding("Python", "ok" if new_enough else "FAILED", platform.python_version())
+def _core() -> list[Finding]:
+    """Compare Python and the packages that are always needed with what this package declares."""
+    python = importlib.metadata.metadata("discreet")["Requires-Python"]
+    listed = [("Python", python, platform.python_version(), f"make an environment with Python {python}")]
+    listed += [
+        (name, wanted, _version(name), f"pip install '{name}{wanted}'") for name, wanted in _declared()
+    ]
+    return [
+        Finding(name, "FAILED", f"{wrong}: {mend}")
+        if (wrong := _unfit(found, wanted))
+        else Finding(name, "ok", found)
+        for name, wanted, found, mend in listed
+    ]
 
 
-def _package(name: str) -> Finding:
-    """Whether a package can be found; what it can do is tried further down."""
-    found = importlib.util.find_spec(name) is not None
-    return Finding(name, "ok" if found else "FAILED", _version(name) if found else "not installed")
+def _extra(name: str, enables: str) -> Finding:
+    """Compare the packages of an extra with what this package declares, where they are installed."""
+    versions = [(package, wanted, _version(package)) for package, wanted in _declared(name)]
+    for package, wanted, found in versions:
+        if not found:
+            return Finding(f"[{name}]", "absent", f"pip install 'discreet[{name}]' enables {enables}")
+        if wrong := _unfit(found, wanted):
+            return Finding(f"[{name}]", "unfit", f"{package} {wrong}: pip install '{package}{wanted}'")
+    return Finding(f"[{name}]", "ok", ", ".join(f"{p} {v}" for p, _, v in versions) + f": {enables}")
 
 
-def _extra(name: str, package: str, enables: str) -> Finding:
-    if importlib.util.find_spec(package) is not None:
-        return Finding(f"[{name}]", "ok", f"{package} {_version(package)}: {enables}")
-    return Finding(f"[{name}]", "absent", f"pip install 'discreet[{name}]' enables {enables}")
+def _declared(extra: str | None = None) -> list[tuple[str, str]]:
+    """Return the packages that this one, or an extra of it, declares, each with the versions that fit."""
+    parts = (re.split(r"; *extra == ", line) for line in importlib.metadata.requires("discreet") or [])
+    lines = [part[0] for part in parts if part[1:] == ([f"'{extra}'"] if extra else [])]
+    return [re.findall(r"([\w-]+)(.+)", line)[0] for line in lines]
+
+
+def _unfit(version: str, wanted: str) -> str:
+    """Return how a version misses what is declared (`>=` and `<`); empty where it fits."""
+    if not version:
+        return "not installed"
+    for bound in wanted.split(","):
+        if (_order(version) >= _order(bound.lstrip("<>="))) is not bound.startswith(">="):
+            return f"{version}, not {bound}"
+    return ""
+
+
+def _order(version: str) -> tuple[list[int], bool]:
+    """Return what versions are compared by: their numbers, and that 2.0rc1 and 2.0.dev1 come before 2.0."""
+    numbers, rest = re.findall(r"^([\d.]*\d)(.*)", version)[0]
+    places = [int(n) for n in re.sub(r"(\.0)+$", "", numbers).split(".")]
+    return places, not re.match(r"[.-]?(a|b|rc|dev)", rest)
 
 
 def _tried(name: str, trial: Callable[[], str]) -> Finding:
@@ -142,4 +169,4 @@ def _version(package: str) -> str:
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
-        return "(version unknown)"
+        return ""

@@ -12,12 +12,11 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.evaluate import compiled
 from discreet.plan.intervals.interval import half_width, interval_of, quantile
+from tests.coverage import covers
 from tests.plan.tables import planned
 
 LEVEL = Fraction(19, 20)
 TRIALS = 1500
-FALSE_ALARM = 1e-9
-"""The chance that a right interval fails its coverage test."""
 
 
 def sum_of_two_laplace_tail(t: float, a: float, b: float) -> float:
@@ -73,11 +72,6 @@ def coverage(sql: str, column: str, truth: list[int], *, noises: list[Additive] 
     return hits
 
 
-def fewest(level: Fraction) -> int:
-    """Fewer hits than this happen with probability FALSE_ALARM when the coverage is `level`."""
-    return int(stats.binom(TRIALS, float(level)).ppf(FALSE_ALARM))
-
-
 def true_cells(sql: str, count: int, mean: float) -> list[int]:
     """The exact integers of `count` rows of the same amount, in the order of the plan's measures."""
     plan, cells = planned(sql), []
@@ -96,7 +90,7 @@ def true_cells(sql: str, count: int, mean: float) -> list[int]:
 @pytest.mark.parametrize("mean", [0.0, 131.7, 200.0])
 def test_a_mean_is_covered_whatever_the_size_of_its_group(count: int, mean: float) -> None:
     sql = "SELECT AVG(amount) AS a FROM visits"
-    assert coverage(sql, "a", true_cells(sql, count, mean)) >= fewest(LEVEL)
+    assert covers(coverage(sql, "a", true_cells(sql, count, mean)), TRIALS, LEVEL)
 
 
 @pytest.mark.parametrize(
@@ -114,13 +108,13 @@ def test_a_mean_is_covered_whatever_the_size_of_its_group(count: int, mean: floa
 )
 def test_derived_columns_are_covered(expression: str) -> None:
     sql = f"SELECT {expression} AS d FROM visits"
-    assert coverage(sql, "d", true_cells(sql, 120, 31.0)) >= fewest(LEVEL)
+    assert covers(coverage(sql, "d", true_cells(sql, 120, 31.0)), TRIALS, LEVEL)
 
 
 def test_the_coverage_test_refuses_intervals_for_too_little_noise() -> None:
     sql = "SELECT COUNT(*) AS n FROM visits"
     narrow: list[Additive] = [DiscreteLaplaceNoise(Fraction(5))]  # the plan's scale is 10
-    assert coverage(sql, "n", [500], noises=narrow) < fewest(LEVEL)
+    assert not covers(coverage(sql, "n", [500], noises=narrow), TRIALS, LEVEL)
 
 
 def test_keys_and_constants_have_no_width_and_text_has_no_interval() -> None:

@@ -13,6 +13,7 @@ from scipy import stats
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import Histogram, Threshold
 from discreet.privacy.unit import Relation
+from tests.coverage import covers
 
 ALARM = 1e-9
 
@@ -103,8 +104,9 @@ def test_keys_from_the_data_are_shown_as_the_threshold_says() -> None:
 
 def test_the_error_covers_at_its_rate() -> None:
     h = Histogram(range(4000), epsilon="0.3")
-    inside = sum(abs(n) <= h.error("0.9") for n in h.release([]).values())
-    assert stats.binom.cdf(inside, 4000, 0.9) > ALARM and stats.binom.sf(inside, 4000, 0.94) > ALARM
+    t, noise = h.error("0.9"), np.abs(list(h.release([]).values()))
+    assert covers(int((noise <= t).sum()), 4000, 0.9) and not covers(int((noise <= 0.8 * t).sum()), 4000, 0.9)
+    assert stats.binom.sf(int((noise <= t).sum()), 4000, 0.94) > ALARM
 
 
 def test_no_row_makes_it_fail() -> None:

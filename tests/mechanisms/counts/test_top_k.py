@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import TopK
 from discreet.privacy.unit import Relation
+from tests.coverage import covers
 from tests.noise.chi_square import accepts, refuses
 
 ALARM = 1e-9
@@ -73,11 +73,9 @@ def test_utilities_of_every_kind_and_any_distance_are_taken() -> None:
 def test_the_error_covers() -> None:
     m, u = TopK(3, epsilon=1), np.arange(40)
     t = m.error("0.9", candidates=40)
-    good = 0
-    for _ in range(200):
-        found = m.release(range(40), u)
-        good += all(u[i] >= 39 - place - t for place, i in enumerate(found))
-    assert stats.binom.cdf(good, 200, 0.9) > ALARM
+    short = [max(39 - place - u[i] for place, i in enumerate(m.release(range(40), u))) for _ in range(200)]
+    assert covers(sum(s <= t for s in short), 200, 0.9)
+    assert not covers(sum(s <= t / 5 for s in short), 200, 0.9)
 
 
 @pytest.mark.parametrize(

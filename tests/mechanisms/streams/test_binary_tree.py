@@ -17,6 +17,7 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms import BinaryTree, Gaussian
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.privacy.event import ApproximateEvent, Composed, GaussianEvent
+from tests.coverage import covers
 
 ALARM = 1e-9
 ROOT = {"delta": 1e-6, "factorization": "square-root"}
@@ -63,9 +64,11 @@ def test_the_error_covers_at_its_rate_and_the_deviation_is_the_true_one(kind: di
     n, rounds = 31, 1500
     apart = np.array([m.release(np.zeros(n, dtype=np.int64)) for _ in range(rounds)])
     for step in (1, 5, 31):
-        inside = int((np.abs(apart[:, step - 1]) <= m.error(0.9, step=step)).sum())
-        assert stats.binom.cdf(inside, rounds, 0.9) > ALARM
-        assert inside < rounds * 0.99  # and it is not far too wide
+        far, t = np.abs(apart[:, step - 1]), m.error(0.9, step=step)
+        assert covers(int((far <= t).sum()), rounds, 0.9) and not covers(
+            int((far <= t / 2).sum()), rounds, 0.9
+        )
+        assert (far <= t).sum() < rounds * 0.99  # and it is not far too wide
         # Variances of 1500 draws with kurtosis of at most 6 are within a third of the truth but with chance 1e-9 or so.
         assert np.var(apart[:, step - 1]) == pytest.approx(m.deviation(step) ** 2, rel=0.4)
     assert m.error(0.9) >= max(m.error(0.9, step=s) for s in range(1, 1001, 37))
