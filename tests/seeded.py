@@ -22,6 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.mechanisms import reserve
 from discreet.noise import entropy
 
 _epoch = 0
@@ -73,8 +74,9 @@ def seeded_by(name: str) -> Iterator[None]:
 
 
 def end_streams_with_their_test() -> None:
-    """Have `SystemEntropy` take a new key in every test."""
+    """Have `SystemEntropy` take a new key in every test, and mechanisms forget what they drew ahead in another."""
     entropy._Stream = _Stream  # type: ignore[misc]
+    reserve.process = lambda: (_epoch, *entropy.process())  # type: ignore[assignment, attr-defined]
 
 
 @pytest.hookimpl(wrapper=True)
