@@ -76,7 +76,19 @@ def seeded_by(name: str) -> Iterator[None]:
 def end_streams_with_their_test() -> None:
     """Have `SystemEntropy` take a new key in every test, and mechanisms forget what they drew ahead in another."""
     entropy._Stream = _Stream  # type: ignore[misc]
-    reserve.process = lambda: (_epoch, *entropy.process())  # type: ignore[assignment, attr-defined]
+    reserve.process = _home  # type: ignore[attr-defined, assignment]
+    draw = reserve.Reserve._draw
+
+    def drawn_anew(self: reserve.Reserve) -> int:
+        if self._stock[0][0] != _epoch:
+            self._size = 1
+        return draw(self)
+
+    reserve.Reserve._draw = drawn_anew  # type: ignore[method-assign]
+
+
+def _home() -> tuple[int, ...]:
+    return _epoch, *entropy.process()
 
 
 @pytest.hookimpl(wrapper=True)

@@ -140,8 +140,9 @@ def test_a_parquet_file_reads_the_same_through_arrow(tmp_path: Path) -> None:
     """Ids, texts and numbers are those of the database's own reader, also where a column of times needs another one."""
     with open_database() as db:
         db.execute(
-            "COPY (SELECT i AS u, i::VARCHAR AS uid, md5(i::VARCHAR)::UUID AS k, i / 4 AS d, (i / 4)::DECIMAL(9, 2) AS e, "
-            "(i * 7)::UTINYINT AS b, DATE '2020-01-01' + i::INT AS day, (i % 3)::VARCHAR::ENUM('0', '1', '2') AS c, "
+            "COPY (SELECT i AS u, i::VARCHAR AS uid, md5(i::VARCHAR)::UUID AS k, i / 4 AS d, "
+            "(i / 4)::DECIMAL(9, 2) AS e, (i * 7)::UTINYINT AS b, DATE '2020-01-01' + i::INT AS day, "
+            "(i % 3)::VARCHAR::ENUM('0', '1', '2') AS c, "
             "i::HUGEINT AS h, (2::UBIGINT ** 63)::UBIGINT + i AS w, TIMESTAMP '2020-01-01' + INTERVAL (i) HOUR AS at "
             f"FROM range(20) r(i)) TO '{tmp_path / 'own.parquet'}'"
         )
