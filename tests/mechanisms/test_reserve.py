@@ -22,6 +22,7 @@ from discreet.mechanisms.reserve import Reserve
 from discreet.noise import entropy
 from discreet.noise.entropy import Entropy
 from discreet.noise.lattice import Grid
+from discreet.privacy.event import Composed
 from discreet.testing.replay import ReplayEntropy, exact_law
 from tests.noise.laws import MIXED, Script
 
@@ -151,9 +152,38 @@ def test_a_reserve_is_no_part_of_what_a_mechanism_is(mechanism: Numeric) -> None
         assert pickle.dumps(mechanism, protocol) == pickle.dumps(fresh, protocol)
     (_, ahead) = reserve._stock
     assert not ahead or str(ahead[0][0]) not in repr(reserve)
-    for kept in (copy.copy, copy.deepcopy, pickle.dumps):
-        with pytest.raises(TypeError, match="copied or pickled"):
-            kept(reserve)
+    for twin in (copy.copy(reserve), copy.deepcopy(reserve), pickle.loads(pickle.dumps(reserve))):
+        assert (twin._law, twin._grid, twin._stock[1]) == (reserve._law, reserve._grid, [])
+
+
+class Plain(Numeric):
+    """A mechanism of somebody else, whose copies take all of its attributes."""
+
+    def __init__(self) -> None:
+        self.sensitivity, self.dimension = Fraction(1), None
+
+    @property
+    def noise(self) -> DiscreteLaplaceNoise:
+        return DiscreteLaplaceNoise(Fraction(10**20))
+
+    @property
+    def lattice(self) -> None:
+        return None
+
+    @property
+    def events(self) -> Composed:
+        return Composed()
+
+    def explain(self) -> str:
+        return ""
+
+
+def test_copies_that_take_all_attributes_share_no_number() -> None:
+    mechanism = Plain()
+    for _ in range(5):
+        mechanism.release(0)
+    twins = [mechanism, copy.copy(mechanism), copy.deepcopy(mechanism), pickle.loads(pickle.dumps(mechanism))]
+    assert len({twin.release(0) for twin in twins for _ in range(20)}) == 80
 
 
 def test_given_randomness_is_used_as_it_comes_and_leaves_the_reserve_alone() -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from typing import NoReturn
 
 from discreet.mechanisms.additive import Additive
 from discreet.noise.entropy import SystemEntropy, process
@@ -22,8 +21,8 @@ class Reserve:
         The released numbers have the law of noise drawn on demand: those of a block are independent of each
         other and of everything outside it, none is used twice, and which one a release gets does not depend
         on any of them. Threads take different numbers, since `list.pop` is one step. A process that was
-        forked throws away what it finds, since a block belongs to the process that began to draw it. A
-        reserve is never copied or pickled: a copy of a mechanism starts without one.
+        forked throws away what it finds, since a block belongs to the process that began to draw it. A copy,
+        pickled or not, has none of the numbers.
 
         The time of a release does not follow its noise: it is that of one step out of a list and one
         addition, in which only the length of Python's integers shows (some 20 ns), beside a pause of 0 to
@@ -77,5 +76,5 @@ class Reserve:
         self._stock = home, block
         return number
 
-    def __reduce__(self) -> NoReturn:
-        raise TypeError("noise that was drawn ahead cannot be copied or pickled")
+    def __reduce__(self) -> tuple[type[Reserve], tuple[Additive, Grid | None]]:
+        return Reserve, (self._law, self._grid)
