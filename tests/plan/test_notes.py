@@ -165,6 +165,28 @@ def test_a_total_is_that_of_the_groups_that_are_shown() -> None:
     assert any("may be missing, from totals too" in note for note in release.notes)
 
 
+def test_columns_of_one_name_are_told_apart_by_their_tables() -> None:
+    import pandas as pd
+
+    frame = pd.DataFrame({"uid": [1, 2], "x": [0, 1], "y": [0, 1]})
+    unit, budget = PrivacyUnit("uid", max_groups=3, max_rows=5), dp.Budget(9)
+    facts: dict[str, Any] = {"bought.x": dp.Range(-3, 12), "sold.x": dp.Range(0, 5), "sold.y": dp.Range(0, 1)}
+    tables = {"bought": frame, "sold": frame}
+    with dp.connect(
+        tables, unit=unit, columns=facts, budget=budget, population="p", ledger=":memory:"
+    ) as session:
+        for columns, said in (
+            ("SUM(b.x), AVG(sold.x)", "'b.x' is clamped to [-3, 12], 'sold.x' to [0, 5]"),
+            ("SUM(b.x - sold.x)", "an expression of 'b.x' and 'sold.x' is clamped to [-8, 12]"),
+            ("SUM(b.x), AVG(sold.y)", "'x' is clamped to [-3, 12], 'y' to [0, 1]"),
+        ):
+            sql = f"SELECT {columns} FROM bought b JOIN sold USING (uid)"
+            plan = session.plan(sql, epsilon=1, truncation="0.5")
+            assert plan.notes == (f"{BIAS}{said}; {ONE_GROUP}.",)
+            named = {"the caps", *re.findall("('.*?'|an exp.*?) (?:is|to)", said)}
+            assert {r.name for r in plan.reports} == named
+
+
 def test_two_populations_hear_of_their_caps_in_the_same_words() -> None:
     import pandas as pd
 

@@ -267,7 +267,8 @@ class StagedPlan:
         q, values = self.last.question, self.of_values
         parts = clamped(q, apart=() if values is None else values.exprs)
         if values is not None:
-            parts.append(f"{', '.join(values.named)} is clamped to bounds that the first stage chooses")
+            are = "is" if len(values.named) == 1 else "are"
+            parts.append(f"{', '.join(values.named)} {are} clamped to bounds that the first stage chooses")
         chosen = ["one unit counts within caps that the first stage chooses"]
         few = missing(self.last)
         if self.of_caps is not None and few:

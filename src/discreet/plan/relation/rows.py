@@ -93,8 +93,14 @@ class Draft:
         merged = tuple(_moved(i, names) for i in self.names.merged)
         scope = Names(entries, self.names.unit, merged)
         table = _virtual(self.table, scope, {names[c] for c in self.names.used}, node)
-        shown = tuple((n, s) for n, s in _shown(scope).items() if n in table.columns)
-        return Relation(node, table, shown), scope
+        shown = {n: s for n, s in _shown(scope).items() if n in table.columns}
+        written = [*shown.values()]
+        for e in (e for e in entries if not e.hidden):  # columns of one name are told apart by their tables'
+            alike = [i for i in e.items if written.count(i.name) > 1]
+            shown |= {
+                c.name: f"{e.alias}.{i.name}" for i in alike for c in columns_in([i.expr]) if c.name in shown
+            }
+        return Relation(node, table, tuple(shown.items())), scope
 
     def in_words(self, error: MissingBounds) -> MissingBounds:
         """The refusal with columns called as in the question."""
