@@ -76,6 +76,16 @@ def test_a_picture_of_a_stored_release_says_when_it_was_drawn(session: Session) 
     assert "drawn" not in words(plots.release(first))
 
 
+def test_numbers_that_are_null_leave_an_axis_with_ends_and_are_said(session: Session, tmp_path: Path) -> None:
+    sql = "SELECT sex, COUNT(*) AS n, LN(COUNT(*) - 1000) AS l FROM t GROUP BY sex"
+    for asked in (sql, "SELECT LN(COUNT(*) - 1000) AS l FROM t"):
+        chart = plots.release(ask(session, asked))
+        assert "where there is no number, it is NULL, perhaps by its noise" in words(chart)
+        plots.save(chart, tmp_path / "null.svg")
+        assert "Infinity" not in (tmp_path / "null.svg").read_text(encoding="utf-8")
+    assert "perhaps by its noise" not in words(plots.release(ask(session, "SELECT COUNT(*) AS n FROM t")))
+
+
 def test_bars_start_at_zero_and_points_need_not(session: Session) -> None:
     counts = plots.release(ask(session, "SELECT ward, COUNT(*) AS n FROM t GROUP BY ward"))
     assert "bar" in marks(counts)  # 50 and 150

@@ -89,6 +89,8 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture
     ends = [(row[f"v{i}"], row[f"l{i}"], row[f"h{i}"]) for row in rows for i in range(len(shown.measures))]
     if any(value is not None and None in (low, high) for value, low, high in ends):
         words.append("where there is no interval beside a number, it has no bounds")
+    if any(value is None for value, _, _ in ends):
+        words.append("where there is no number, it is NULL, perhaps by its noise")
     wide = _HEAD * (len(panels) if shown.keys else 1)
     words += [line for note in release.notes for line in wrap(written(note), wide // _LETTER)]
     return dressed(chart, title, words, limit=wide)
@@ -285,7 +287,9 @@ def _scale(rows: Values, shown: Shown, measure: int, *, bars: bool) -> dict[str,
     large = max((abs(row[f"{end}{measure}"] or 0) for row in rows for end in "vlh"), default=0) >= 1e6
     looks: dict[str, Any] = {"format": "~s"} if large else {}
     axis = alt.Axis(tickCount=5, titleLimit=_LIMIT, **looks)
-    return {"title": written(shown.measures[measure]), "scale": alt.Scale(zero=bars), "axis": axis}
+    numbers = any(row[f"v{measure}"] is not None for row in rows)
+    scale = alt.Scale(zero=bars) if numbers else alt.Scale(domain=[0, 1])  # of nothing an axis has no ends
+    return {"title": written(shown.measures[measure]), "scale": scale, "axis": axis}
 
 
 def _grouped(
