@@ -58,7 +58,11 @@ def clamped(question: Question, *, apart: Sequence[Expr] = ()) -> list[str]:
                 ranges[_moved(value, question)] = None
         if isinstance(m, CappedTotal | CappedCount):
             low, high = (decimal(k * m.step) for k in m.span(question.table.unit.max_rows or 1))
-            others[f"what one {_whose(question)} adds is clamped to [{low}, {high}]"] = None
+            ((_, of),) = m.parts
+            expr = of.expr if isinstance(of, LatticeValue) else of
+            total = "sum" if isinstance(m, CappedTotal) else "count"
+            to = f"the {total} of {'rows' if expr is None else name_of(expr, question)}"
+            others[f"what one {_whose(question)} adds to {to} is clamped to [{low}, {high}]"] = None
     for looked in question.spreads:
         spread = looked.spread
         if spread.listed is None and spread.value.expr not in apart and may_clamp(spread.value):
