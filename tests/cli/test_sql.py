@@ -102,6 +102,16 @@ def test_the_explanation_comes_when_asked_for(samples: Path, call: Call) -> None
     assert "Together" not in call(*ASKED).stdout
 
 
+def test_a_csv_says_beside_it_how_many_values_their_margin_of_error_reaches(
+    samples: Path, call: Call
+) -> None:
+    sql = "SELECT sex, COUNT(*) AS n, LN(COUNT(*) - 1000000000) AS l FROM adult GROUP BY sex"
+    done = call(*ASKED[:2], sql, *ASKED[3:], "--budget", "3", "--csv")
+    said = "The margin of error is at least as large as the value in 2 of 2 rows of 'l'."
+    assert [line for line in done.stderr.splitlines() if "margin" in line] == [said]
+    assert list(csv.reader(io.StringIO(done.stdout)))[1][4:] == ["", "-inf", "inf"]
+
+
 def test_many_rows_of_one_person_need_caps_and_report_truncation(samples: Path, call: Call) -> None:
     result = call(
         *("sql", "clinic_visits.parquet", "SELECT ward, SUM(cost) AS cost FROM clinic_visits GROUP BY ward"),

@@ -24,6 +24,10 @@ def say(release: Release, confidence: float, *, as_csv: bool, explain: bool) -> 
     """Print the rows as CSV or as a table, and remark what there is to note."""
     if as_csv:
         output.say_csv(*csv_of(release, confidence))
+        for name in release.columns:
+            if of := sum(flags := release.uncertain(name, confidence)):
+                reached = f"in {of} of {len(flags)} rows of {name!r}"
+                output.remark(f"The margin of error is at least as large as the value {reached}.")
     else:
         output.say(as_table(release, confidence=confidence, max_width=output.terminal_width()))
         if explain:
