@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -13,8 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.additive import DiscreteLaplaceNoise
+from discreet.mechanisms.flanks import REACHES, between, doubling, edges_about
 from discreet.mechanisms.mechanism import Mechanism, numbered
 from discreet.mechanisms.parameters import read_confidence, read_size, read_whole
+from discreet.mechanisms.rank_error import rank_error
 from discreet.noise import selection
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below
@@ -22,13 +26,11 @@ from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real, count, exact
 from discreet.privacy.guarantee import decimal
+from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 
-SELECTIONS = 3
-"""Cells that are named in each group: near the quantile's rank, safely below it, and safely above it."""
-
-CONFIDENCE = Fraction(19, 20)
-"""With which the interval holds the quantile; it is chosen before the draw."""
+NAMED, NEAR, COUNTED = Fraction(3, 10), Fraction(1, 10), Fraction(6, 10)
+"""How ε is divided: between the choice of the cell, and the two histograms of which its interval is made."""
 
 MOST_CELLS = 1 << 32
 """Cells of a grid; with more of them, exact proposals of empty ones would be refused too often."""
@@ -36,18 +38,19 @@ MOST_CELLS = 1 << 32
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
 class ExponentialQuantile(Mechanism):
-    """Names the cell of a public grid in which a quantile lies, and two cells between which it surely does.
+    """Names the cell of a public grid in which a quantile lies, and counts what lies about it.
 
     The weight left of a cell and the weight up to its end are its ranks. Cell c has the loss d(c), the distance from
     the rank that is aimed at, p times the total weight, to the ranks of c; the first cell reaches down to −∞ and the
-    last one up to ∞. It is named with probability proportional to exp(−rate·d(c)). The interval's ends are two more
-    selections, at ranks that are lower and higher by `shift`.
+    last one up to ∞. It is named with probability proportional to exp(−rate·d(c)). A noisy histogram of parts whose
+    ends are at distances 1, 2, 4, … from it then says how dense the weight is there, and a second one, of parts whose
+    ends follow from the first, the ranks between which the quantile lies (`flanks.py`).
 
     Guarantee:
-        ε-DP for all `SELECTIONS` in all groups together, when one unit adds whole weights of at most `sensitivity` in
-        all, none below 0, to the cells of each of at most `max_groups` of `groups` groups (None: any number), under
-        `relation`. One selection's losses lie in an interval as wide as one of `ranges`: the bounded-range event. The
-        draw is exact. For every data set the interval holds the quantile with probability at least `CONFIDENCE`
+        ε-DP for all three in all groups together, when one unit adds whole weights of at most `sensitivity` in all,
+        none below 0, to the cells of each of at most `max_groups` of `groups` groups (None: any number), under
+        `relation`. The choice's losses lie in an interval as wide as one of `ranges`: the bounded-range event. The
+        draw is exact. For every data set `interval` holds the quantile with the probability that it is asked for
         (docs/proofs/exponential-quantile.md).
 
     References:
@@ -110,12 +113,31 @@ class ExponentialQuantile(Mechanism):
 
     @property
     def rate(self) -> Fraction:
-        """By which losses are weighed: ε over all that one unit can change."""
-        return self.epsilon / (SELECTIONS * sum(width * n for width, n in self.ranges))
+        """By which losses are weighed: the choice's part of ε over all that one unit can change."""
+        return NAMED * self.epsilon / sum(width * n for width, n in self.ranges)
+
+    @property
+    def moved(self) -> Sensitivity:
+        """How far one unit moves each of the two histograms over all groups, whatever the parts are."""
+        k = self.max_groups if self.groups is None else min(self.max_groups, self.groups)
+        weight = int(self.sensitivity)
+        l1 = (1 if self.relation is Relation.ADD_REMOVE else 2) * k * weight
+        return Sensitivity(l1, weight, l1=l1, l2_squared=l1 * weight)  # at most l1 parts move, each by whole weights
+
+    @property
+    def near(self) -> DiscreteLaplaceNoise:
+        """The noise of the histogram that says how dense the weight is."""
+        return DiscreteLaplaceNoise(self.moved.l1 / (NEAR * self.epsilon))
+
+    @property
+    def counted(self) -> DiscreteLaplaceNoise:
+        """The noise of the histogram that says between which edges the quantile lies."""
+        return DiscreteLaplaceNoise(self.moved.l1 / (COUNTED * self.epsilon))
 
     @property
     def events(self) -> Composed:
-        return Composed([(BoundedRangeEvent(self.rate * width), SELECTIONS * n) for width, n in self.ranges])
+        named = Composed([(BoundedRangeEvent(self.rate * width), n) for width, n in self.ranges])
+        return named + self.near.event(self.moved) + self.counted.event(self.moved)
 
     def error(self, confidence: Real = 0.95, *, cells: int) -> float:
         """How far, in weight, the named cell's ranks may be from the rank that is aimed at.
@@ -127,25 +149,35 @@ class ExponentialQuantile(Mechanism):
         odds = (count("cells", cells) - 1) * likely / (1 - likely)
         return _up(_up(math.log(odds)) / float(self.rate)) if odds > 1 else 0.0
 
-    def shift(self, cells: int) -> int:
-        """How much lower and higher the ends aim: each is past the quantile with probability 1/40 or less.
+    def reach(self, confidence: Real = 0.95) -> float:
+        """How far, in weight, the ends of an interval are from the quantile at least: what its noise hides of a rank."""
+        parts = 2 * len(REACHES) + 3
+        sizes = sorted(((1 - self.p, (parts + 1) // 2), (self.p, parts // 2)))
+        return rank_error(self.counted, tuple(sizes), read_confidence(confidence)) + float(self._slack)
 
-        One `row` more covers the other usual definitions of a quantile, which lie at neighbouring ranks.
-        """
-        return math.ceil(self.error((1 + CONFIDENCE) / 2, cells=cells)) + self.row
+    @property
+    def _slack(self) -> Fraction:
+        """How far the usual definitions of a quantile lie from the rank p times the weight: less than one row."""
+        return max(self.p, 1 - self.p) * self.row
 
     def release(
-        self, counts: Sequence[int] | NDArray[Any], *, rng: Entropy | None = None
+        self,
+        counts: Sequence[int] | NDArray[Any],
+        *,
+        confidence: Real = Fraction(19, 20),
+        rng: Entropy | None = None,
     ) -> tuple[int, int, int]:
         """The cell that is named, the first and the last cell of the interval, by their places in the grid.
 
         Args:
             counts: the weight in each cell, whole numbers of at least 0; how many cells there are is public.
+            confidence: of the interval.
             rng: where randomness comes from, for tests; the operating system's by default.
 
         Raises:
             InvalidParameter: no cells, or a weight that is not such a number. The message does not quote it.
         """
+        level = read_confidence(confidence)
         if isinstance(counts, np.ndarray) and (counts.ndim != 1 or counts.dtype.kind not in "iu"):
             raise InvalidParameter("counts must be whole numbers in one dimension.")
         given: object = counts  # what came need not be what was annotated
@@ -159,12 +191,11 @@ class ExponentialQuantile(Mechanism):
             raise InvalidParameter("counts must be whole numbers of at least 0.")
         places = [i for i, w in enumerate(weights) if w]
         before = [0, *itertools.accumulate(int(weights[i]) for i in places)]
-        return self.choose(places, before, len(weights), SystemEntropy() if rng is None else rng)
+        chosen = self.choose(places, before, len(weights), SystemEntropy() if rng is None else rng)
+        return chosen.cell, *self.interval(chosen, len(weights), level)
 
-    def choose(
-        self, places: Sequence[int], before: Sequence[int], cells: int, rng: Entropy
-    ) -> tuple[int, int, int]:
-        """`release` for weights in few of many cells.
+    def choose(self, places: Sequence[int], before: Sequence[int], cells: int, rng: Entropy) -> Chosen:
+        """What is released, for weights in few of many cells.
 
         Args:
             places: the cells that hold any weight, in their order.
@@ -175,16 +206,32 @@ class ExponentialQuantile(Mechanism):
         if not 1 <= cells <= MOST_CELLS:
             raise InvalidParameter(f"there must be 1 to {MOST_CELLS:,} cells.", hint="take a coarser grid")
         runs = Runs.of(places, before, cells)
-        shift, rate = self.shift(cells), self.rate / self.p.denominator
-        found = []
-        for moved in (0, -shift, shift):
-            target = self.p.numerator * before[-1] + self.p.denominator * moved
-            losses = runs.losses(target, self.p.denominator)
-            run = selection.exponential(-losses, rate, rng, copies=runs.lengths)
-            found.append(int(runs.starts[run]) + below(int(runs.lengths[run]), rng))
-        named, *ends = found
-        low, high = sorted(ends)
-        return min(max(named, low), high), low, high
+        losses = runs.losses(self.p.numerator * before[-1], self.p.denominator)
+        run = selection.exponential(-losses, self.rate / self.p.denominator, rng, copies=runs.lengths)
+        cell = int(runs.starts[run]) + below(int(runs.lengths[run]), rng)
+
+        def noisy(edges: Sequence[int], noise: DiscreteLaplaceNoise) -> list[int]:
+            ranks = [0, *(before[bisect_left(places, x)] for x in edges), before[-1]]
+            return noise.add([b - a for a, b in itertools.pairwise(ranks)], rng)
+
+        near = noisy(doubling(cell, cells), self.near)
+        edges = edges_about(cell, cells, near, self.near, 1 / float(self.rate))
+        return Chosen(cell, tuple(edges), tuple(noisy(edges, self.counted)))
+
+    def interval(self, chosen: Chosen, cells: int, confidence: Fraction) -> tuple[int, int]:
+        """The first and the last cell between which the quantile lies with probability `confidence`, whichever usual
+        definition of it is meant; the named cell is one of them.
+        """
+        low, high = between(
+            chosen.edges,
+            chosen.counts,
+            self.counted,
+            p=self.p,
+            slack=self._slack,
+            cells=cells,
+            confidence=confidence,
+        )
+        return min(low, chosen.cell), max(high, chosen.cell)
 
     def explain(self) -> str:
         moves = " and ".join(f"{decimal(width)} ({n} time{'s' if n > 1 else ''})" for width, n in self.ranges)
@@ -196,8 +243,10 @@ class ExponentialQuantile(Mechanism):
             f"Law. P(M(x) = c) = exp(−r·dₓ(c)) / Σ exp(−r·dₓ(j)) with r = {r}.",
             "Ratio. log P(M(x) = c)/P(M(y) = c) = r(d_y(c) − dₓ(c)) + a number that is the same for all c, and 0 is in "
             "its range: bounded range, r times that width.",
-            f"Selections. {SELECTIONS} for each group: at the rank aimed at, and at a lower and a higher one.",
-            f"Conclusion. The widths add up, times r, to {e}: all selections together are {e}-DP.",
+            f"Histograms. Two for each group, of which all parts together move by {decimal(self.moved.l1)}: discrete "
+            f"Laplace noise of scale {decimal(self.near.scale)} and {decimal(self.counted.scale)}.",
+            f"Conclusion. The widths add up, times r, to {decimal(NAMED * self.epsilon)}; with the moves over the scales "
+            f"all three are {decimal(self.epsilon)}-DP.",
         )
 
     def __repr__(self) -> str:
@@ -211,6 +260,15 @@ class ExponentialQuantile(Mechanism):
         others = (("max_groups", self.max_groups), ("groups", self.groups), ("row", self.row))
         given += [f"{name}={value}" for name, value in others if value != 1]
         return f"{type(self).__name__}({', '.join(given)})"
+
+
+@dataclass(frozen=True, slots=True)
+class Chosen:
+    """What is released of one group: the named cell, edges about it, and the noisy weight of the parts between them."""
+
+    cell: int
+    edges: tuple[int, ...]
+    counts: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)

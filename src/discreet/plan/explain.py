@@ -13,7 +13,7 @@ from discreet.plan.reported import reported
 from discreet.plan.reports import report_moves
 from discreet.plan.schema import TableSchema
 from discreet.plan.spreads.counted import histogram_error
-from discreet.plan.spreads.error import rank_error
+from discreet.mechanisms.rank_error import rank_error
 from discreet.plan.spreads.spread import Looked
 from discreet.privacy.guarantee import decimal, words
 from discreet.privacy.sensitivity import Sensitivity

@@ -17,7 +17,7 @@ from discreet.mechanisms.exponential_quantile import CONFIDENCE, ExponentialQuan
 from discreet.plan.expr import Expr, Quantile, walk
 from discreet.plan.intervals.interval import atoms
 from discreet.plan.schema import Scalar
-from discreet.plan.spreads.error import rank_error
+from discreet.mechanisms.rank_error import rank_error
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 

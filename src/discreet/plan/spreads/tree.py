@@ -22,7 +22,7 @@ from typing import Any, TypeAlias
 
 from discreet.mechanisms.additive import Additive
 from discreet.plan.schema import Scalar
-from discreet.plan.spreads.error import rank_error
+from discreet.mechanisms.rank_error import rank_error
 from discreet.plan.spreads.spread import Looked, Spread
 from discreet.plan.types import Type
 
