@@ -494,7 +494,7 @@ def _cells(plan: Plan, table: NoisyTable, finest: Sequence[tuple[int, ...]], row
     is_row = plan.question.table.unit.is_row
     read = zip(plan.question.spreads, plan.allocation.spreads, table.spreads, strict=True)
     trees: dict[Spread, NoisyTree | ChosenLeaves] = {
-        s.spread: ChosenLeaves(s.spread, rows[row])
+        s.spread: ChosenLeaves(s.spread, noise, rows[row])
         if isinstance(noise, ExponentialQuantile)
         else NoisyTree(s.spread, noise, rows[row], is_row=is_row)
         for s, noise, rows in read

@@ -99,7 +99,7 @@ def quantile(broken: Fraction) -> AuditRow:
 
         def release(more: int, n: int) -> object:
             before = [0, 200, 202, 402 + more]
-            return np.array([mechanism.choose(held, before, cells, rng) for _ in range(n)])
+            return np.array([mechanism.choose(held, before, cells, rng).cell for _ in range(n)])
 
         return release
 

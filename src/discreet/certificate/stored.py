@@ -170,13 +170,13 @@ _Family: TypeAlias = tuple[int, int, tuple[int, ...]]
 
 def _check_families(families: Sequence[_Family], tree: Tree, leaves: int) -> None:
     """The nodes that were looked at lie in levels that have noise, each of them once and with as many children as it
-    has; a choice by rank names a leaf and two between which it lies.
+    has; a choice by rank names a leaf, and edges with a number for each part between them.
     """
     places = [(level, place) for level, place, _ in families]
     if len(set(places)) != len(places):
         refuse("a node of a spread is stored twice")
     if isinstance(tree.noise, ExponentialQuantile):
-        if places != [(0, 0)] or not _are_chosen(families[0][2], leaves):
+        if places != [(0, 0), (1, 0), (2, 0)] or not _are_chosen(*(n for _, _, n in families), leaves=leaves):
             refuse("what was chosen by rank is stored as something else")
         return
     if any(level >= tree.depth for level, _ in places):
@@ -190,12 +190,10 @@ def _check_families(families: Sequence[_Family], tree: Tree, leaves: int) -> Non
             refuse("a level of a spread is stored with another number of nodes")
 
 
-def _are_chosen(named: Sequence[int], leaves: int) -> bool:
-    """A leaf, and those between which it lies."""
-    if len(named) != 3:
-        return False
-    leaf, low, high = named
-    return 0 <= low <= leaf <= high < leaves
+def _are_chosen(named: Sequence[int], edges: Sequence[int], counts: Sequence[int], *, leaves: int) -> bool:
+    """A leaf, edges between leaves from left to right, and a number for each part between them."""
+    inside = len(named) == 1 and 0 <= named[0] < leaves and all(0 < x < leaves for x in edges)
+    return inside and list(edges) == sorted(set(edges)) and len(counts) == len(edges) + 1
 
 
 def _children(leaves: int, depth: int, level: int, place: int) -> int:

@@ -122,7 +122,9 @@ class ExponentialQuantile(Mechanism):
         k = self.max_groups if self.groups is None else min(self.max_groups, self.groups)
         weight = int(self.sensitivity)
         l1 = (1 if self.relation is Relation.ADD_REMOVE else 2) * k * weight
-        return Sensitivity(l1, weight, l1=l1, l2_squared=l1 * weight)  # at most l1 parts move, each by whole weights
+        return Sensitivity(
+            l1, weight, l1=l1, l2_squared=l1 * weight
+        )  # at most l1 parts move, each by whole weights
 
     @property
     def near(self) -> DiscreteLaplaceNoise:
@@ -150,7 +152,7 @@ class ExponentialQuantile(Mechanism):
         return _up(_up(math.log(odds)) / float(self.rate)) if odds > 1 else 0.0
 
     def reach(self, confidence: Real = 0.95) -> float:
-        """How far, in weight, the ends of an interval are from the quantile at least: what its noise hides of a rank."""
+        """How far, in weight, the noise of the interval may move the rank of an edge, one row's share included."""
         parts = 2 * len(REACHES) + 3
         sizes = sorted(((1 - self.p, (parts + 1) // 2), (self.p, parts // 2)))
         return rank_error(self.counted, tuple(sizes), read_confidence(confidence)) + float(self._slack)
@@ -235,7 +237,7 @@ class ExponentialQuantile(Mechanism):
 
     def explain(self) -> str:
         moves = " and ".join(f"{decimal(width)} ({n} time{'s' if n > 1 else ''})" for width, n in self.ranges)
-        e, r = decimal(self.epsilon), decimal(self.rate)
+        r = decimal(self.rate)
         return numbered(
             repr(self),
             f"Loss. d(c) is the distance from {decimal(self.p)} times the total weight to the ranks of cell c.",
@@ -245,8 +247,8 @@ class ExponentialQuantile(Mechanism):
             "its range: bounded range, r times that width.",
             f"Histograms. Two for each group, of which all parts together move by {decimal(self.moved.l1)}: discrete "
             f"Laplace noise of scale {decimal(self.near.scale)} and {decimal(self.counted.scale)}.",
-            f"Conclusion. The widths add up, times r, to {decimal(NAMED * self.epsilon)}; with the moves over the scales "
-            f"all three are {decimal(self.epsilon)}-DP.",
+            f"Conclusion. The widths add up, times r, to {decimal(NAMED * self.epsilon)}; with the moves over the "
+            f"scales all three are {decimal(self.epsilon)}-DP.",
         )
 
     def __repr__(self) -> str:

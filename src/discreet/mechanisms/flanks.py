@@ -49,8 +49,10 @@ def edges_about(cell: int, cells: int, noisy: Sequence[int], noise: Additive, un
     counts, widths = np.array([float(n) for n in noisy]), np.diff(ends)
     sides = [(counts[middle::-1], widths[middle::-1]), (counts[middle:], widths[middle:])]
     length = max(len(n) for n, _ in sides)
-    both = [sum(np.pad(part, (0, length - len(part))) for part in parts) for parts in zip(*sides, strict=True)]
-    deviation = math.sqrt(noise.variance)
+    both = [
+        sum(np.pad(part, (0, length - len(part))) for part in parts) for parts in zip(*sides, strict=True)
+    ]
+    deviation = max(math.sqrt(noise.variance), 1e-6)  # so that no noise at all divides by nothing
     near, common, clear = _density(both[0], both[1], math.sqrt(2) * deviation, _CLEAR)
     found = set[int]()
     for (n, width), sign in zip(sides, (-1, 1), strict=True):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.mechanisms.exponential_quantile import SELECTIONS, ExponentialQuantile
+from discreet.mechanisms.exponential_quantile import COUNTED, NAMED, NEAR, ExponentialQuantile
+from discreet.mechanisms.rank_error import rank_error
 from discreet.plan.measures.measure import Measure
 from discreet.plan.partition.words import partition_lines
 from discreet.plan.reported import reported
 from discreet.plan.reports import report_moves
 from discreet.plan.schema import TableSchema
 from discreet.plan.spreads.counted import histogram_error
-from discreet.mechanisms.rank_error import rank_error
 from discreet.plan.spreads.spread import Looked
 from discreet.privacy.guarantee import decimal, words
 from discreet.privacy.sensitivity import Sensitivity
@@ -177,17 +178,22 @@ def _chosen(i: int, looked: Looked, q: ExponentialQuantile, plan: Plan) -> list[
     weight = "1 for its row" if unit.is_row else f"at most {unit.max_rows:,}, spread over its rows"
     pairs = ", where a group left and one entered count once" if q.relation is Relation.REPLACE else ""
     widths = ", ".join(f"{decimal(width / steps)} rows ({n}×)" for width, n in q.ranges)
-    rows = q.shift(spread.leaves) / steps
+    rows = q.reach() / steps
     off = q.error(Fraction(19, 20), cells=spread.leaves) / steps
+    step = Fraction(1, steps)
+    evenly = math.log(20) / float(q.rate) / steps
     return [
         f"Quantile {i}: p = {decimal(q.p)}, one of {spread.leaves:,} leaves, by the exponential mechanism on ranks.",
         f"  One unit adds to each group a weight of {weight}, counted in steps of 1/{steps:,} row.",
         "  The loss d of a leaf is how far p times the weight is from its ranks. Between neighbours the losses of all",
         f"  leaves of a group move by numbers in an interval of width {widths}{pairs}.",
-        f"  P(leaf) ∝ exp(−r·d) with r = {float(q.rate):.6g} per step, {SELECTIONS} times in each group:",
-        f"  bounded range, ε = {decimal(q.epsilon)} in all. Once at the rank itself, off by {off:,.3g} rows or",
-        "  less in 19 of 20 cases, whatever the data, and mostly by much less; twice for the interval, at ranks",
-        f"  {rows:,.3g} rows lower and higher, which hold the quantile in 19 of 20 cases.",
+        f"  P(leaf) ∝ exp(−r·d) with r = {float(q.rate):.6g} per step, once in each group: bounded range,",
+        f"  ε = {decimal(NAMED * q.epsilon)}. In 19 of 20 cases its rank is off by {evenly:,.3g} rows or less where",
+        f"  values lie evenly, and by {off:,.3g} or less whatever the data.",
+        "  For the interval, rows between edges about the leaf are counted twice. Laplace noise of",
+        f"  b = {_size(q.near.scale, step)} rows, ε = {decimal(NEAR * q.epsilon)}, says how dense they are, so",
+        f"  where edges lie; of b = {_size(q.counted.scale, step)} rows, ε = {decimal(COUNTED * q.epsilon)},",
+        f"  tests the rank at each, to {rows:,.3g} rows in 19 of 20 cases.",
     ]
 
 

@@ -21,7 +21,7 @@ from discreet.rederive.derive import Derived, derive
 from discreet.rederive.distinct import derive_distinct
 from discreet.rederive.levels import gaussian_cost, laplace_cost, tier_of
 from discreet.rederive.moves import Moves, column_moves, tree_moves
-from discreet.rederive.price import CHOICES, Part, check_charge, check_divergence, check_events, check_total
+from discreet.rederive.price import Part, check_charge, check_divergence, check_events, check_total
 from discreet.rederive.reach import Spans
 from discreet.rederive.shapes import disagree
 from discreet.rederive.spread import DerivedSpread, derive_spread
@@ -169,9 +169,10 @@ def _part(m: Measurement, facts: Found, *, replace: bool) -> Part:
             if tree.at != (tree.noise.p,):
                 disagree("which quantile is chosen")
             _check_chosen(tree.noise, reach, facts.groups, m.declared, replace=replace)
-            by_rank.append(
-                CHOICES * tree.noise.rate * reach.loss_range(tree.noise.p, facts.groups, replace=replace)
-            )
+            by_rank.append(tree.noise.rate * reach.loss_range(tree.noise.p, facts.groups, replace=replace))
+            # and two histograms of the same weights, whose parts lie apart as the nodes of a level do
+            moves += [tree_moves(reach, facts.groups, replace=replace)] * 2
+            noises += [tree.noise.near, tree.noise.counted]
             continue
         if tree.depth < 1:
             disagree("the levels of a spread")

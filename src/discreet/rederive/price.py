@@ -17,8 +17,6 @@ from discreet.rederive.claim import Claim, Cost
 from discreet.rederive.moves import Moves
 from discreet.rederive.shapes import disagree
 
-CHOICES = 3  # by rank in each group: the value, and both ends of its interval
-
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -152,7 +150,7 @@ def check_divergence(parts: Sequence[Part], cost: Cost) -> None:
     """
     needed = 0.0
     for part in parts:
-        needed += sum(_float(width**2 / (8 * CHOICES * part.reach)) for width in part.by_rank)
+        needed += sum(_float(width**2 / (8 * part.reach)) for width in part.by_rank)
         for move, noise in part.sure:
             if isinstance(noise, DiscreteLaplaceNoise):
                 needed += move.many * _divergence(move.far, noise.scale)

@@ -7,17 +7,16 @@ Guarantee:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from fractions import Fraction
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.mechanisms.exponential_quantile import CONFIDENCE, ExponentialQuantile
-from discreet.plan.expr import Expr, Quantile, walk
-from discreet.plan.intervals.interval import atoms
-from discreet.plan.schema import Scalar
+from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile
 from discreet.mechanisms.rank_error import rank_error
+from discreet.plan.expr import Expr, Quantile, walk
+from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 
@@ -26,36 +25,30 @@ if TYPE_CHECKING:
     from discreet.plan.spreads.spread import Looked, Spread
     from discreet.plan.spreads.tree import Families
 
-WIDER = Fraction(8, 5)
-"""How much further the ends of the interval may aim than the tree's rank would be off, and the choice be made: the leaf
-that it names is three times closer, and its interval a tenth wider on average (`benchmarks/quantiles.py`)."""
-
 
 class ChosenLeaves:
-    """The leaves that were named in one group: the quantile's, and the first and the last of the interval."""
+    """What was released of one group: the named leaf, edges about it, and the noisy weight between them."""
 
-    __slots__ = ("families", "spread")
+    __slots__ = ("chosen", "noise", "spread")
 
-    def __init__(self, spread: Spread, families: Families) -> None:
+    def __init__(self, spread: Spread, noise: ExponentialQuantile, families: Families) -> None:
+        (cell,), edges, counts = families[0, 0], families[1, 0], families[2, 0]
         self.spread = spread
-        self.families = families
+        self.noise = noise
+        self.chosen = Chosen(cell, edges, counts)
 
     def quantile(self, p: Fraction, kind: Type) -> Scalar:
         """The value that the named leaf stands for; `p` is the one that it was named for."""
-        return self.spread.at(self.families[0, 0][0], kind)
+        return self.spread.at(self.chosen.cell, kind)
 
     def interval(self, p: Fraction, confidence: Fraction) -> tuple[float, float]:
-        """Where the bounded quantile lies with probability `confidence`: anywhere in its bounds, for more than 0.95."""
-        _, low, high = self.families[0, 0]
-        if confidence > CONFIDENCE:
-            low, high = 0, self.spread.leaves - 1
-        return self.spread.reach(low, high)
+        """Where the bounded quantile lies with probability `confidence`."""
+        return self.spread.reach(*self.noise.interval(self.chosen, self.spread.leaves, confidence))
 
 
-def named(leaves: tuple[int, int, int]) -> Families:
-    """What was named, as the nodes of a tree are stored."""
-    found: Mapping[tuple[int, int], tuple[int, ...]] = {(0, 0): leaves}
-    return found
+def named(chosen: Chosen) -> Families:
+    """What was released, as the nodes of a tree are stored."""
+    return {(0, 0): (chosen.cell,), (1, 0): chosen.edges, (2, 0): chosen.counts}
 
 
 def is_chosen(
@@ -73,23 +66,15 @@ def is_chosen(
         return False
     spread, (p,) = looked.spread, looked.at
     tree = _off(spread, p) * spread.depth * moves.l1
-    return choose(Fraction(1)).error((1 + CONFIDENCE) / 2, cells=spread.leaves) <= float(WIDER) * tree
+    return choose(Fraction(1)).reach() <= tree
 
 
 def is_alone(question: Question, looked: Looked) -> bool:
-    """Whether one inner quantile is all that is read of the spread, and all that is uncertain in each column with it:
-    the interval is for one confidence only.
-    """
+    """Whether one inner quantile is all that is read of the spread."""
     if len(looked.at) != 1 or not 0 < looked.at[0] < 1:
         return False
     reading = [e for expr in question.outer.expressions for e in walk(expr) if _reads(e, looked.spread)]
-    if not all(isinstance(e, Quantile) and e.type.is_number for e in reading):
-        return False
-    return all(
-        len(atoms(column)) == 1
-        for _, column in question.outer.columns
-        if any(_reads(e, looked.spread) for e in walk(column))
-    )
+    return all(isinstance(e, Quantile) and e.type.is_number for e in reading)
 
 
 def _reads(expr: Expr, spread: Spread) -> bool:
@@ -107,7 +92,7 @@ def _off(spread: Spread, p: Fraction) -> float:
     terms: dict[Fraction, int] = {}
     for size, n in ((1 - p, left), (p, spread.fanout - left), (Fraction(1), side)):
         terms[size] = terms.get(size, 0) + n
-    level = 1 - (1 - CONFIDENCE) / spread.depth
+    level = 1 - Fraction(1, 20) / spread.depth
     return rank_error(fine, tuple(sorted(terms.items())), level) / _FINE
 
 

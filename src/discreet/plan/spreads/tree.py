@@ -21,8 +21,8 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from discreet.mechanisms.additive import Additive
-from discreet.plan.schema import Scalar
 from discreet.mechanisms.rank_error import rank_error
+from discreet.plan.schema import Scalar
 from discreet.plan.spreads.spread import Looked, Spread
 from discreet.plan.types import Type
 
