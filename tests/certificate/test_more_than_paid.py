@@ -16,10 +16,14 @@ from discreet.backends.connection import open_database
 from discreet.certificate.checker import check
 from discreet.certificate.codec import decode
 from discreet.certificate.stored import check_plain
-from discreet.errors import InvalidParameter
-from discreet.mechanisms.exponential_quantile import ExponentialQuantile, Runs
+from discreet.errors import InternalError, InvalidParameter
+from discreet.mechanisms import exponential_quantile
+from discreet.mechanisms.exponential_quantile import NAMED, ExponentialQuantile, Runs
 from discreet.privacy import codec
+from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.unit import Relation
+from discreet.rederive.check import check as derive_again
+from discreet.rederive.check import derived, priced
 from tests.certificate.asked import SINGLE, ask, plain, session
 from tests.certificate.forging import Document, forged, measurement, rewrite, sealed
 
@@ -45,8 +49,12 @@ def of_two_groups(d: Document) -> None:
         d["claim"][cost]["events"] = codec.encode(events)
 
 
-def rho(d: Document) -> float:
-    return float(sum(n * (event.rho or 0) for event, n in decode(d["claim"]).charged.events))
+def rho(d: Document, *, choices: bool) -> float:
+    """The ρ of the choices by rank, or of the other events: here the two histograms."""
+    events = decode(d["claim"]).charged.events
+    return float(
+        sum(n * (e.rho or 0) for e, n in events if isinstance(e, BoundedRangeEvent) is choices)
+    )
 
 
 def law(noise: ExponentialQuantile, counts: list[int]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -63,24 +71,73 @@ def test_a_choice_by_rank_is_for_the_units_that_the_text_bounds() -> None:
     document = honest("replace", "a median")
     assert measurement(document)["trees"][0]["noise"]["relation"] == "replace"
     found = forged(document, of_two_groups)
-    assert rho(found) == rho(document) / 2
+    assert rho(found, choices=True) == rho(document, choices=True) / 2 > 0
+    assert rho(found, choices=False) == rho(document, choices=False) > 0  # the histograms' parts move as far
     assert check(sealed(found)).broken == "noise"
 
 
 def test_a_choice_by_rank_for_two_groups_would_say_half_of_what_it_costs() -> None:
     """Somebody's rows move from the first leaf to the last one, and all ranks between them by T."""
-    most, cells = 4, 2000
-    told = ExponentialQuantile(epsilon=1, sensitivity=most, max_groups=2, groups=None)
-    truly = ExponentialQuantile(epsilon=1, sensitivity=most, relation=Relation.REPLACE)
+    most, cells, epsilon = 4, 2000, 1 / (3 * NAMED)
+    told = ExponentialQuantile(epsilon=epsilon, sensitivity=most, max_groups=2, groups=None)
+    truly = ExponentialQuantile(epsilon=epsilon, sensitivity=most, relation=Relation.REPLACE)
     assert told.rate == truly.rate
     low, middle, high = [0] * cells, [2 * most], [0] * cells
     others = [0, 20 * most, *low, *middle, *high, 20 * most, 0]
     one, other = ([*others] for _ in range(2))
     one[0], other[-1] = most, most
     p, q = law(told, one), law(told, other)
-    divergence = 3 * float(np.sum(p * np.log(p / q)))  # of the three choices
-    costs = [float(sum(n * (event.rho or 0) for event, n in noise.events)) for noise in (told, truly)]
+    divergence = float(np.sum(p * np.log(p / q)))
+    costs = [
+        float(sum(n * (e.rho or 0) for e, n in noise.events if isinstance(e, BoundedRangeEvent)))
+        for noise in (told, truly)
+    ]
     assert costs[0] * 1.5 < divergence < costs[1]
+
+
+def test_histograms_cost_no_more_than_they_say_where_all_of_a_unit_changes_its_part() -> None:
+    """The Kullback–Leibler divergence by definition, of one number that falls by T beside one that rises by T."""
+    q = ExponentialQuantile(epsilon=2, sensitivity=3, relation=Relation.REPLACE)
+    k = np.arange(-400, 401)
+    found, told = 0.0, float(sum(n * (e.rho or 0) for e, n in q.events if not isinstance(e, BoundedRangeEvent)))
+    for noise in (q.near, q.counted):
+        size = np.abs(k) / float(noise.scale)
+        mass = np.exp(-size) / np.exp(-size).sum()
+        found += 2 * float(np.sum(mass * (np.abs(k - 3) / float(noise.scale) - size)))
+    assert found < told
+    cheap = ExponentialQuantile(epsilon=1, sensitivity=3, relation=Relation.REPLACE)  # sold as with twice the noise
+    assert found > float(sum(n * (e.rho or 0) for e, n in cheap.events if not isinstance(e, BoundedRangeEvent)))
+
+
+@pytest.mark.parametrize(("part", "more"), [("NAMED", "4/10"), ("NEAR", "2/10"), ("COUNTED", "7/10")])
+@pytest.mark.parametrize("kind", ["add-remove", "replace", "each row"])
+def test_a_part_of_epsilon_that_was_not_paid_is_refused(
+    kind: str, part: str, more: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As by a mechanism whose choice is sharper, or one of whose histograms has less noise, than its events say."""
+    document = honest(kind, "a median")
+    claim = decode(document["claim"])
+    monkeypatch.setattr(exponential_quantile, part, Fraction(more))
+    assert check(sealed(forged(document, lambda d: None))).broken == "noise"
+    with pytest.raises(InternalError):
+        derive_again(claim)
+
+
+@pytest.mark.parametrize("kind", ["add-remove", "replace", "each row"])
+def test_the_choice_and_two_histograms_are_derived_to_cost_all_of_epsilon_exactly(kind: str) -> None:
+    claim = decode(honest(kind, "a median")["claim"])
+    (part,) = priced(claim, derived(claim))
+    (choice,), (both, _, scales) = part.by_rank, part.priced
+    assert (choice, both) == (NAMED * claim.measured.epsilon, (1 - NAMED) * claim.measured.epsilon)
+    assert len(scales) == 2
+
+
+@pytest.mark.parametrize("name", ["near", "counted", "scale", "rate"])
+def test_a_choice_by_rank_has_no_scales_of_its_own(name: str) -> None:
+    def change(d: Document) -> None:
+        measurement(d)["trees"][0]["noise"][name] = "1/1"
+
+    assert check(sealed(forged(honest("add-remove", "a median"), change))).broken is not None
 
 
 REPORT = """WITH "unit rows" AS (SELECT s."uid" AS u, s."cost" AS g0 FROM main."visits" s WHERE s."uid" IS NOT NULL),
@@ -164,22 +221,49 @@ def test_each_node_has_as_many_children_as_its_tree(
     assert check(stored(honest(kind, name), change)).broken == "release"
 
 
+LEAF, FIVE = [0, 0, ["100"]], ["90", "95", "98", "105", "110"]
+
+
+def chosen(leaf: list[str], edges: list[str], parts: int) -> list[Any]:
+    return [[0, 0, leaf], [1, 0, edges], [2, 0, ["7"] * parts]]
+
+
 @pytest.mark.parametrize(
-    "leaves",
+    ("families", "ok"),
     [
-        ["5", "6", "7"],
-        ["5", "4", "4"],
-        ["-1", "-1", "3"],
-        ["3", "2", "99999"],
-        ["3", "2"],
-        ["3", "2", "4", "5"],
+        (chosen(["100"], FIVE, 6), True),
+        (chosen(["100"], [], 1), True),
+        (chosen(["100"], ["100", "101"], 3), True),
+        (chosen(["100"], [str(96 + i) for i in range(10)], 11), True),
+        (chosen(["100"], FIVE, 5), False),
+        (chosen(["100"], FIVE, 7), False),
+        (chosen(["100"], [*FIVE[::-1]], 6), False),  # out of order
+        (chosen(["100"], ["90", "90"], 3), False),
+        (chosen(["100"], ["0", "90"], 3), False),
+        (chosen(["100"], ["90", "-1"], 3), False),
+        (chosen(["100"], ["90", "99999"], 3), False),
+        (chosen(["100"], [str(95 + i) for i in range(10)], 11), False),  # six on the left
+        (chosen(["100"], [str(97 + i) for i in range(10)], 11), False),
+        (chosen(["99999"], FIVE, 6), False),
+        (chosen(["-1"], FIVE, 6), False),
+        (chosen([], FIVE, 6), False),
+        (chosen(["100", "100"], FIVE, 6), False),
+        (chosen(["100"], FIVE, 6)[:2], False),
+        (chosen(["100"], FIVE, 6)[::2], False),
+        ([*chosen(["100"], FIVE, 6), [3, 0, ["7"] * 6]], False),  # the histogram of which edges were made
+        ([LEAF, [1, 1, FIVE], [2, 0, ["7"] * 6]], False),
+        ([LEAF, LEAF, [2, 0, ["7"]]], False),
+        ([[0, 0, ["5", "4", "6"]]], False),  # a leaf between two, as it once was
     ],
 )
-def test_what_is_chosen_by_rank_is_a_leaf_between_two(leaves: list[str]) -> None:
+def test_what_is_chosen_by_rank_is_a_leaf_with_edges_about_it_and_a_number_for_each_part(
+    families: list[Any], ok: bool
+) -> None:
     def change(release: dict[str, Any]) -> None:
-        release["spreads"][0][0] = [[0, 0, leaves]]
+        release["spreads"][0][0] = families
 
-    assert check(stored(honest("add-remove", "a median"), change)).broken == "release"
+    found = check(stored(honest("add-remove", "a median"), change)).broken
+    assert (found != "release") is ok
 
 
 def as_real(value: Any) -> Any:

@@ -14,6 +14,7 @@ from discreet.certificate.evidence import CERTIFIED
 from discreet.certificate.forms import anything, flag, listed, number, record, refuse, text, whole
 from discreet.ledger.chain import canonical
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.flanks import EDGES
 from discreet.rederive.check import Found
 from discreet.rederive.claim import Claim, Measurement, Tree
 
@@ -191,9 +192,14 @@ def _check_families(families: Sequence[_Family], tree: Tree, leaves: int) -> Non
 
 
 def _are_chosen(named: Sequence[int], edges: Sequence[int], counts: Sequence[int], *, leaves: int) -> bool:
-    """A leaf, edges between leaves from left to right, and a number for each part between them."""
-    inside = len(named) == 1 and 0 <= named[0] < leaves and all(0 < x < leaves for x in edges)
-    return inside and list(edges) == sorted(set(edges)) and len(counts) == len(edges) + 1
+    """A leaf, at most so many edges between leaves on each side of it as are drawn, from left to right, and a number
+    for each part between them.
+    """
+    if len(named) != 1 or not 0 <= named[0] < leaves or not all(0 < x < leaves for x in edges):
+        return False
+    left = sum(x <= named[0] for x in edges)
+    few = max(left, len(edges) - left) <= EDGES
+    return few and list(edges) == sorted(set(edges)) and len(counts) == len(edges) + 1
 
 
 def _children(leaves: int, depth: int, level: int, place: int) -> int:

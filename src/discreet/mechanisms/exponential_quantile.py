@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.mechanisms.flanks import REACHES, between, doubling, edges_about
+from discreet.mechanisms.flanks import EDGES, between, doubling, edges_about
 from discreet.mechanisms.mechanism import Mechanism, numbered
 from discreet.mechanisms.parameters import read_confidence, read_size, read_whole
 from discreet.mechanisms.rank_error import rank_error
@@ -122,9 +122,8 @@ class ExponentialQuantile(Mechanism):
         k = self.max_groups if self.groups is None else min(self.max_groups, self.groups)
         weight = int(self.sensitivity)
         l1 = (1 if self.relation is Relation.ADD_REMOVE else 2) * k * weight
-        return Sensitivity(
-            l1, weight, l1=l1, l2_squared=l1 * weight
-        )  # at most l1 parts move, each by whole weights
+        # weights are whole, so at most l1 parts move
+        return Sensitivity(l1, weight, l1=l1, l2_squared=l1 * weight)
 
     @property
     def near(self) -> DiscreteLaplaceNoise:
@@ -153,7 +152,7 @@ class ExponentialQuantile(Mechanism):
 
     def reach(self, confidence: Real = 0.95) -> float:
         """How far, in weight, the noise of the interval may move the rank of an edge, one row's share included."""
-        parts = 2 * len(REACHES) + 3
+        parts = 2 * EDGES + 1
         sizes = sorted(((1 - self.p, (parts + 1) // 2), (self.p, parts // 2)))
         return rank_error(self.counted, tuple(sizes), read_confidence(confidence)) + float(self._slack)
 
@@ -245,7 +244,7 @@ class ExponentialQuantile(Mechanism):
             f"Law. P(M(x) = c) = exp(−r·dₓ(c)) / Σ exp(−r·dₓ(j)) with r = {r}.",
             "Ratio. log P(M(x) = c)/P(M(y) = c) = r(d_y(c) − dₓ(c)) + a number that is the same for all c, and 0 is in "
             "its range: bounded range, r times that width.",
-            f"Histograms. Two for each group, of which all parts together move by {decimal(self.moved.l1)}: discrete "
+            f"Histograms. Two for each group, of which all parts together move by {self.moved.l1}: discrete "
             f"Laplace noise of scale {decimal(self.near.scale)} and {decimal(self.counted.scale)}.",
             f"Conclusion. The widths add up, times r, to {decimal(NAMED * self.epsilon)}; with the moves over the "
             f"scales all three are {decimal(self.epsilon)}-DP.",

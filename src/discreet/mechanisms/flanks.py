@@ -27,6 +27,9 @@ REACHES = (2.8, 3.6, 5.0, 8.0)
 """How many rows from the named cell the edges on each side aim to be, in multiples of 1/rate. Past the first, the test
 fails to tell the rank apart in half of all draws (`benchmarks/quantiles.py`)."""
 
+EDGES = len(REACHES) + 1
+"""How many edges there are on each side at most: those, and one where that side surely has many rows."""
+
 _CLEAR = 4.5  # standard deviations from which on a density on both sides is taken as known
 _SEEN = 3.0  # and one on a single side
 _APART = 4.0  # by so many deviations the two sides differ, before each has a density of its own
@@ -50,7 +53,8 @@ def edges_about(cell: int, cells: int, noisy: Sequence[int], noise: Additive, un
     sides = [(counts[middle::-1], widths[middle::-1]), (counts[middle:], widths[middle:])]
     length = max(len(n) for n, _ in sides)
     both = [
-        sum(np.pad(part, (0, length - len(part))) for part in parts) for parts in zip(*sides, strict=True)
+        np.sum([np.pad(part, (0, length - len(part))) for part in parts], axis=0)
+        for parts in zip(*sides, strict=True)
     ]
     deviation = max(math.sqrt(noise.variance), 1e-6)  # so that no noise at all divides by nothing
     near, common, clear = _density(both[0], both[1], math.sqrt(2) * deviation, _CLEAR)
