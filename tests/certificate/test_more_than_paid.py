@@ -52,9 +52,7 @@ def of_two_groups(d: Document) -> None:
 def rho(d: Document, *, choices: bool) -> float:
     """The ρ of the choices by rank, or of the other events: here the two histograms."""
     events = decode(d["claim"]).charged.events
-    return float(
-        sum(n * (e.rho or 0) for e, n in events if isinstance(e, BoundedRangeEvent) is choices)
-    )
+    return float(sum(n * (e.rho or 0) for e, n in events if isinstance(e, BoundedRangeEvent) is choices))
 
 
 def law(noise: ExponentialQuantile, counts: list[int]) -> np.ndarray[Any, np.dtype[np.float64]]:
@@ -99,14 +97,21 @@ def test_histograms_cost_no_more_than_they_say_where_all_of_a_unit_changes_its_p
     """The Kullback–Leibler divergence by definition, of one number that falls by T beside one that rises by T."""
     q = ExponentialQuantile(epsilon=2, sensitivity=3, relation=Relation.REPLACE)
     k = np.arange(-400, 401)
-    found, told = 0.0, float(sum(n * (e.rho or 0) for e, n in q.events if not isinstance(e, BoundedRangeEvent)))
+    found, told = (
+        0.0,
+        float(sum(n * (e.rho or 0) for e, n in q.events if not isinstance(e, BoundedRangeEvent))),
+    )
     for noise in (q.near, q.counted):
         size = np.abs(k) / float(noise.scale)
         mass = np.exp(-size) / np.exp(-size).sum()
         found += 2 * float(np.sum(mass * (np.abs(k - 3) / float(noise.scale) - size)))
     assert found < told
-    cheap = ExponentialQuantile(epsilon=1, sensitivity=3, relation=Relation.REPLACE)  # sold as with twice the noise
-    assert found > float(sum(n * (e.rho or 0) for e, n in cheap.events if not isinstance(e, BoundedRangeEvent)))
+    cheap = ExponentialQuantile(
+        epsilon=1, sensitivity=3, relation=Relation.REPLACE
+    )  # sold as with twice the noise
+    assert found > float(
+        sum(n * (e.rho or 0) for e, n in cheap.events if not isinstance(e, BoundedRangeEvent))
+    )
 
 
 @pytest.mark.parametrize(("part", "more"), [("NAMED", "4/10"), ("NEAR", "2/10"), ("COUNTED", "7/10")])

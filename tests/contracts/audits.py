@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.accounting.loss import PrivacyLoss
 from discreet.audit import audit_sql
 from discreet.audit.sql import Neighbours, Ours, RandomDatabases, RandomTables
 from discreet.audit.sql.engine import Draws
@@ -31,9 +32,11 @@ from discreet.mechanisms import (
     Threshold,
 )
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
+from discreet.mechanisms.exponential_quantile import COUNTED
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import Plan
 from discreet.plan.schema import Values
+from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit
 from discreet.run import measure
@@ -106,7 +109,22 @@ def quantile(broken: Fraction) -> AuditRow:
     claim = ExponentialQuantile(epsilon=1).loss
     sound, twin = (sampled(law(e), 0, 1, claim) for e in (Fraction(1), broken))
     power = f"ε = {broken} sold as 1"
-    return AuditRow("ExponentialQuantile", "a row at the end", sound, twin, power, 2_000, 300_000)
+    return AuditRow("ExponentialQuantile", "a row at the end", sound, twin, power, 2_000, 60_000)
+
+
+def counted_about_quantile(broken: Fraction) -> AuditRow:
+    """The second histogram of a grid of one cell, where no part is without the row that is added."""
+
+    def law(epsilon: Fraction) -> Callable[..., object]:
+        mechanism, rng = ExponentialQuantile(epsilon=epsilon), SystemEntropy()
+        return lambda rows, n: np.array(
+            [mechanism.choose([0], [0, rows], 1, rng).counts[0] for _ in range(n)]
+        )
+
+    claim = Composed([(ApproximateEvent(COUNTED), 1)])
+    sound, twin = (sampled(law(e), 5, 6, PrivacyLoss(claim)) for e in (Fraction(1), broken))
+    power = f"ε = {broken} sold as 1"
+    return AuditRow("ExponentialQuantile", "a row in the only cell", sound, twin, power, 6_000, 100_000)
 
 
 def threshold(x: list[int], y: list[int], case: str) -> AuditRow:
@@ -421,6 +439,7 @@ AUDITS: tuple[AuditRow, ...] = (
     selection(PermuteAndFlip, Fraction(2)),
     selection(NoisyMax, Fraction(2)),
     quantile(Fraction(8)),
+    counted_about_quantile(Fraction(2)),
     aggregate("RowCount", "SELECT COUNT(*) FROM t"),
     aggregate("KnownCount", "SELECT COUNT(v) FROM t"),
     aggregate("UnitCount", "SELECT COUNT(DISTINCT uid) FROM t"),
