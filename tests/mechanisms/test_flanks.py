@@ -41,7 +41,7 @@ def test_an_edge_at_the_quantile_itself_is_passed_as_seldom_as_asked_and_too_lit
     def held(law: DiscreteLaplaceNoise) -> float:
         found = 0
         for noisy in counts:
-            low, high = between(edges, noisy, law, p=p, slack=Fraction(0), cells=cells, confidence=confidence)
+            low, high = between(edges, noisy, law, p, Fraction(0), cells, confidence)
             found += low <= quantile <= high
         return found / runs
 

@@ -364,7 +364,7 @@ def test_the_error_is_refused_and_the_derivation_says_how_far_off_the_rank_is() 
             s.plan(QUESTION, error={"m": 3})
         assert str(caught.value) == (
             "the error of 'm' depends on how the values lie, which is private.\n"
-            "Hint: explain() says how far off a rank is; the release itself has an interval"
+            "Hint: rank_error('m') says how far off its rank is; the release itself has an interval"
         )
         plan = s.plan(QUESTION, epsilon=1)
         text = plan.explain()

@@ -154,7 +154,9 @@ def named(noise: object) -> str:
         case RoundedGaussianNoise():
             return "Gaussian noise, rounded to whole numbers"
         case ExponentialQuantile():
-            return "exponential mechanism on ranks"
+            return (
+                "exponential mechanism on ranks, and discrete Laplace noise on counts about the named value"
+            )
         case _:
             return "unknown"
 

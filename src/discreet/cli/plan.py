@@ -145,5 +145,9 @@ def _where(plan: Plan, column: str, guesses: dict[str, Any]) -> str:
         return "whatever the answer"
     if _error(plan, column, 0.95, {"rows": guesses["rows"]}) is not None:
         return f"it is over {int(guesses['rows']):,} rows"
-    known = _error(plan, column, 0.95, guesses) is not None
-    return "the answer is as assumed" if known else "known with the answer"
+    if _error(plan, column, 0.95, guesses) is not None:
+        return "the answer is as assumed"
+    try:
+        return f"its rank is off by {plan.rank_error(column):,.3g} rows or less at 95 %"
+    except InvalidParameter:
+        return "known with the answer"

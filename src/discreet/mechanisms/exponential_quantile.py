@@ -152,9 +152,8 @@ class ExponentialQuantile(Mechanism):
 
     def reach(self, confidence: Real = 0.95) -> float:
         """How far, in weight, the noise of the interval may move the rank of an edge, one row's share included."""
-        parts = 2 * EDGES + 1
-        sizes = sorted(((1 - self.p, (parts + 1) // 2), (self.p, parts // 2)))
-        return rank_error(self.counted, tuple(sizes), read_confidence(confidence)) + float(self._slack)
+        sizes = ((1 - self.p, EDGES + 1), (self.p, EDGES))
+        return rank_error(self.counted, sizes, read_confidence(confidence)) + float(self._slack)
 
     @property
     def _slack(self) -> Fraction:
@@ -223,15 +222,8 @@ class ExponentialQuantile(Mechanism):
         """The first and the last cell between which the quantile lies with probability `confidence`, whichever usual
         definition of it is meant; the named cell is one of them.
         """
-        low, high = between(
-            chosen.edges,
-            chosen.counts,
-            self.counted,
-            p=self.p,
-            slack=self._slack,
-            cells=cells,
-            confidence=confidence,
-        )
+        edges, slack = chosen.edges, self._slack
+        low, high = between(edges, chosen.counts, self.counted, self.p, slack, cells, confidence)
         return min(low, chosen.cell), max(high, chosen.cell)
 
     def explain(self) -> str:

@@ -52,10 +52,7 @@ def edges_about(cell: int, cells: int, noisy: Sequence[int], noise: Additive, un
     counts, widths = np.array([float(n) for n in noisy]), np.diff(ends)
     sides = [(counts[middle::-1], widths[middle::-1]), (counts[middle:], widths[middle:])]
     length = max(len(n) for n, _ in sides)
-    both = [
-        np.sum([np.pad(part, (0, length - len(part))) for part in parts], axis=0)
-        for parts in zip(*sides, strict=True)
-    ]
+    both = np.sum([[np.pad(x, (0, length - len(x))) for x in side] for side in sides], axis=0)
     deviation = max(math.sqrt(noise.variance), 1e-6)  # so that no noise at all divides by nothing
     near, common, clear = _density(both[0], both[1], math.sqrt(2) * deviation, _CLEAR)
     found = set[int]()
@@ -99,13 +96,12 @@ def between(
     edges: Sequence[int],
     noisy: Sequence[int],
     noise: Additive,
-    *,
     p: Fraction,
     slack: Fraction,
     cells: int,
-    confidence: Fraction,
+    level: Fraction,
 ) -> tuple[int, int]:
-    """The first and the last cell in which the quantile may be.
+    """The first and the last cell in which the quantile lies with probability `level`.
 
     From the left, edges are passed while the rank of each is too low for a quantile to its left: a quantile is cut off
     only where noise takes the rank of the first edge to its right that far, one test for each side.
@@ -114,10 +110,7 @@ def between(
     low, high = 0, cells
 
     def reach(left: int) -> float:
-        terms: dict[Fraction, int] = {}
-        for size, n in ((1 - p, left), (p, len(noisy) - left)):
-            terms[size] = terms.get(size, 0) + n
-        return rank_error(noise, tuple(sorted(terms.items())), confidence) + float(slack)
+        return rank_error(noise, ((1 - p, left), (p, len(noisy) - left)), level) + float(slack)
 
     ranks = [(x, float(n - p * total), i + 1) for i, (x, n) in enumerate(zip(edges, before, strict=False))]
     for x, rank, left in ranks:

@@ -198,7 +198,7 @@ class Assumed:
         if any(isinstance(e, Quantile | Commonest | Top) for e in walk(expr)):
             raise InvalidParameter(
                 f"the error of {column!r} depends on how the values lie, which is private.",
-                hint="explain() says how far off a rank is; the release itself has an interval",
+                hint=f"rank_error({column!r}) says how far off its rank is; the release itself has an interval",
             )
         mean = isinstance(expr, Mean | Covariance)
         what = "how many rows it is over" if mean else "the values of the columns that it combines"

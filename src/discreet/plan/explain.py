@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import COUNTED, NAMED, NEAR, ExponentialQuantile
-from discreet.mechanisms.rank_error import rank_error
 from discreet.plan.measures.measure import Measure
 from discreet.plan.partition.words import partition_lines
 from discreet.plan.reported import reported
 from discreet.plan.reports import report_moves
 from discreet.plan.schema import TableSchema
+from discreet.plan.spreads.chosen import rank_off
 from discreet.plan.spreads.counted import histogram_error
 from discreet.plan.spreads.spread import Looked
 from discreet.privacy.guarantee import decimal, words
@@ -55,7 +55,7 @@ def citations(plan: Plan) -> list[str]:
     found = [
         "Dwork, McSherry, Nissim, Smith 2006, Calibrating noise to sensitivity, https://doi.org/10.1007/11681878_14"
     ]
-    if any(isinstance(n, DiscreteLaplaceNoise) for n in _noises(plan)):
+    if any(isinstance(n, DiscreteLaplaceNoise | ExponentialQuantile) for n in _noises(plan)):
         found.append(
             "Ghosh, Roughgarden, Sundararajan 2009, Universally utility-maximizing privacy mechanisms, https://arxiv.org/abs/0811.2841"
         )
@@ -156,9 +156,7 @@ def _spread(i: int, looked: Looked, s: Sensitivity, plan: Plan) -> list[str]:
         f"  Each level: {_law(noise, s, step)}",
     ]
     if looked.at:
-        half, side = Fraction(1, 2), max(spread.fanout // 4, 1)
-        summed = ((half, spread.fanout), (Fraction(1), side * (spread.depth - 1)))
-        reach = rank_error(noise, summed, Fraction(19, 20)) * float(step)
+        reach = rank_off(looked, noise, Fraction(19, 20), is_row=unit.is_row)
         lines.append(
             f"  {len(looked.at)} quantile{'s are' if len(looked.at) > 1 else ' is'} read from it, at the cost of one; "
             f"the rank of a median is off by {reach:,.3g} rows or less in 19 of 20 cases."
@@ -179,7 +177,7 @@ def _chosen(i: int, looked: Looked, q: ExponentialQuantile, plan: Plan) -> list[
     pairs = ", where a group left and one entered count once" if q.relation is Relation.REPLACE else ""
     widths = ", ".join(f"{decimal(width / steps)} rows ({n}×)" for width, n in q.ranges)
     rows = q.reach() / steps
-    off = q.error(Fraction(19, 20), cells=spread.leaves) / steps
+    off = rank_off(looked, q, Fraction(19, 20), is_row=unit.is_row)
     step = Fraction(1, steps)
     evenly = math.log(20) / float(q.rate) / steps
     return [

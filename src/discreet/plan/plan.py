@@ -17,7 +17,7 @@ from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.bound import Bounding, bounded_sql, needs_secret
 from discreet.plan.claim import claim_of
 from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
-from discreet.plan.expr import Expr, Histogram, Mean
+from discreet.plan.expr import Expr, Histogram, Mean, Quantile
 from discreet.plan.intervals.interval import MeanError, half_width
 from discreet.plan.measures.distinct import Distinct, distinct_sql
 from discreet.plan.measures.measure import UnitCount
@@ -27,7 +27,7 @@ from discreet.plan.partition.joint import counted_jointly, shares_of, width_of
 from discreet.plan.question import Question, read_question
 from discreet.plan.reports import Report, report_moves, report_sql, reports_of
 from discreet.plan.schema import TableSchema
-from discreet.plan.spreads.chosen import is_chosen
+from discreet.plan.spreads.chosen import is_chosen, rank_off
 from discreet.plan.spreads.counted import histogram_error
 from discreet.plan.spreads.spread import Looked
 from discreet.plan.spreads.sql import spread_sql
@@ -199,6 +199,21 @@ class Plan:
 
         return Assumed.of(self, assuming).error(column, level)
 
+    def rank_error(self, column: str, confidence: Real = Fraction(19, 20)) -> float:
+        """How many rows the rank of a quantile is off by, or less, with probability `confidence`: before the data.
+
+        Raises:
+            InvalidParameter: a column that is no quantile of a share strictly between 0 and 1.
+        """
+        expr, level = self.column(column), confidence_level(confidence)
+        if not isinstance(expr, Quantile) or expr.p in (0, 1):
+            raise InvalidParameter(
+                f"{column!r} has no rank.", hint="SELECT MEDIAN(x) AS m has one: rank_error('m')"
+            )
+        place = [looked.spread for looked in self.question.spreads].index(expr.spread)
+        looked, noise = self.question.spreads[place], self.allocation.spreads[place]
+        return rank_off(looked, noise, level, is_row=self.question.table.unit.is_row)
+
     def _known_error(self, expr: Expr, level: Fraction) -> float | None:
         """The error of a column that does not depend on the data, of a histogram that of each count; else None.
 
@@ -233,6 +248,10 @@ class Plan:
             elif isinstance(expr, Mean):
                 example = MeanError(expr, self.row_noises).at(10_000, Fraction(19, 20))
                 lines.append(f"  {name}: ± {example:,.6g} at 95 % if it is over 10,000 rows")
+            elif isinstance(expr, Quantile) and 0 < expr.p < 1:
+                lines.append(
+                    f"  {name}: of a rank that is off by {self.rank_error(name):,.3g} rows or less at 95 %"
+                )
         if self.truncation:
             from discreet.plan.explain import report_lines
 

@@ -9,13 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from fractions import Fraction
-from functools import lru_cache
 from typing import TYPE_CHECKING
 
-from discreet.mechanisms.additive import DiscreteLaplaceNoise
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile
 from discreet.mechanisms.rank_error import rank_error
-from discreet.plan.expr import Expr, Quantile, walk
+from discreet.plan.expr import Quantile, walk
 from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
@@ -65,35 +64,32 @@ def is_chosen(
     if not is_alone(question, looked):
         return False
     spread, (p,) = looked.spread, looked.at
-    tree = _off(spread, p) * spread.depth * moves.l1
-    return choose(Fraction(1)).reach() <= tree
+    noise = DiscreteLaplaceNoise(Fraction(spread.depth * moves.l1))  # all levels share ε = 1
+    return choose(Fraction(1)).reach() <= tree_error(spread, p, noise, 1 - Fraction(1, 20) / spread.depth)
 
 
 def is_alone(question: Question, looked: Looked) -> bool:
     """Whether one inner quantile is all that is read of the spread."""
     if len(looked.at) != 1 or not 0 < looked.at[0] < 1:
         return False
-    reading = [e for expr in question.outer.expressions for e in walk(expr) if _reads(e, looked.spread)]
+    parts = [e for expr in question.outer.expressions for e in walk(expr)]
+    reading = [e for e in parts if getattr(e, "spread", None) == looked.spread]
     return all(isinstance(e, Quantile) and e.type.is_number for e in reading)
 
 
-def _reads(expr: Expr, spread: Spread) -> bool:
-    return getattr(expr, "spread", None) == spread
-
-
-@lru_cache(maxsize=1024)
-def _off(spread: Spread, p: Fraction) -> float:
-    """How far the rank of the quantile's edge is off in a tree with Laplace noise of scale 1, at the level at which
-    the interval tests it: it sums the root's children, and a quarter of a family on each level below.
+def tree_error(spread: Spread, p: Fraction, noise: Additive, confidence: Fraction) -> float:
+    """How far the rank of the quantile's edge is off in a tree: it sums the root's children, and a quarter of a family
+    on each level below.
     """
-    fine = DiscreteLaplaceNoise(Fraction(_FINE))
-    left = round(p * spread.fanout)
-    side = max(spread.fanout // 4, 1) * (spread.depth - 1)
-    terms: dict[Fraction, int] = {}
-    for size, n in ((1 - p, left), (p, spread.fanout - left), (Fraction(1), side)):
-        terms[size] = terms.get(size, 0) + n
-    level = 1 - Fraction(1, 20) / spread.depth
-    return rank_error(fine, tuple(sorted(terms.items())), level) / _FINE
+    left, side = round(p * spread.fanout), max(spread.fanout // 4, 1) * (spread.depth - 1)
+    return rank_error(noise, ((1 - p, left), (p, spread.fanout - left), (Fraction(1), side)), confidence)
 
 
-_FINE = 1000
+def rank_off(
+    looked: Looked, noise: Additive | ExponentialQuantile, confidence: Fraction, *, is_row: bool
+) -> float:
+    """How many rows the rank of a quantile that is read is off by, or less, with probability `confidence`."""
+    spread = looked.spread
+    if isinstance(noise, ExponentialQuantile):
+        return noise.error(confidence, cells=spread.leaves) / spread.steps(is_row=is_row)
+    return tree_error(spread, Fraction(1, 2), noise, confidence) / spread.steps(is_row=is_row)

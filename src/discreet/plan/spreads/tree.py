@@ -54,7 +54,7 @@ class Edge:
 class NoisyTree:
     """The noisy nodes of one spread in one group."""
 
-    __slots__ = ("_draw", "_errors", "families", "is_row", "noise", "raised", "spread")
+    __slots__ = ("_draw", "families", "is_row", "noise", "raised", "spread")
 
     def __init__(
         self,
@@ -70,7 +70,6 @@ class NoisyTree:
         self.is_row = is_row
         self.families = dict(families)
         self._draw = draw
-        self._errors: dict[tuple[Fraction, Fraction], dict[tuple[int, int, int], float]] = {}
         self.raised = False
         """Whether counts that are read from it are shown as 0 where noise took them below."""
 
@@ -166,22 +165,11 @@ class NoisyTree:
         return first, last
 
     def _error(self, p: Fraction, confidence: Fraction) -> Callable[[Edge], float]:
-        """How far the noise moves an edge's rank less p times the total; each is computed once."""
+        """How far the noise moves an edge's rank less p times the total."""
         if confidence <= 0:
             return lambda e: 0.0
-        known = self._errors.setdefault((p, confidence), {})
-        children = len(self.families[0, 0])
-
-        def error(e: Edge) -> float:
-            at = children, e.left, e.deep
-            if at not in known:
-                ends = {Fraction(1): e.deep}
-                for share, n in ((1 - p, e.left), (p, children - e.left)):
-                    ends[share] = ends.get(share, 0) + n
-                known[at] = rank_error(self.noise, tuple(sorted(ends.items())), confidence)
-            return known[at]
-
-        return error
+        n, left, one = len(self.families[0, 0]), 1 - p, Fraction(1)
+        return lambda e: rank_error(self.noise, ((left, e.left), (p, n - e.left), (one, e.deep)), confidence)
 
     def _descend(self, choose: Callable[[Sequence[Edge]], int]) -> tuple[int, int]:
         """The first and the last leaf below the node that is reached: a leaf, unless children were never drawn."""
