@@ -504,12 +504,12 @@ def test_the_least_epsilon_of_an_error_is_planned_where_no_bounds_are_chosen() -
         ),
         (
             "SELECT MEDIAN(y) AS m, COUNT(*) AS n FROM t",
-            "SELECT MEDIAN(y) + COUNT(*) AS m, COUNT(*) AS n FROM t",
+            "SELECT MEDIAN(y) AS m, MAX(y) AS x, COUNT(*) AS n FROM t",
             {"epsilon": 1},
         ),
         (
             "SELECT MEDIAN(i) AS m, COUNT(*) AS n FROM t",
-            "SELECT MEDIAN(i) + COUNT(*) AS m, COUNT(*) AS n FROM t",
+            "SELECT MEDIAN(i) AS m, MAX(i) AS x, COUNT(*) AS n FROM t",
             {"epsilon": 1},
         ),
     ],
@@ -525,3 +525,17 @@ def test_an_answer_is_not_that_of_a_question_that_measures_something_else(
             assert not session.sql(first, **options).stored
             assert not session.sql(second, **options).stored
             assert session.sql(first, **options).stored
+
+
+def test_what_is_made_of_a_quantile_is_read_from_the_same_choice() -> None:
+    frame = pd.DataFrame({"uid": range(600), "i": range(600)})
+    with connect(frame, columns={}, unit="uid", bounds="auto") as session:
+        first = session.sql("SELECT MEDIAN(i) AS m, COUNT(*) AS n FROM t", epsilon=1)
+        again = session.sql("SELECT MEDIAN(i) + COUNT(*) AS s, COUNT(*) AS n FROM t", epsilon=1)
+        assert again.stored and again.rows[0] == (sum(first.rows[0]), first.rows[0][1])
+        (low, high), (least, most), (few, many) = (
+            again.interval("s")[0],
+            first.interval("m")[0],
+            first.interval("n")[0],
+        )
+        assert low <= least + few + 1e-6 and high >= most + many - 1e-6  # of both at once

@@ -15,6 +15,7 @@ import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.errors import InvalidParameter, PlanError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.dialects.conventions import prepare
 from discreet.plan.plan import Plan, make_plan
@@ -25,6 +26,7 @@ from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import NOTHING, Cells, Leaves, exact
 from tests.plan.spread_trees import spread_of
+from tests.plan.test_chosen_quantiles import losses
 
 TYPES = {"u": Type.REAL, "x": Type.INT, "v": Type.REAL, "g": Type.TEXT, "h": Type.REAL, "b": Type.BOOL}
 FACTS: dict[str, Fact] = {
@@ -46,6 +48,9 @@ ASKED = [
     "MAX(v) AS a, MODE(g) AS m, SUM_WITHIN(v, -1, 2) AS s",
     "QUANTILE_DISC(x, 0.1) AS a, MIN(x) FILTER (WHERE b) AS c, VAR_POP(v) AS w",
     "COUNT(DISTINCT x) AS a, COUNT(DISTINCT g || 'k') AS c, MODE(b) AS m, COUNT_WITHIN(x, 0, 1) AS k",
+    "MEDIAN(v) AS a, COUNT(*) AS n",
+    "QUANTILE_CONT(v, 0.9) AS a, SUM(x) / COUNT(v) AS r",
+    "QUANTILE_DISC(v, 0.01) AS a, MEDIAN(CASE WHEN b THEN v ELSE x / 7 END) AS c",
 ]
 
 
@@ -87,12 +92,25 @@ def moved(plan: Plan, one: tuple[Cells, list[Leaves]], two: tuple[Cells, list[Le
     return found
 
 
+def range_moved(law: ExponentialQuantile, cells: int, mine: Leaves, theirs: Leaves) -> Fraction:
+    """In how wide intervals the losses of all leaves move, added up over groups."""
+    found = Fraction(0)
+    for key in {**mine, **theirs}:
+        one, two = mine.get(key, NOTHING), theirs.get(key, NOTHING)
+        held = {h + d for h in (*one.leaves, *two.leaves) for d in (0, 1)}
+        at = sorted(c for c in {0, 1, cells - 1, *held} if c < cells)
+        before, after = (losses(e.leaves, e.before, cells, law.p, at) for e in (one, two))
+        changes = [b - a for a, b in zip(before, after, strict=True)]
+        found += max(changes) - min(changes)
+    return found
+
+
 @pytest.mark.parametrize("by", ["", "g", "h", "g, b", "x % 2"])
 @pytest.mark.parametrize("relation", list(Relation))
 def test_one_unit_moves_all_statements_of_a_question_together_by_no_more_than_is_charged(
     by: str, relation: Relation
 ) -> None:
-    rng = random.Random(f"{by} {relation}")
+    rng, seen = random.Random(f"{by} {relation}"), Counter[str]()
     for asked in ASKED:
         unit = PrivacyUnit("u", max_groups=rng.choice([1, 2]), max_rows=rng.choice([1, 2, 7]))
         table = TableSchema("t", TYPES, FACTS, unit, relation)
@@ -102,17 +120,29 @@ def test_one_unit_moves_all_statements_of_a_question_together_by_no_more_than_is
         others = [r for u in (1.0, 2.0, math.nan) for r in own_rows(rng, u, rng.choice([0, 3]))]
         first = [*others, *own_rows(rng, 0.0, rng.choice([1, 8, 40]))]
         second = [*others, *(own_rows(rng, 0.0, 9) if relation is Relation.REPLACE else [])]
-        columns = moved(plan, read(plan, first), read(plan, second))
-        noises = list(plan.allocation.noises)
-        for noise, looked in zip(plan.allocation.spreads, plan.question.spreads, strict=True):
-            assert isinstance(noise, DiscreteLaplaceNoise)
-            noises += [noise] * looked.spread.depth
+        one, two = read(plan, first), read(plan, second)
+        columns = moved(plan, one, two)
         paid = Fraction(0)
-        for noise, column in zip(noises, columns, strict=True):
+        own = len(plan.allocation.noises)
+        for noise, column in zip(plan.allocation.noises, columns[:own], strict=True):
             assert isinstance(noise, DiscreteLaplaceNoise)
             paid += sum(column) / noise.scale
+        levels = iter(columns[own:])
+        for place, (law, looked) in enumerate(
+            zip(plan.allocation.spreads, plan.question.spreads, strict=True)
+        ):
+            nodes = [next(levels) for _ in range(looked.spread.depth)]
+            if isinstance(law, ExponentialQuantile):
+                seen["chosen"] += 1
+                # all parts of a histogram move by no more than all leaves do
+                paid += sum(nodes[-1]) / law.near.scale + sum(nodes[-1]) / law.counted.scale
+                paid += law.rate * range_moved(law, looked.spread.leaves, one[1][place], two[1][place])
+                continue
+            assert isinstance(law, DiscreteLaplaceNoise)
+            paid += sum(map(sum, nodes)) / law.scale
         threshold = plan.allocation.threshold
         assert paid <= 1 - (threshold.epsilon if threshold else 0)
+    assert seen["chosen"] >= 3
 
 
 @pytest.mark.parametrize("leaves", [1, 2, 17, 1000])
