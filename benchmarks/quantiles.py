@@ -1,12 +1,15 @@
-"""One quantile by its rank against one from a noisy tree, at the same ε, on real columns: error and interval, in rows.
+"""One quantile by its rank against one from a noisy tree, at the same ε: error and interval.
 
-    python -m benchmarks.quantiles [--rounds 40] [--rows 1000000] [--divisions]
+    python -m benchmarks.quantiles [--rounds 40] [--rows 1000000] [--only widths|columns]
 
-Both answer the same question on the same exact counts in the same run, each row a person. A rank's error is how far
-the named leaf's ranks are from p times the rows; the interval's is half the rows strictly between its ends. The last
-columns say which way the engine takes, from public facts, and where the other one is closer: its error is less by more
-than a quarter, and its interval is not wider by as much. `--divisions` prints other divisions of ε between the quantile
-and its interval as well.
+*Columns.* Both answer the same question on the same exact counts of real columns in the same run, each row a person. A
+rank's error is how far the named leaf's ranks are from p times the rows; the interval's is half the rows strictly
+between its ends. The last columns say which way the engine takes, from public facts, and where the other one is closer:
+its error is less by more than a quarter, and its interval is not wider by as much.
+
+*Widths.* On values without ties: the median width of the 95 % interval against the width of the central 95 % of the
+law of the named leaf itself, which follows from the data; and the same for trees, from which two quantiles are read, and
+whose law is that of the draws.
 """
 
 from __future__ import annotations
@@ -14,15 +17,21 @@ from __future__ import annotations
 import argparse
 import math
 from bisect import bisect_left, bisect_right
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from itertools import product
+
+import numpy as np
+from numpy.typing import NDArray
 
 from benchmarks.runner import Claim, save
 from benchmarks.visits import visits
 from discreet.backends.connection import open_database
 from discreet.data import housing, trips
 from discreet.mechanisms import ExponentialQuantile
+from discreet.mechanisms.exponential_quantile import Runs
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import Range, TableSchema
@@ -76,46 +85,45 @@ def leaves_of(c: Column, rows: int, p: str, relation: Relation) -> tuple[Plan, E
 
 def by_tree(plan: Plan, exact: ExactLeaves, epsilon: Fraction, p: Fraction, rounds: int) -> Measured:
     """The tree, as the engine draws it."""
-    spread = plan.question.spreads[0].spread
     tree_plan = make_plan(
         plan.question.text, [plan.question.table], population="p", version=None, epsilon=epsilon, trees=True
     )
-    (noise,) = tree_plan.allocation.spreads
+    return judged(drawn_by_tree(tree_plan, exact, p, rounds), exact, p)
+
+
+def drawn_by_tree(plan: Plan, exact: ExactLeaves, p: Fraction, rounds: int) -> list[tuple[int, int, int]]:
+    """The leaf at p and the ends of its interval."""
+    (looked,), (noise,) = plan.question.spreads, plan.allocation.spreads
     assert not isinstance(noise, ExponentialQuantile)
-    found = []
+    law, found = noise, []
     for _ in range(rounds):
         tree = NoisyTree(
-            spread, noise, {}, is_row=True, draw=lambda i, j: tuple(noise.add(exact.sums(spread, i, j), RNG))
+            looked.spread,
+            law,
+            {},
+            is_row=True,
+            draw=lambda i, j: tuple(law.add(exact.sums(looked.spread, i, j), RNG)),
         )
-        tree.look(plan.question.spreads[0])
+        tree.look(looked)
         leaf = tree._leaf(p)
         low, high = tree._between(p, Fraction(19, 20))
         found.append((leaf, min(low, leaf), max(high, leaf)))
-    return judged(found, exact, p)
+    return found
 
 
-def by_rank(
-    plan: Plan,
-    exact: ExactLeaves,
-    epsilon: Fraction,
-    p: Fraction,
-    rounds: int,
-    share: Fraction = Fraction(1, 3),
-) -> Measured:
-    """The exponential mechanism; with another `share` of ε than a third for the quantile itself."""
+def by_rank(plan: Plan, exact: ExactLeaves, epsilon: Fraction, p: Fraction, rounds: int) -> Measured:
+    """The exponential mechanism, with its interval."""
     spread, relation = plan.question.spreads[0].spread, plan.question.table.relation
-    one = ExponentialQuantile(epsilon=3 * share * epsilon, p=p, relation=relation)
-    ends = ExponentialQuantile(epsilon=Fraction(3, 2) * (1 - share) * epsilon, p=p, relation=relation)
-    found = []
-    for _ in range(rounds):
-        _, low, high = named = ends.choose(exact.leaves, exact.before, spread.leaves, RNG)
-        leaf = (
-            named[0]
-            if share == Fraction(1, 3)
-            else one.choose(exact.leaves, exact.before, spread.leaves, RNG)[0]
-        )
-        found.append((min(max(leaf, low), high), low, high))
-    return judged(found, exact, p)
+    q = ExponentialQuantile(epsilon=epsilon, p=p, relation=relation)
+    return judged(drawn_by_rank(q, exact, spread.leaves, rounds), exact, p)
+
+
+def drawn_by_rank(
+    q: ExponentialQuantile, exact: ExactLeaves, leaves: int, rounds: int
+) -> list[tuple[int, int, int]]:
+    """The named leaf and the ends of its interval, as the engine draws them."""
+    found = [q.choose(exact.leaves, exact.before, leaves, RNG) for _ in range(rounds)]
+    return [(c.cell, *q.interval(c, leaves, Fraction(19, 20))) for c in found]
 
 
 def judged(found: Sequence[tuple[int, int, int]], exact: ExactLeaves, p: Fraction) -> Measured:
@@ -150,6 +158,77 @@ def columns(rows: int) -> list[Column]:
     ]
 
 
+def central(q: ExponentialQuantile, exact: ExactLeaves, leaves: int) -> float:
+    """How wide the central 95 % of the exact law of the named leaf is, in leaves."""
+    runs = Runs.of(exact.leaves, exact.before, leaves)
+    losses = runs.losses(q.p.numerator * exact.before[-1], q.p.denominator).astype(np.float64)
+    weights = np.log(runs.lengths) - float(q.rate) / q.p.denominator * losses
+    mass = np.exp(weights - weights.max())
+    upto = np.concatenate(([0.0], np.cumsum(mass / mass.sum())))
+    ends = np.append(runs.starts, leaves)
+    low, high = np.interp([0.025, 0.975], upto, ends)  # leaves of a run are alike
+    return float(high - low)
+
+
+SHAPES: dict[str, Callable[[np.random.Generator, int], NDArray[np.float64]]] = {
+    "uniform": lambda rng, n: rng.uniform(0, 1000, n),
+    "normal": lambda rng, n: rng.normal(500, 50, n),
+    "lognormal": lambda rng, n: rng.lognormal(3.5, 1, n),
+    "two hills": lambda rng, n: np.where(rng.random(n) < 0.5, rng.normal(300, 40, n), rng.normal(600, 60, n)),
+}
+
+
+def widths(rounds: int) -> list[Claim]:
+    """The ratios of intervals to laws, for values without ties."""
+    table = TableSchema("t", {"x": Type.REAL}, {"x": Range(0, 1000)}, PrivacyUnit.row(), Relation.ADD_REMOVE)
+    ratios: dict[str, list[float]] = {"fine": [], "coarse": [], "trees": []}
+    held = []
+    for shape, draw in SHAPES.items():
+        for n in (200, 1_900, 20_000):
+            values = np.clip(draw(np.random.default_rng(1), n), 0, 999.99)
+            for p, epsilon in product(("0.5", "0.9"), ("0.5", "1")):
+                both = [
+                    make_plan(
+                        f"SELECT {asked} FROM t", [table], population="p", version=None, epsilon=epsilon
+                    )
+                    for asked in (f"QUANTILE_CONT(x, {p}) AS q", "MEDIAN(x) AS q, QUANTILE_CONT(x, 0.9) AS r")
+                ]
+                leaves = both[0].question.spreads[0].spread.leaves
+                exact = ExactLeaves.of(Counter((values * leaves / 1000).astype(int).tolist()))
+                (q,) = both[0].allocation.spreads
+                assert isinstance(q, ExponentialQuantile)
+                found = drawn_by_rank(q, exact, leaves, rounds)
+                trees = drawn_by_tree(both[1], exact, Fraction(p), rounds)
+                width = [float(np.median([high - low + 1 for _, low, high in f])) for f in (found, trees)]
+                spread = np.quantile([leaf for leaf, _, _ in trees], [0.025, 0.975])
+                pair = width[0] / central(q, exact, leaves), width[1] / (float(spread[1] - spread[0]) + 1)
+                off = [abs(_left(exact, leaf) / n - float(p)) for leaf, _, _ in found]
+                kind = "fine" if np.quantile(off, 0.95) <= 0.02 else "coarse"
+                ratios[kind].append(pair[0])
+                ratios["trees"].append(pair[1])
+                held.append((judged(found, exact, Fraction(p)).held, judged(trees, exact, Fraction(p)).held))
+                print(f"{shape:12} {n:7,} {p:>4} {epsilon:>4} {kind:6} by rank {pair[0]:5.2f} of its law, held "
+                      f"{held[-1][0]:.2f}; tree {pair[1]:5.2f}, held {held[-1][1]:.2f}", flush=True)  # fmt: skip
+    for kind, all_of in ratios.items():
+        print(f"{kind}: {len(all_of)} cases, median {np.median(all_of):.2f}, greatest {max(all_of):.2f}")
+    return [
+        Claim(
+            "width by rank over its exact law's, rank known to 2 % of rows, greatest",
+            max(ratios["fine"]),
+            1.35,
+        ),
+        Claim("width by rank over its exact law's, else, greatest", max(ratios["coarse"]), 2.0),
+        Claim(
+            "intervals by rank that held the quantile",
+            float(np.mean(held, axis=0)[0]),
+            0.95,
+            "",
+            at_least=True,
+        ),
+        Claim("width from a tree over its law's, median", float(np.median(ratios["trees"])), 2.0),
+    ]
+
+
 def main() -> None:
     """Measures, prints, and writes the JSON."""
     parser = argparse.ArgumentParser(
@@ -157,19 +236,28 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=40)
     parser.add_argument("--rows", type=int, default=1_000_000)
-    parser.add_argument("--divisions", action="store_true")
+    parser.add_argument("--only", choices=("widths", "columns"))
     options = parser.parse_args()
+    claims = [] if options.only == "columns" else widths(options.rounds)
+    if options.only != "widths":
+        claims += of_columns(options.rows, options.rounds)
+    print(*claims, sep="\n")
+    print(save(f"quantiles-{options.rows}", {}, claims))
+
+
+def of_columns(most: int, rounds: int) -> list[Claim]:
+    """Both ways on real columns."""
     print(f"{'column':22} {'rows':>8} {'p':>5} {'ε':>4} {'neighbours':11} {'tree: error, half':>18} "
           f"{'rank: error, half':>18} {'held':>10}  taken")  # fmt: skip
     right, cases, ratios, held = 0, 0, [], [0.0, 0.0]
-    for c in columns(options.rows):
-        for rows in (50, 1_000, options.rows):
+    for c in columns(most):
+        for rows in (50, 1_000, most):
             for p, relation in (("0.5", "add-remove"), ("0.75", "add-remove"), ("0.95", "add-remove"),
                                 ("0.95", "replace")):  # fmt: skip
                 plan, exact = leaves_of(c, rows, p, Relation(relation))
                 chosen = isinstance(plan.allocation.spreads[0], ExponentialQuantile)
                 for epsilon in ("0.1", "1", "10"):
-                    asked = plan, exact, Fraction(epsilon), Fraction(p), options.rounds
+                    asked = plan, exact, Fraction(epsilon), Fraction(p), rounds
                     tree, rank = by_tree(*asked), by_rank(*asked)
                     taken, other = (rank, tree) if chosen else (tree, rank)
                     # a tenth of a row is no error
@@ -182,12 +270,8 @@ def main() -> None:
                           f"{tree.error:9,.1f} {tree.half:8,.0f} {rank.error:9,.1f} {rank.half:8,.0f} "
                           f"{tree.held:5.2f} {rank.held:4.2f}  {'rank' if chosen else 'tree'}"
                           f"{'' if fine else '  the other is closer'}", flush=True)  # fmt: skip
-                    if options.divisions and chosen:
-                        for share in (Fraction(1, 5), Fraction(1, 4), Fraction(2, 5), Fraction(1, 2)):
-                            m = by_rank(*asked, share)
-                            print(f"{'':56} {share} of ε for the quantile {m.error:9,.1f} {m.half:8,.0f}")
     ratios.sort()
-    claims = [
+    return [
         Claim(
             "quantiles for which the way that is taken is the better one",
             right / cases,
@@ -198,8 +282,6 @@ def main() -> None:
         Claim("error by rank against the tree's where it is taken, median", ratios[len(ratios) // 2], 0.5),
         Claim("intervals that held the quantile, of either way", min(held) / cases, 0.95, "", at_least=True),
     ]
-    print(*claims, sep="\n")
-    print(save(f"quantiles-{options.rows}", {}, claims))
 
 
 if __name__ == "__main__":

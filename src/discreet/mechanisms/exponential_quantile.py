@@ -153,12 +153,8 @@ class ExponentialQuantile(Mechanism):
     def reach(self, confidence: Real = 0.95) -> float:
         """How far, in weight, the noise of the interval may move the rank of an edge, one row's share included."""
         sizes = ((1 - self.p, EDGES + 1), (self.p, EDGES))
-        return rank_error(self.counted, sizes, read_confidence(confidence)) + float(self._slack)
-
-    @property
-    def _slack(self) -> Fraction:
-        """How far the usual definitions of a quantile lie from the rank p times the weight: less than one row."""
-        return max(self.p, 1 - self.p) * self.row
+        slack = max(self.p, 1 - self.p) * self.row
+        return rank_error(self.counted, sizes, read_confidence(confidence)) + float(slack)
 
     def release(
         self,
@@ -222,7 +218,8 @@ class ExponentialQuantile(Mechanism):
         """The first and the last cell between which the quantile lies with probability `confidence`, whichever usual
         definition of it is meant; the named cell is one of them.
         """
-        edges, slack = chosen.edges, self._slack
+        # the ranks of the usual definitions lie no further than that from p times the weight
+        edges, slack = chosen.edges, max(self.p, 1 - self.p) * self.row
         low, high = between(edges, chosen.counts, self.counted, self.p, slack, cells, confidence)
         return min(low, chosen.cell), max(high, chosen.cell)
 

@@ -24,8 +24,7 @@ from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.rank_error import rank_error
 
 REACHES = (2.8, 3.6, 5.0, 8.0)
-"""How many rows from the named cell the edges on each side aim to be, in multiples of 1/rate. Past the first, the test
-fails to tell the rank apart in half of all draws (`benchmarks/quantiles.py`)."""
+"""How many rows from the named cell the edges on each side aim to be, in multiples of 1/rate: by trial."""
 
 EDGES = len(REACHES) + 1
 """How many edges there are on each side at most: those, and one where that side surely has many rows."""
@@ -33,6 +32,7 @@ EDGES = len(REACHES) + 1
 _CLEAR = 4.5  # standard deviations from which on a density on both sides is taken as known
 _SEEN = 3.0  # and one on a single side
 _APART = 4.0  # by so many deviations the two sides differ, before each has a density of its own
+_GAP = 14  # times the first edge's distance: if all seen of a side lies further, edges lie evenly on the way there
 
 
 def doubling(cell: int, cells: int) -> list[int]:
@@ -45,7 +45,8 @@ def edges_about(cell: int, cells: int, noisy: Sequence[int], noise: Additive, un
     """Edges some multiples of `unit` rows away from the cell, as the noisy counts between `doubling` edges say.
 
     The rows are taken to lie evenly up to the nearest distance at which noise is a small part of the count, on both
-    sides alike unless they clearly differ. One more edge on each side lies where that side surely has many rows.
+    sides alike unless they clearly differ. One more edge on each side lies where that side surely has many rows; where
+    that is much further than rows that lie evenly would be, the cell is in a gap, and all others lie on the way there.
     """
     ends = np.array([0, *doubling(cell, cells), cells], dtype=np.float64)
     middle = int(np.searchsorted(ends, cell, side="right")) - 1
@@ -63,7 +64,11 @@ def edges_about(cell: int, cells: int, noisy: Sequence[int], noise: Additive, un
             _, density, _ = _density(n, width, deviation, _SEEN)
         last, _, _ = _density(n[1:], width[1:], deviation, _SEEN) if len(n) > 1 else (-1, 0.0, False)
         wanted = [reach * unit / density if density > 0 else math.inf for reach in REACHES]
-        wanted.append(max(float(np.sum(width[: last + 2])), 1.3 * wanted[-1]))
+        far = float(np.sum(width[: last + 2]))
+        if far > _GAP * wanted[0]:
+            wanted = [wanted[0] * (far / wanted[0]) ** (k / len(REACHES)) for k in range(EDGES)]
+        else:
+            wanted.append(max(far, 1.3 * wanted[-1]))
         distance = 0
         for d in wanted:
             distance = max(distance + 1, math.ceil(min(d, cells)))

@@ -31,10 +31,8 @@ class ChosenLeaves:
     __slots__ = ("chosen", "noise", "spread")
 
     def __init__(self, spread: Spread, noise: ExponentialQuantile, families: Families) -> None:
-        (cell,), edges, counts = families[0, 0], families[1, 0], families[2, 0]
-        self.spread = spread
-        self.noise = noise
-        self.chosen = Chosen(cell, edges, counts)
+        self.spread, self.noise = spread, noise
+        self.chosen = Chosen(families[0, 0][0], families[1, 0], families[2, 0])
 
     def quantile(self, p: Fraction, kind: Type) -> Scalar:
         """The value that the named leaf stands for; `p` is the one that it was named for."""
