@@ -8,7 +8,7 @@ between its ends. The last columns say which way the engine takes, from public f
 its error is less by more than a quarter, and its interval is not wider by as much.
 
 *Widths.* On values without ties: the median width of the 95 % interval against the width of the central 95 % of the
-law of the named leaf itself, which follows from the data; and the same for trees, from which two quantiles are read, and
+law of the named leaf itself, which follows from the data; and the same for trees of which two quantiles are read, and
 whose law is that of the draws.
 """
 

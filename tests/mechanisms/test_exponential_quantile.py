@@ -213,7 +213,8 @@ def test_all_parts_cost_epsilon_together_and_histograms_what_their_noise_is_for(
 def true_cells(weights: Counts, p: Fraction) -> set[int]:
     """The cells of the values at all ranks that a usual definition of the quantile may mean."""
     upto, total = np.cumsum(weights), sum(weights)
-    near = [k for k in range(1, total + 1) if p * total - p <= k <= p * total + 1] or [1]
+    m = max(p, 1 - p)
+    near = [k for k in range(1, total + 1) if p * total - m <= k <= p * total + m + 1] or [1]
     return {int(np.searchsorted(upto, k)) for k in near}
 
 

@@ -218,7 +218,7 @@ class ExponentialQuantile(Mechanism):
         """The first and the last cell between which the quantile lies with probability `confidence`, whichever usual
         definition of it is meant; the named cell is one of them.
         """
-        # the ranks of the usual definitions lie no further than that from p times the weight
+        # ranks of Hyndman and Fan's definitions (1996), but for the fourth, are no further from p times the weight
         edges, slack = chosen.edges, max(self.p, 1 - self.p) * self.row
         low, high = between(edges, chosen.counts, self.counted, self.p, slack, cells, confidence)
         return min(low, chosen.cell), max(high, chosen.cell)
