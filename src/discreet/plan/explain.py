@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
@@ -177,9 +176,9 @@ def _chosen(i: int, looked: Looked, q: ExponentialQuantile, plan: Plan) -> list[
     pairs = ", where a group left and one entered count once" if q.relation is Relation.REPLACE else ""
     widths = ", ".join(f"{decimal(width / steps)} rows ({n}×)" for width, n in q.ranges)
     rows = q.reach() / steps
-    off = rank_off(looked, q, Fraction(19, 20), is_row=unit.is_row)
+    off = q.error(Fraction(19, 20), cells=spread.leaves) / steps
     step = Fraction(1, steps)
-    evenly = math.log(20) / float(q.rate) / steps
+    evenly = rank_off(looked, q, Fraction(19, 20), is_row=unit.is_row)
     return [
         f"Quantile {i}: p = {decimal(q.p)}, one of {spread.leaves:,} leaves, by the exponential mechanism on ranks.",
         f"  One unit adds to each group a weight of {weight}, counted in steps of 1/{steps:,} row.",

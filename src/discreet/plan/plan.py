@@ -200,7 +200,8 @@ class Plan:
         return Assumed.of(self, assuming).error(column, level)
 
     def rank_error(self, column: str, confidence: Real = Fraction(19, 20)) -> float:
-        """How many rows the rank of a quantile is off by, or less, with probability `confidence`: before the data.
+        """How many rows the rank of a quantile is off by, or less, with probability `confidence`, where values lie
+        evenly about it: from the noise, before the data. `explain` has a bound whatever the data.
 
         Raises:
             InvalidParameter: a column that is no quantile of a share strictly between 0 and 1.

@@ -7,6 +7,7 @@ Guarantee:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING
@@ -83,11 +84,9 @@ def tree_error(spread: Spread, p: Fraction, noise: Additive, confidence: Fractio
     return rank_error(noise, ((1 - p, left), (p, spread.fanout - left), (Fraction(1), side)), confidence)
 
 
-def rank_off(
-    looked: Looked, noise: Additive | ExponentialQuantile, confidence: Fraction, *, is_row: bool
-) -> float:
-    """How many rows the rank of a quantile that is read is off by, or less, with probability `confidence`."""
+def rank_off(looked: Looked, law: Additive | ExponentialQuantile, level: Fraction, *, is_row: bool) -> float:
+    """How many rows a quantile's rank is off by, or less, with probability `level` where values lie evenly."""
     spread = looked.spread
-    if isinstance(noise, ExponentialQuantile):
-        return noise.error(confidence, cells=spread.leaves) / spread.steps(is_row=is_row)
-    return tree_error(spread, Fraction(1, 2), noise, confidence) / spread.steps(is_row=is_row)
+    if isinstance(law, ExponentialQuantile):  # then a rank that is off by t has a chance like exp(−rate·t)
+        return -math.log(1 - level) / float(law.rate) / spread.steps(is_row=is_row)
+    return tree_error(spread, Fraction(1, 2), law, level) / spread.steps(is_row=is_row)
