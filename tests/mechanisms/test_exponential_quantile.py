@@ -17,6 +17,7 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.noise.selection import MOST, exponential
 from discreet.privacy.unit import Relation
 from discreet.testing import ReplayEntropy
+from tests.coverage import covers
 from tests.noise.chi_square import accepts, refuses
 
 HALF = Fraction(1, 2)
@@ -222,10 +223,9 @@ def true_cells(weights: Counts, p: Fraction) -> set[int]:
 @pytest.mark.parametrize("confidence", [Fraction(9, 10), Fraction(19, 20)])
 def test_the_interval_holds_the_quantile_as_often_as_asked(p: Fraction, confidence: Fraction) -> None:
     """For tables with gaps and heavy cells too, and for all usual definitions at once; that less noise than there is
-    would be seen is in `test_flanks.py`. The bar is four deviations below the confidence.
+    would be seen is in `test_flanks.py`.
     """
     q, runs = ExponentialQuantile(epsilon=Fraction(1, 2), p=p), 400
-    bar = float(confidence) - 4 * math.sqrt(float(confidence * (1 - confidence)) / runs)
     for weights in ((300, *[0] * 40, 1, 300), (*[40, 0] * 30,), (*[9] * 64,), (0, 1, 0), (2, 0, 0, 1)):
         held = [i for i, w in enumerate(weights) if w]
         before = [0, *np.cumsum([weights[i] for i in held]).tolist()]
@@ -236,7 +236,7 @@ def test_the_interval_holds_the_quantile_as_often_as_asked(p: Fraction, confiden
             low, high = q.interval(found, len(weights), confidence)
             assert 0 <= low <= found.cell <= high < len(weights)
             kept += low <= min(truth) and max(truth) <= high
-        assert kept >= bar * runs
+        assert covers(kept, runs, confidence)
 
 
 @pytest.mark.parametrize("confidence", [HALF, Fraction(19, 20), Fraction(999, 1000)])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import accumulate, combinations, product
@@ -17,6 +16,7 @@ from discreet.mechanisms.flanks import EDGES, between, doubling, edges_about
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.unit import Relation
 from discreet.testing import ReplayEntropy
+from tests.coverage import covers
 
 SHARES = [Fraction(1, 2), Fraction(3, 4), Fraction(1, 10), Fraction(99, 100)]
 
@@ -26,8 +26,8 @@ SHARES = [Fraction(1, 2), Fraction(3, 4), Fraction(1, 10), Fraction(99, 100)]
 def test_an_edge_at_the_quantile_itself_is_passed_as_seldom_as_asked_and_too_little_noise_is_seen(
     p: Fraction, confidence: Fraction
 ) -> None:
-    """The worst table and edges: up to the quantile's cell there are exactly p of the rows, and its ends are edges. The
-    bar is four deviations; noise that is two thirds as large falls below it.
+    """The worst table and edges: up to the quantile's cell there are exactly p of the rows, and its ends are edges. To
+    believe that noise is two thirds as large as it is falls below the bar.
     """
     runs, cells, quantile = 4000, 200, 100
     noise = DiscreteLaplaceNoise(Fraction(10))
@@ -38,16 +38,15 @@ def test_an_edge_at_the_quantile_itself_is_passed_as_seldom_as_asked_and_too_lit
     drawn = noise.draw(runs * len(parts), ReplayEntropy(np.random.default_rng(3).bytes(1 << 20)))
     counts = (parts + drawn.reshape(runs, len(parts))).tolist()
 
-    def held(law: DiscreteLaplaceNoise) -> float:
+    def held(law: DiscreteLaplaceNoise) -> int:
         found = 0
         for noisy in counts:
             low, high = between(edges, noisy, law, p, Fraction(0), cells, confidence)
             found += low <= quantile <= high
-        return found / runs
+        return found
 
-    bar = float(confidence) - 4 * math.sqrt(float(confidence * (1 - confidence)) / runs)
-    assert held(noise) >= bar
-    assert held(DiscreteLaplaceNoise(noise.scale * 2 / 3)) < bar
+    assert covers(held(noise), runs, confidence)
+    assert not covers(held(DiscreteLaplaceNoise(noise.scale * 2 / 3)), runs, confidence)
 
 
 @pytest.mark.parametrize("cells", [1, 2, 3, 7, 1000, 1 << 32])
