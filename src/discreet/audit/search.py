@@ -64,6 +64,10 @@ _HOPE = 2.0  # standard deviations by which a candidate may be better than it lo
 _SURE = 6.0  # standard deviations after which a candidate is tested at once
 _LIKELY = 4.0  # standard deviations from which on the largest excess goes first
 _SEARCHING = 0.35  # share of a limit on time
+_LOOKED_AT, _LOOKING = (
+    8,
+    0.05,
+)  # pairs whose outputs tell whether there are real numbers, and the share of that
 
 
 @dataclass(slots=True, eq=False)
@@ -239,9 +243,13 @@ class _Search:
             made = self._mutant(self.candidates[i % len(self.candidates)], steps=1 + i % 4)
             if made is not None:
                 self.candidates.append(made)
-        some = self.samplers(self.candidates[0])
-        self.begun = _BEGUN[some[0].takes_n]
-        self.parts = parts_of(some, floats)
+        self.begun = _BEGUN[self.samplers(self.candidates[0])[0].takes_n]
+        looked: list[Sampler] = []
+        for c in self.candidates[:_LOOKED_AT]:  # some may have no real numbers among their outputs
+            looked += self.samplers(c)
+            self.parts = parts_of(looked, floats)
+            if len(self.parts) > 1 or time.monotonic() > self.began + _LOOKING * (seconds or math.inf):
+                break
         self._bits = self.parts[0][0]
 
     def left(self, end: float | None) -> float | None:

@@ -101,6 +101,15 @@ def test_a_search_finds_the_pair_whatever_breaks_the_claim_elsewhere(
     assert law.cause == (cause if cause == "law" else None)
 
 
+def test_a_search_sees_the_real_numbers_that_only_some_inputs_give() -> None:
+    def mechanism(x: float, n: int) -> NDArray[np.floating[Any]]:
+        return laplace(1)(rng, n) + x if x > 2 else np.zeros(n)
+
+    rng = np.random.default_rng(4)
+    found = refute(mechanism, [(0.0, 1.0), (3.0, 4.0)], CLAIM, samples=60_000, error=ERROR, probes=False)
+    assert (found.violated, found.cause, found.floats) == (True, "bits", "keep")
+
+
 @pytest.mark.parametrize("search", [False, True])
 def test_the_two_tests_share_error_samples_and_time(monkeypatch: pytest.MonkeyPatch, search: bool) -> None:
     made: list[tuple[bool, float, int]] = []
