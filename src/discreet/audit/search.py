@@ -18,7 +18,7 @@ from discreet.audit.evidence.betting import Cuts
 from discreet.audit.finding import Audit, Bits, Probe, Tried
 from discreet.audit.neighbours import Inputs, Pair, described, read_inputs
 from discreet.audit.outputs.encoding import Encoder
-from discreet.audit.outputs.sampling import Batch, Sampler, check
+from discreet.audit.outputs.sampling import Batch, Sampler, called, check
 from discreet.audit.race import race
 from discreet.audit.scores import learn
 from discreet.audit.sequential import (
@@ -157,7 +157,7 @@ def refute(
         tests += _tested(search, best, part * error, most, end, bits)
         if until == "refuted" and tests[-1][1].refuted:
             break
-    name = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
+    name = name or called(mechanism, type(mechanism).__name__)
     audit = _audit(search, tests, error, name, floats, probes)
     return replace(audit, limit=seconds)
 

@@ -16,7 +16,7 @@ from discreet.audit.duel import FOREVER, Until
 from discreet.audit.duel import Duel as Duel
 from discreet.audit.finding import BITS, CONSISTENT, LAW, VIOLATED, Audit, Bits, Probe
 from discreet.audit.outputs.encoding import Encoder
-from discreet.audit.outputs.sampling import Sampler, check
+from discreet.audit.outputs.sampling import Sampler, called, check
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget
@@ -99,7 +99,7 @@ def distinguish(
     found = (
         float_probes(mechanism, (x, x_neighbour), claim, shown, first) if probes and floats == "keep" else ()
     )
-    name = name or str(getattr(mechanism, "__name__", type(mechanism).__name__))
+    name = name or called(mechanism, type(mechanism).__name__)
     notes = [*(f"x: {note}" for note in first.notes), *(f"x_neighbour: {note}" for note in second.notes)]
     spent = sum(duel.spent for duel in duels)
     if samples is not None and spent < samples and not shown.refuted:

@@ -17,6 +17,7 @@ from discreet.audit.claim import Claim
 from discreet.audit.evidence.two_samples import between, threshold
 from discreet.audit.finding import CONSISTENT, VIOLATED
 from discreet.audit.games.allowed import errors
+from discreet.audit.outputs.sampling import called
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import Approximate, Budget
@@ -168,7 +169,7 @@ def one_run(
     best = min(rows, key=lambda row: (row.p_value, -row.epsilon_lower))
     alpha, beta = _roc(scores[inside], scores[~inside])
     return Canaries(
-        name=name or _called(train),
+        name=name or called(train, "training"),
         claim=claim,
         relation=kind.value,
         verdict=VIOLATED if p <= error else CONSISTENT,
@@ -238,7 +239,7 @@ def many_runs(
     found = between(hits, false, n, promises(claim), claim.delta, error)
     alpha, beta = _roc(scores[True][half:], scores[False][half:])
     return Canaries(
-        name=name or _called(train),
+        name=name or called(train, "training"),
         claim=claim,
         relation=kind.value,
         verdict=VIOLATED if found.p_value <= error else CONSISTENT,
@@ -272,11 +273,6 @@ def _door(
             hint=f'relation="{claim.loss.relation.value}"',
         )
     return claim, kind
-
-
-def _called(train: object) -> str:
-    name = str(getattr(train, "__name__", "<lambda>"))
-    return "training" if name.startswith("<") else name
 
 
 def _tries(guesses: Any, m: int) -> tuple[tuple[int, int], ...]:

@@ -78,6 +78,16 @@ class Cuts:
         """The bin of each score."""
         return places(self.at, scores)  # "not a number" as in `clean`
 
+    def rates(self) -> tuple[Floats, Floats]:
+        """Return the smoothed chances of the events and complements under the neighbour that each favours, and not."""
+        return both_orders((self.p + 0.5) / (self.n + 1), (self.q + 0.5) / (self.n + 1))
+
+    def doubted(self, delta: float, doubt: float) -> tuple[Floats, Floats, Floats]:
+        """Return the likelier chances, these less δ and so many deviations, and the other ones with as many more."""
+        (likely, rare), by = self.rates(), doubt / math.sqrt(self.n + 1)
+        low, high = (x + s * by * np.sqrt(x * (1 - x)) for x, s in ((likely, -1), (rare, 1)))
+        return likely, low - delta, high
+
     def add(self, p_bins: Ints, q_bins: Ints) -> None:
         """Counts more pairs."""
         self.n += len(p_bins)
@@ -92,7 +102,7 @@ def edges(points: Sequence[tuple[float, float]], past: Sequence[Cuts]) -> float:
     """
     found = -math.inf
     for cuts in past:
-        likely, rare = both_orders((cuts.p + 0.5) / (cuts.n + 1), (cuts.q + 0.5) / (cuts.n + 1))
+        likely, rare = cuts.rates()
         for epsilon, delta in points:
             grown = _grown(np.full(1, epsilon))
             z = (likely - grown * rare - delta) / _spread(likely, rare, grown)

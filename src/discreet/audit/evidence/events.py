@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.claim import Claim
-from discreet.audit.evidence.betting import Cuts, both_orders
+from discreet.audit.evidence.betting import Cuts
 from discreet.audit.evidence.intervals import tradeoff_high
 from discreet.audit.finding import Chance, Tradeoff
 
@@ -60,7 +60,7 @@ def clearest(
     z = float(-ndtri(error / 8))
     best: dict[int, tuple[float, Event]] = {}
     for i, cuts in enumerate(past):
-        likely, rare = both_orders((cuts.p + 0.5) / (cuts.n + 1), (cuts.q + 0.5) / (cuts.n + 1))
+        likely, rare = cuts.rates()
         wide = z / math.sqrt(max(n, 1)) + 1 / math.sqrt(max(cuts.n, 1))
         low = likely - wide * np.sqrt(likely * (1 - likely)) - delta
         high = rare + wide * np.sqrt(rare * (1 - rare)) + wide**2 / 2
@@ -112,10 +112,6 @@ def tradeoff(event: Event, fresh: Cuts, claim: Claim, error: float) -> Tradeoff:
 
 def shown(cuts: Cuts, delta: float) -> float:
     """The ε that counts show at δ, for ranking only: the best event's, at rates two standard deviations worse."""
-    p, q = (cuts.p + 0.5) / (cuts.n + 1), (cuts.q + 0.5) / (cuts.n + 1)
-    likely, rare = both_orders(p, q)
-    doubt = 2 / math.sqrt(cuts.n + 1)
-    low = likely - doubt * np.sqrt(likely * (1 - likely)) - delta
-    high = np.minimum(rare + doubt * np.sqrt(rare * (1 - rare)), 1.0)
+    _, low, high = cuts.doubted(delta, 2.0)
     good = low > 0
-    return max(float(np.log(low[good] / high[good]).max(initial=0.0)), 0.0)
+    return max(float(np.log(low[good] / np.minimum(high[good], 1.0)).max(initial=0.0)), 0.0)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.evidence.betting import Cuts, both_orders, growth_rate
+from discreet.audit.evidence.betting import Cuts, growth_rate
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -137,10 +137,8 @@ def likeliest(past: Sequence[Cuts], delta: float) -> float:
     """
     most, chance = 0.0, 0.5
     for cuts in past:
-        likely, rare = both_orders((cuts.p + 0.5) / (cuts.n + 1), (cuts.q + 0.5) / (cuts.n + 1))
-        doubt = _DOUBT / math.sqrt(cuts.n + 1)
-        low = likely - doubt * np.sqrt(likely * (1 - likely)) - delta
-        shown = np.log(np.maximum(low, 1e-300) / (rare + doubt * np.sqrt(rare * (1 - rare)) + doubt**2))
+        likely, low, high = cuts.doubted(delta, _DOUBT)
+        shown = np.log(np.maximum(low, 1e-300) / (high + _DOUBT**2 / (cuts.n + 1)))
         shown[likely * cuts.n < _OFTEN] = -math.inf
         best = int(np.argmax(shown))
         if shown[best] > most:

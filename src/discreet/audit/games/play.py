@@ -20,7 +20,7 @@ from discreet.audit.games import allowed
 from discreet.audit.games.bob import Chooser, Guesser, scored
 from discreet.audit.games.played import UNCLAIMED, Measure
 from discreet.audit.games.played import Game as Game
-from discreet.audit.outputs.sampling import Sampler
+from discreet.audit.outputs.sampling import Sampler, called
 from discreet.audit.reports.report import shown
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count, exact
@@ -123,7 +123,7 @@ def game(
     both = type(fresh[0]).joined(fresh)
     worlds = (shown(x), shown(x_neighbour))
     return Game(
-        name=name or _called(mechanism),
+        name=name or called(mechanism, "mechanism"),
         kind="membership",
         claim=claim,
         verdict=UNCLAIMED if claim is None else VIOLATED if broken else CONSISTENT,
@@ -199,7 +199,7 @@ def attributes(
     limit = None if claim is None else allowed.success(claim, chances)
     row = Measure("success", success.estimate, success.low, success.high, limit)
     return Game(
-        name=name or _called(mechanism),
+        name=name or called(mechanism, "mechanism"),
         kind="attribute",
         claim=claim,
         verdict=UNCLAIMED if claim is None else VIOLATED if row.violated else CONSISTENT,
@@ -252,8 +252,3 @@ def _band(
 
 def _notes(samplers: Sequence[Sampler]) -> tuple[str, ...]:
     return tuple(dict.fromkeys(note for s in samplers for note in s.notes))
-
-
-def _called(mechanism: object) -> str:
-    name = str(getattr(mechanism, "__name__", "<lambda>"))
-    return "mechanism" if name.startswith("<") else name

@@ -79,6 +79,12 @@ def check(mechanism: Callable[..., object]) -> None:
         raise InvalidParameter(f"mechanism needs arguments beside its input: {names}.", hint=hint)
 
 
+def called(function: object, otherwise: str) -> str:
+    """Return the name of a function; other words where it has none."""
+    name = str(getattr(function, "__name__", "<"))
+    return otherwise if name.startswith("<") else name
+
+
 class Sampler:
     """Draws outputs of a mechanism at one input.
 

@@ -279,32 +279,23 @@ def _generators() -> Iterator[tuple[str, Callable[[], object], Callable[[], Any]
     """(name, sets the seed, keeps and restores the state) of each generator that is global."""
 
     @contextmanager
-    def plain() -> Iterator[None]:
-        state = random.getstate()
+    def kept(state: Callable[[], Any], put: Callable[[Any], object]) -> Iterator[None]:
+        before = state()
         try:
             yield
         finally:
-            random.setstate(state)
+            put(before)
 
-    @contextmanager
-    def arrays() -> Iterator[None]:
-        state = np.random.get_state()
-        try:
-            yield
-        finally:
-            np.random.set_state(state)
-
-    yield "random.seed", lambda: random.seed(_SEED), plain
-    yield "numpy.random.seed", lambda: np.random.seed(_SEED), arrays
+    yield "random.seed", lambda: random.seed(_SEED), lambda: kept(random.getstate, random.setstate)
+    yield (
+        "numpy.random.seed",
+        lambda: np.random.seed(_SEED),
+        lambda: kept(np.random.get_state, np.random.set_state),
+    )
     torch: Any = sys.modules.get("torch")
     if torch is not None and hasattr(torch, "manual_seed"):
-
-        @contextmanager
-        def tensors() -> Iterator[None]:
-            state = torch.get_rng_state()
-            try:
-                yield
-            finally:
-                torch.set_rng_state(state)
-
-        yield "torch.manual_seed", lambda: torch.manual_seed(_SEED), tensors
+        yield (
+            "torch.manual_seed",
+            lambda: torch.manual_seed(_SEED),
+            lambda: kept(torch.get_rng_state, torch.set_rng_state),
+        )
