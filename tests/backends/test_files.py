@@ -279,6 +279,73 @@ def test_an_array_that_is_not_closed_is_no_json_file(tmp_path: Path) -> None:
         connected(tmp_path / "t.json")
 
 
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["no mark", "a byte-order mark"])
+@pytest.mark.parametrize("line", ["[1, 2]", "[", "]", '"["', "17", "", "[{}]"])
+def test_the_first_line_of_a_file_of_lines_matters_to_itself_alone(
+    line: str, mark: str, tmp_path: Path
+) -> None:
+    for ending in ("jsonl", "ndjson"):
+        file = write(tmp_path / f"t.{ending}", mark + line + "\n" + BY_LINE)
+        assert counted({"t": file}) == CLEAN
+        (tmp_path / f"t.{ending}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        assert counted({"t": tmp_path / f"t.{ending}.gz"}) == CLEAN
+
+
+def test_line_breaks_of_unicode_break_no_line_of_json(tmp_path: Path) -> None:
+    rows = "".join(
+        f'{{"uid": {i}, "region": "north", "amount": 10, "z": "{c}"}}\n'
+        for i, c in enumerate("\u2028\u2029\x85a")
+    )
+    for mark in ("", "\ufeff"):
+        assert counted({"t": write(tmp_path / "t.jsonl", mark + rows)})["north"] == (4, 4, 40.0)
+
+
+@pytest.mark.parametrize("array", [False, True], ids=["by line", "array"])
+def test_a_key_in_another_case_gives_no_second_column_and_is_no_reason_to_refuse(
+    array: bool, tmp_path: Path
+) -> None:
+    rows = [*ROWS, {"UID": 9, "Region": "north", "AMOUNT": 5}]
+    text = json.dumps(rows) if array else "".join(json.dumps(r) + "\n" for r in rows)
+    with connected({"t": write(tmp_path / "t.json", text)}, unit=dp.PrivacyUnit("uid", 1, 1)) as session:
+        assert list(session._tables[0].columns) == ["uid", "region", "amount"]
+        assert exact(session, "SELECT COUNT(*) AS n FROM t")[()] == [3]
+
+
+def test_keys_that_look_like_a_part_of_the_view_are_names(tmp_path: Path) -> None:
+    rows = [{"uid": i, "$files": i, "$header": "a", "x": 1} for i in (1, 2)]
+    for text in (json.dumps(rows), "".join(json.dumps(r) + "\n" for r in rows)):
+        write(tmp_path / "t.json", text)
+        found = answers(tmp_path / "t.json", 'SELECT COUNT("$files") AS a, COUNT("$header") AS b FROM t')
+        assert found[()] == [2, 2]
+
+
+NAMES = ["a[1]", "a*", "a?", "[!b]", "a[", "~a", "a'b", "a{b,c}", "**", "a\\b"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("ending", ["csv", "jsonl", "json", "parquet"])
+def test_a_file_whose_name_is_a_pattern_is_read_itself(name: str, ending: str, tmp_path: Path) -> None:
+    """The database would read another file that the pattern matches, by this one's header."""
+
+    def made(stem: str, people: int) -> Path:
+        rows = [{"uid": i, "amount": 1} for i in range(people)]
+        plain = tmp_path / f"plain.{ending}"
+        if ending == "parquet":
+            write_parquet(plain, f"SELECT i AS uid, 1 AS amount FROM range({people}) r(i)")
+        elif ending == "csv":
+            write(plain, "uid,amount\n" + "".join(f"{row['uid']},1\n" for row in rows))
+        else:
+            write(
+                plain, json.dumps(rows) if ending == "json" else "".join(json.dumps(r) + "\n" for r in rows)
+            )
+        return plain.rename(tmp_path / f"{stem}.{ending}")
+
+    for decoy in ("a1", "ab", "abc", "b", "x", "c"):
+        made(decoy, 40)
+    with connected({"t": made(name, 3)}, unit=dp.PrivacyUnit("uid", 1, 1)) as session:
+        assert exact(session, "SELECT COUNT(*) AS n FROM t")[()] == [3]
+
+
 def test_keys_are_columns_whatever_they_are_called(tmp_path: Path) -> None:
     rows = [{"a/b~c": i, 'quote"d': "x", "Ünï": None, "'; DROP": 2} for i in (1, 2)]
     for text in (json.dumps(rows), "".join(json.dumps(r) + "\n" for r in rows)):

@@ -1,5 +1,7 @@
 """JSON: one object a line, or one array of objects. Cells are text; what is no object is dropped or all NULL.
 
+Files that end in .jsonl and .ndjson have lines; a .json file is an array where it begins with a bracket.
+
 The database reads objects by lines, and forgives broken ones. An array it refuses as a whole for one bad element, so
 that one person's row could make every question fail: arrays are cut into their elements here, and each element
 stands for itself.
@@ -67,11 +69,15 @@ _BATCH = 50_000
 _PIECES = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
 
 
+def _is_array(file: str) -> bool:
+    """Whether it is an array: of a file of lines, the first may be anything, and must not matter to the others."""
+    return file.lower().removesuffix(".gz").endswith(".json") and head(file, 1 << 16).lstrip().startswith("[")
+
+
 def _is_by_line(file: str) -> bool:
     """Whether the database can read it by lines: no array, and no mark before the first line."""
     opener = gzip.open if file.lower().endswith(".gz") else open
-    text = head(file, 1 << 16)
-    if text.lstrip().startswith("["):
+    if _is_array(file):
         return False
     with opener(file, "rb") as f:
         return not bytes(f.read(3)).startswith(b"\xef\xbb\xbf")
@@ -109,7 +115,7 @@ def _load(file: str, store: str, connection: duckdb.DuckDBPyConnection, *, whole
     """Load the elements of an array; one that is not closed is refused only where it is to be `whole`: at connect."""
     text = head(file, -1).strip()
     split = _elements if whole else _closed
-    elements = split(text) if text.startswith("[") else iter(text.splitlines())
+    elements = split(text) if _is_array(file) else iter(text.split("\n"))
     while batch := list(islice(elements, _BATCH)):
         connection.execute(f"INSERT INTO {store} SELECT unnest($1)", [batch])
 
@@ -143,20 +149,21 @@ def _names(files: list[str]) -> list[str]:
     Raises:
         SourceError: no object.
     """
-    found: dict[str, None] = {}
+    found: dict[str, str] = {}  # lower case → as it is first written: no object may make two columns of one
     for file in files:
         text = head(file, 1 << 24)
-        whole = text.lstrip()
-        for i, element in enumerate(_closed(whole) if whole.startswith("[") else text.splitlines()):
+        for i, element in enumerate(_closed(text.lstrip()) if _is_array(file) else text.split("\n")):
             if i == SAMPLE:
                 break
-            found |= dict.fromkeys(k for k in _object(element) if k and k.isprintable())
+            for key in filter(str.isprintable, _object(element)):
+                found.setdefault(key.lower(), key)
+    found.pop("", None)
     if not found:
         raise SourceError(
             f"{Path(files[0]).name!r} names no columns: it holds no object.",
             hint="write one object a line, or an array of objects; the first file needs at least one",
         )
-    return list(found)
+    return list(found.values())
 
 
 def _closed(text: str) -> Iterator[str]:

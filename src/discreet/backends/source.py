@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeAlias
 
 from discreet.backends.backend import Pinned
@@ -13,6 +15,10 @@ from discreet.errors import SourceError
 
 FILES, HEADER = "$files", "$header"
 """What stands in the form of a scan for the list of files, and for the columns that a file's header names."""
+
+
+_PARTS = re.compile(r"""'(?:[^']|'')*'|"(?:[^"]|"")*"|\$files|\$header""")
+"""Texts and names, in which nothing is filled in, and what is filled in."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +39,7 @@ class Scan:
     def sql(self) -> str:
         """The SQL that the database runs."""
         filled = {FILES: self.files, HEADER: self.header}
-        return re.sub(r"\$files|\$header", lambda found: filled[found.group()], self.form)
+        return _PARTS.sub(lambda found: filled.get(found.group(), found.group()), self.form)
 
 
 State: TypeAlias = tuple[object, ...]
@@ -88,8 +94,8 @@ def state_of(file: str) -> State:
 
 
 def listed(files: Sequence[str]) -> str:
-    """Return paths as an SQL list."""
-    return f"[{', '.join(literal(f) for f in files)}]"
+    """Return paths as an SQL list, escaped: the database would read `a[1].csv` as a pattern, and another file."""
+    return f"[{', '.join(literal(glob.escape(str(Path(f).absolute()))) for f in files)}]"
 
 
 def literal(value: str) -> str:
