@@ -226,3 +226,20 @@ def test_times_of_nanoseconds_are_the_same_instants_in_microseconds_whatever_zon
             assert session._tables[0].columns == {"x": Type.TIMESTAMP}
             rows = session._backend.rows("SELECT epoch_us(x) FROM main.t WHERE x IS NOT NULL", {})
             assert sorted(row[0] for row in rows) == truth, how
+
+
+def test_files_with_coarse_times_stand_among_others_in_a_glob(tmp_path: Path) -> None:
+    kinds = {"a": pa.timestamp("ms", "UTC"), "b": pa.timestamp("us"), "c": pa.timestamp("ms")}
+    for name, kind in kinds.items():
+        table = pa.table({"x": raw(kind, [5, 2**62 if kind.unit == "ms" else 6]), "z": [1, 2]})
+        pq.write_table(table, tmp_path / f"{name}.parquet")
+    pq.write_table(pa.table({"z": [3]}), tmp_path / "d.parquet")
+    assert shown(tmp_path / "*.parquet")[0] == [4, 7]
+    with dp.connect(
+        {"t": tmp_path / "*.parquet"},
+        unit=dp.PrivacyUnit("z", 1, 9),
+        per_person=dp.Budget(epsilon=9),
+        population="p",
+        ledger=":memory:",
+    ) as session:
+        assert abs(session.sql("SELECT COUNT(*) AS n FROM t", epsilon=8).rows[0][0] - 7) <= 30
