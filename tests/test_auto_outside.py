@@ -16,7 +16,7 @@ import pytest
 
 import discreet as dp
 from benchmarks.chosen_ranges import Seeded, places
-from discreet.cli.answers import csv_of, measured_json
+from discreet.cli.answers import as_json, csv_of, measured_json
 from discreet.cli.output import json_text
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
@@ -359,6 +359,17 @@ def test_the_whole_charge_stands_and_the_stored_answer_says_the_same(
 
 
 # --- what it costs ---
+
+
+@pytest.mark.parametrize("bounds", ["auto", "values"])
+def test_what_an_answer_says_of_its_cost_is_that_of_both_stages(frame: pd.DataFrame, bounds: str) -> None:
+    unit = dp.PrivacyUnit("uid", 1, 2) if bounds == "values" else "uid"
+    with connect(frame.assign(uid=range(500)), unit=unit, bounds=bounds) as session:
+        for _ in range(2):  # drawn, and from the ledger
+            release = session.sql("SELECT AVG(x) AS m FROM t", epsilon=1)
+            assert as_json(release, session, 0.95, explain=False)["cost"] == {"epsilon": 1, "delta": 0}
+            assert release.explain().splitlines()[-1] == "Both stages together: ε = 1."
+            assert release.plan.charge == session.plan("SELECT AVG(x) AS m FROM t", epsilon=1).charge
 
 
 def test_the_second_derivation_counts_the_noise_on_who_is_outside(frame: pd.DataFrame) -> None:

@@ -110,6 +110,10 @@ class Advised(Plan):
         return claim_in_stages(self.looks, self, self.both, self.whole)
 
     @property
+    def charge(self) -> Charge:
+        return Charge(self.both, self.whole)
+
+    @property
     def price(self) -> str:
         return words(self.whole.epsilon, self.whole.delta)
 
@@ -144,7 +148,7 @@ class Advised(Plan):
         most = _percent(limit)
         lie = "rows lie" if self.question.table.unit.is_row else "units have a value"
         bounds = f"{decimal(chosen.low)} … {decimal(chosen.high)}"
-        other = "; one group may have more" if self.question.keys.exprs else ""
+        other = "; one group may have more" if self.question.keys.exprs and limit < 1 else ""
         said = f"At most {most} of {lie} outside the chosen range {bounds} of {name} ({_SURE}){other}."
         if limit <= MOST_OUTSIDE:
             return said
@@ -186,7 +190,7 @@ class Advised(Plan):
             lines.append(f"First stage ({share}): {_OF_VALUES}, with Laplace noise on each count;")
             lines += [f"  from them was chosen {r!r} for {name}." for name, r in self.ranges.items()]
             lines.append(f"  {_OF_OUTSIDE}, with Laplace noise on both numbers.")
-        return "\n".join([*lines, "Second stage:", explain(self)])
+        return "\n".join([*lines, "Second stage:", explain(self), f"Both stages together: {self.price}."])
 
 
 _SURE = f"{float(100 * CONFIDENCE):g} % confidence"
