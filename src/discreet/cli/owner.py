@@ -182,9 +182,8 @@ def lock(ledger: str, key: str | None, by: str, reason: str) -> None:
 
     with Ledger.existing(ledger) as book:
         book.lock(key=key, by=by, reason=reason)
-        output.say(
-            f"The ledger {called(ledger)} is locked: only `discreet ledger open` opens accounts in it."
-        )
+        opened = "only `discreet ledger open` opens accounts in it"
+        output.say(f"The ledger {called(ledger)} is locked: {opened}.")
 
 
 @click.command("unlock", short_help="End a lock.")

@@ -20,12 +20,12 @@ from discreet.ledger.kinds.asking import Pinned as Pinned
 from discreet.ledger.kinds.asking import Released as Released
 from discreet.ledger.kinds.caps import AnalystCapped as AnalystCapped
 from discreet.ledger.kinds.caps import GroupCapped as GroupCapped
-from discreet.ledger.kinds.lock import Locked as Locked
 from discreet.ledger.kinds.opening import Analysts as Analysts
 from discreet.ledger.kinds.opening import Opened as Opened
 from discreet.ledger.kinds.opening import People as People
 from discreet.ledger.kinds.owner import Closed as Closed
 from discreet.ledger.kinds.owner import Frozen as Frozen
+from discreet.ledger.kinds.owner import Locked as Locked
 from discreet.ledger.kinds.owner import Moved as Moved
 from discreet.ledger.kinds.owner import Rebudgeted as Rebudgeted
 from discreet.ledger.kinds.owner import Thawed as Thawed

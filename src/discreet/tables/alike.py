@@ -27,25 +27,24 @@ def warn_of_alike(
     Pins tell of charges. So an analyst who is kept apart is told nothing, and nobody is told of an account whose
     analysts are (docs/proofs/analysts.md).
     """
-    private = {t: _names(s.columns) for t, s in shapes.items() if t not in known and not owners[t].public}
-    if not private or any(account.alone for account in accounts):
+    if any(account.alone for account in accounts):
         return
+    private = {t: _names(s.columns) for t, s in shapes.items() if t not in known and not owners[t].public}
     mine = {account.population for account in accounts}
-    for population in book.populations():
+    for population in book.populations() if private else []:
         other = None if population in mine else book.account(population)
         if other is None or other.analysts is Analysts.APART:
             continue
         pinned = {
             _names(n for n, _ in p["columns"]): t for t, p in other.pins().items() if not p.get("public")
         }
-        for table, names in private.items():
-            if names in pinned:
-                print(
-                    f"discreet: table {table!r} has the columns of {pinned[names]!r} in the account {population!r}. If "
-                    f"they hold the same people, say population={population!r} (--population), or they have two "
-                    "budgets.",
-                    file=sys.stderr,
-                )
+        for table in (t for t, names in private.items() if names in pinned):
+            print(
+                f"discreet: table {table!r} has the columns of {pinned[private[table]]!r} in the account "
+                f"{population!r}. If they hold the same people, say population={population!r} (--population), or they "
+                "have two budgets.",
+                file=sys.stderr,
+            )
 
 
 def _names(columns: Iterable[str]) -> frozenset[str]:

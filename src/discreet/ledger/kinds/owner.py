@@ -1,4 +1,5 @@
-"""The entries that an owner writes about a whole account: its budget, a freeze and its end, the account's end, a move.
+"""The entries that an owner writes about a whole account: its budget, a freeze and its end, the account's end, a move;
+and about a whole ledger: a lock and its end.
 
 Each is signed off: `by` says by whom and `reason` why, in public words. None can be taken back.
 """
@@ -108,6 +109,35 @@ class Moved:
     def from_json(cls, body: dict[str, Any]) -> Moved:
         """The value of these fields."""
         return cls(forms.text(body["to"]), forms.digest(body["head"]), *_signed(body))
+
+
+@dataclass(frozen=True, slots=True)
+class Locked:
+    """Whether charges open accounts from here on: of the whole ledger, under the empty name, which no population has.
+
+    In a locked ledger an account is opened by its owner's act alone. Where the lock names the owner's public key, that
+    act and the unlocking carry a signature by it (`ledger/lock.py`).
+    """
+
+    kind: ClassVar[str] = "lock"
+    key: ClassVar[str] = ""
+    names: ClassVar[frozenset[str]] = _SIGNED | {"locked", "public_key", "signature"}
+
+    locked: bool
+    public_key: str | None
+    by: str
+    reason: str
+    signature: str | None = None
+
+    def to_json(self) -> dict[str, Any]:
+        """The fields."""
+        return {name: getattr(self, name) for name in self.names}
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> Locked:
+        """The value of these fields."""
+        public_key, signature = forms.optional(body["public_key"]), forms.optional(body["signature"])
+        return cls(forms.truth(body["locked"]), public_key, *_signed(body), signature)
 
 
 def _signed(body: dict[str, Any]) -> tuple[str, str]:
