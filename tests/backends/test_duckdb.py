@@ -81,6 +81,15 @@ def test_a_database_among_other_tables_is_refused_with_the_way_round(database: P
         connected(str(database.parent / "*.duckdb"))
 
 
+def test_two_tables_that_would_have_one_name_are_refused(tmp_path: Path) -> None:
+    with open_database(tmp_path / "t.duckdb") as connection:
+        connection.execute(
+            'CREATE SCHEMA a; CREATE TABLE a.b AS SELECT 1 AS x; CREATE TABLE "a.b" AS SELECT 2 AS x'
+        )
+    with pytest.raises(InvalidParameter, match="Two tables have the same name"):
+        connected(tmp_path / "t.duckdb")
+
+
 @pytest.fixture
 def views(database: Path) -> Path:
     """The database with views of a file that is gone, of random numbers, and in another schema."""

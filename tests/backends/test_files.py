@@ -312,11 +312,14 @@ def test_a_key_in_another_case_gives_no_second_column_and_is_no_reason_to_refuse
 
 
 def test_keys_that_look_like_a_part_of_the_view_are_names(tmp_path: Path) -> None:
-    rows = [{"uid": i, "$files": i, "$header": "a", "x": 1} for i in (1, 2)]
+    rows = [{"uid": i, "$files": i, "$header": "a", "object": '{"x": 2}', "CASE": 1} for i in (1, 2)]
     for text in (json.dumps(rows), "".join(json.dumps(r) + "\n" for r in rows)):
         write(tmp_path / "t.json", text)
         found = answers(tmp_path / "t.json", 'SELECT COUNT("$files") AS a, COUNT("$header") AS b FROM t')
         assert found[()] == [2, 2]
+        for unit in ("uid", "object", "CASE"):
+            with connected({"t": tmp_path / "t.json"}, unit=dp.PrivacyUnit(unit, 1, 9)) as session:
+                assert exact(session, "SELECT COUNT(*) AS n FROM t")[()] == [2]
 
 
 NAMES = ["a[1]", "a*", "a?", "[!b]", "a[", "~a", "a'b", "a{b,c}", "**", "a\\b"]

@@ -41,9 +41,7 @@ def open_source(
     if isinstance(source, str | os.PathLike):
         path = _path(source)
         if Path(path).suffix.lower() in _DATABASES:
-            found = _database(path, connection)
-            _check_tables(list(found))
-            return found
+            return _database(path, connection)
         return {table_name(path): _open_one(table_name(path), path, connection, names)}
     return {"data": _open_one("data", source, connection, names)}
 
@@ -243,6 +241,7 @@ def _database(path: str, connection: duckdb.DuckDBPyConnection) -> dict[str, Sou
             f"The database {Path(path).name!r} has no tables.",
             hint="views are not read: CREATE TABLE new AS SELECT * FROM the view",
         )
+    _check_tables([_in_schema(schema, table) for schema, table in found])  # a dot may stand in either name
     return {_in_schema(schema, table): _database_table(schema, table) for schema, table in found}
 
 

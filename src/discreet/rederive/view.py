@@ -155,13 +155,20 @@ def _is_known(source: exp.Expr, columns: Collection[str], ids: Collection[str]) 
             return holds_only(table, {"this"}) and table.name.startswith("frame\x01")
         return holds_only(table, {"this", "db", "catalog"}) and table.catalog in ("source", "twin")
     # a key to which tables lead that are not asked has the form of an id as well
-    told = {a.alias for a in source.find_all(exp.Alias) if isinstance(a.this, exp.Case)} & set(columns)
+    told = {
+        a.alias
+        for a in source.find_all(exp.Alias)
+        if isinstance(a.this, exp.Case) and a.find_ancestor(exp.Subquery) is table
+    }
     marks = [
         str(e.expression.this)
         for e in source.find_all(exp.EQ)
         if e.this.name == "delim" and isinstance(e.expression, exp.Literal)
     ]
-    known = [f"READ_PARQUET($files, {_PLAIN}, utf8_validation = 'replace')", *_json(columns, {*ids, *told})]
+    known = [
+        f"READ_PARQUET($files, {_PLAIN}, utf8_validation = 'replace')",
+        *_json(columns, {*ids, *told} & set(columns)),
+    ]
     for mark in marks[:1]:
         known += [
             f"READ_CSV($files, auto_detect = FALSE, header = {header}, columns = $header, delim = {_text(mark)}, "
