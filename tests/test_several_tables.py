@@ -334,7 +334,7 @@ OTHERWISE: list[tuple[Any, dict[str, Any], str]] = [
         without("items"),
         {"unit": shop_unit({}), "public": ["regions", "customers"]},
         (
-            "Who is protected in table 'customers' was fixed when it was first connected: the column 'id', "
+            "Who is protected in table 'customers' was fixed with its first charged query: the column 'id', "
             "not nobody, as "
             "a public table.\nHint: connect it with the same unit, or use another population= for another promise"
         ),
@@ -342,7 +342,7 @@ OTHERWISE: list[tuple[Any, dict[str, Any], str]] = [
     (
         SHOP,
         {"unit": shop_unit({"customers": "id"}), "public": ["regions", "items"]},
-        "table 'items' was fixed when it was first connected: the foreign key 'order_id -> orders.id', not nobody",
+        "table 'items' was fixed with its first charged query: the foreign key 'order_id -> orders.id', not nobody",
     ),
     (
         SHOP,
@@ -362,7 +362,7 @@ OTHERWISE: list[tuple[Any, dict[str, Any], str]] = [
     (
         SHOP,
         {"unit": shop_unit({**WAYS, "orders": "id"})},
-        "table 'orders' was fixed when it was first connected: the column 'customer_id', not the column 'id'",
+        "table 'orders' was fixed with its first charged query: the column 'customer_id', not the column 'id'",
     ),
     (
         SHOP,

@@ -51,8 +51,8 @@ def connect(
             Its `tables` says of tables without that column which column holds the unit, or which foreign key leads
             to it. Ids are whole numbers or text (`catalog/ids.py`).
         public: the names of the tables whose rows are nobody's. They may be read freely: their values are known from
-            connecting on. Whether a table is public, and how its units are found otherwise, is fixed when it is
-            first connected.
+            connecting on. Whether a table is public, and how its units are found otherwise, is fixed with
+            its first charged query.
         columns: public facts that the owner declares: column → `Range` or `Values` (`"table.column"` where two tables
             share a name). They go before what a public table says itself.
         budget: how much may ever be learned about each unit; needed when the population is new, unless each person has

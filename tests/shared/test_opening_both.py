@@ -22,7 +22,7 @@ def test_a_refusal_to_leave_one_out_does_not_lead_to_where_nobody_knows_of_it(tm
     place = tmp_path / "l"
     written(both(place=place)).close()
     unit = dp.PrivacyUnit("patient", max_groups=1, max_rows=2)
-    with pytest.raises(InvalidParameter, match="fixed when") as refused:
+    with pytest.raises(InvalidParameter, match="fixed with") as refused:
         dp.connect({"visits": visits()}, unit=unit, population="patients", ledger=place)
     assert "connect_both" in str(refused.value.hint)
     assert "population=" not in str(refused.value.hint)

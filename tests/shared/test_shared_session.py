@@ -307,19 +307,19 @@ def test_neither_population_can_be_left_out_later(tmp_path: Path) -> None:
     table = {"visits": visits()}
     patient, doctor = (dp.PrivacyUnit(c, max_groups=1, max_rows=2) for c in ("patient", "doctor"))
     for population, unit in (("patients", patient), ("doctors", doctor), ("patients", dp.PrivacyUnit.row())):
-        with pytest.raises(InvalidParameter, match=r"fixed when it was first connected: .* and, as"):
+        with pytest.raises(InvalidParameter, match=r"fixed with its first charged query: .* and, as"):
             dp.connect(table, unit=unit, population=population, ledger=place)
-    with pytest.raises(InvalidParameter, match="fixed when"):
+    with pytest.raises(InvalidParameter, match="fixed with"):
         dp.connect(
             {**table, "staff": visits()}, unit=patient, public=["visits"], population="patients", ledger=place
         )
-    with pytest.raises(InvalidParameter, match="fixed when"):  # another name for the other
+    with pytest.raises(InvalidParameter, match="fixed with"):  # another name for the other
         both(
             place=place,
             units={"patients": UNITS["patients"], "nurses": UNITS["doctors"]},
             budget={"nurses": dp.Budget(1)},
         )
-    with pytest.raises(InvalidParameter, match="fixed when"):  # their ids exchanged
+    with pytest.raises(InvalidParameter, match="fixed with"):  # their ids exchanged
         both(place=place, units={"patients": UNITS["doctors"], "doctors": UNITS["patients"]}, budget=None)
     both({"Visits": visits()}, place=place, budget=None, units=dict(reversed(UNITS.items()))).close()
 
@@ -332,7 +332,7 @@ def test_a_table_that_was_one_populations_is_not_made_two(tmp_path: Path) -> Non
     )
     written(alone).close()
     with pytest.raises(
-        InvalidParameter, match="fixed when it was first connected: the column 'patient', not"
+        InvalidParameter, match="fixed with its first charged query: the column 'patient', not"
     ):
         both(place=place)
 

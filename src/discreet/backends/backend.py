@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Pinned:
-    """Public shape of a table, fixed when its owner first connects it.
+    """Public shape of a table, fixed with the first charged query of a session that has it.
 
     Attributes:
         columns: name → the SQL type as which it is read (a `Type` value); None for nested and binary columns. Of ids it

@@ -1,6 +1,6 @@
 """Ids of people: one canonical form, whatever source holds them.
 
-An id is a whole number or a text, and is pinned as one of the two kinds when its table is first connected:
+An id is a whole number or a text, and is pinned as one of the two kinds with the first charged query:
 
 - *whole*: an integer of 64 bits. Text is one where it is written `0` or `-?[1-9][0-9]*`: not `+7`, `007`, `7.0` or
   `1_000`.
@@ -120,7 +120,7 @@ def one_kind(stored: Mapping[Place, Collection[Storage]], pinned: Mapping[Place,
     for place, kind in pinned.items():
         if kind not in (WHOLE, TEXT):
             raise InvalidParameter(
-                f"{_name(place)} was fixed as another type than ids have when its table was first connected.",
+                f"{_name(place)} was fixed as another type than ids have with its table's first charged query.",
                 hint="ids are whole numbers or text: connect the table under another name",
             )
     by_storage = {s: place for place, found in reversed(list(stored.items())) for s in found}

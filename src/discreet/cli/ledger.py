@@ -54,7 +54,7 @@ def verify(
         output.say_json(found)
     elif report.ok:
         output.say(f"The ledger is whole: {_many(report.entries, 'entry', 'entries')} in an unbroken chain.")
-        locked = " and is locked: no question opens another" if report.locked else ""
+        locked = " and is locked: no query opens another" if report.locked else ""
         output.say(f"It has {_many(report.accounts, 'account', 'accounts')}{locked}. Its head is")
         output.say(report.head)
         if signature is not None:

@@ -168,12 +168,12 @@ def group(
         output.say(f"The group {name} may spend {spelled(_budget(cap, per_query))} of it.")
 
 
-@click.command("lock", short_help="Have no question open an account.")
+@click.command("lock", short_help="Have no query open an account.")
 @click.argument("ledger")
 @_key
 @_signed
 def lock(ledger: str, key: str | None, by: str, reason: str) -> None:
-    """From now on, only `discreet ledger open` opens accounts in LEDGER, and no question does.
+    """From now on, only `discreet ledger open` opens accounts in LEDGER, and no query does.
 
     With --key, opening one and unlocking need this Ed25519 key, and the chain shows its signature.
     """
@@ -191,7 +191,7 @@ def lock(ledger: str, key: str | None, by: str, reason: str) -> None:
 @_key
 @_signed
 def unlock(ledger: str, key: str | None, by: str, reason: str) -> None:
-    """Have questions open accounts in LEDGER again."""
+    """Have queries open accounts in LEDGER again."""
     from discreet.ledger.ledger import Ledger
     from discreet.ledger.places import called
 

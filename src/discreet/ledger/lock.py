@@ -58,7 +58,7 @@ def refuse_locked(view: View, place: str, population: str) -> None:
     if lock_of(view) is not None:
         command = shlex.join(["discreet", "ledger", "open", place, population])
         raise LedgerError(
-            f"the ledger {place} is locked: no question opens an account in it, and {population!r} has none.",
+            f"the ledger {place} is locked: no query opens an account in it, and {population!r} has none.",
             hint=f"give population= the name that it has there; its owner opens a new one with `{command} BUDGET`, or "
             "Ledger.open_account(…)",
         )

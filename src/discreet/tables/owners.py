@@ -103,7 +103,7 @@ def find_owners(
 
 
 def check_same(table: str, before: Owner, now: Owner) -> None:
-    """Refuses to find a known table's units in another way than when it was first connected.
+    """Refuses to find a known table's units in another way than it is pinned.
 
     Otherwise a table that is known to hold many rows per person could be read as if each row were one, by
     another id, by a way to other people, or as nobody's.
@@ -116,7 +116,7 @@ def check_same(table: str, before: Owner, now: Owner) -> None:
     elif not now.others:
         hint += ", or use another population= for another promise"
     raise InvalidParameter(
-        f"Who is protected in table {table!r} was fixed when it was first connected: "
+        f"Who is protected in table {table!r} was fixed with its first charged query: "
         f"{before.words}, not {now.words}.",
         hint=hint,
     )
