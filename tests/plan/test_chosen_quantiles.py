@@ -4,6 +4,7 @@ is released.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import replace
 from fractions import Fraction
@@ -281,14 +282,14 @@ FRAME = pd.DataFrame(
 )
 
 
-def opened(unit: PrivacyUnit | None = None, **options: Any) -> Session:
+def opened(unit: PrivacyUnit | None = None, *, frame: pd.DataFrame = FRAME, **options: Any) -> Session:
     said: dict[str, Any] = {
         "unit": unit or dp.PrivacyUnit("uid", max_groups=2, max_rows=8),
         "columns": {"region": dp.Values("a", "b", "c"), "v": dp.Range(0, 200)},
         "budget": dp.Budget(10**9, "0.1", per_query=10**8),
         "ledger": ":memory:",
     }
-    return dp.connect({"t": FRAME}, **{**said, **options})
+    return dp.connect({"t": frame}, **{**said, **options})
 
 
 QUESTION = "SELECT region, MEDIAN(v) AS m FROM t GROUP BY region"
@@ -417,3 +418,30 @@ def test_what_is_no_inner_quantile_has_no_rank(column: str) -> None:
         plan = s.plan(f"SELECT {column} AS m FROM t", epsilon=1)
     with pytest.raises(InvalidParameter, match="'m' has no rank"):
         plan.rank_error("m")
+
+
+ODD = {
+    "no numbers": [math.nan, math.inf, -math.inf, -0.0] * 25,
+    "ties": [5.0] * 100,
+    "nothing": [],
+    "all at the ends": [0.0, 200.0] * 50,
+    "all outside": [-1e308, 1e308, 5e-324, -5e-324] * 25,
+}
+
+
+@pytest.mark.parametrize("units", ["one each", "one for all", "nobody"])
+@pytest.mark.parametrize("odd", ODD)
+def test_no_table_makes_a_quantile_fail_or_cost_or_say_anything_else(odd: str, units: str) -> None:
+    ids = {"one each": range(100), "one for all": [7] * 100, "nobody": [None] * 100}[units]
+    frame = pd.DataFrame({"uid": list(ids)[: len(ODD[odd])], "region": "a", "v": ODD[odd]})
+    frame = frame.astype({"uid": "Int64", "v": float, "region": str})
+    for relation in ("add-remove", "replace"):
+        with opened(frame=frame, relation=relation) as s:
+            for epsilon in ("1e-6", "1", "5000"):
+                r = s.sql(QUESTION, epsilon=epsilon)
+                for (_, m), (low, high), (least, most) in zip(
+                    r.rows, r.interval("m"), r.interval("m", "0.999999"), strict=True
+                ):
+                    assert 0 <= least <= low <= m <= high <= most <= 200
+            assert s.spent.pure == Fraction(5001 * 10**6 + 1, 10**6)
+            assert r.notes == s.plan(QUESTION, epsilon=1).notes
