@@ -16,8 +16,8 @@ from scipy import stats
 from discreet.errors import InvalidParameter
 from discreet.local import HeavyHitters, LocalHashing, Memoised
 from discreet.local.coins import rounded_coin
+from discreet.local.heavy_hitters import Beginnings, Spelling, read_spelling
 from discreet.local.linear_hash import LinearHash, linear_hash
-from discreet.local.texts import Beginnings, Spelling, read_spelling
 from discreet.local.threshold import least_support
 from discreet.noise.entropy import SystemEntropy
 from tests.local.branches import Branches

@@ -14,8 +14,8 @@ from scipy import integrate, optimize, special, stats
 
 from discreet.errors import InvalidParameter
 from discreet.local import Memoised, PrivUnit
-from discreet.local.directions import directions
 from discreet.local.nearest import best_numbers, closeness
+from discreet.local.privunit import directions
 from tests.local.branches import Branches
 from tests.local.public_parts import FixedBytes, largest_ratio, law_of, least_exp, tree
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.levels.least_squares import Agreement, rounding
 from discreet.plan.levels.moves import Reach, joint_l1, level_moves
+from discreet.plan.levels.weigh import Agreement, rounding
 from discreet.plan.levels.weights import Kept, LevelCosts, Levels, shares, variances
 from discreet.privacy.unit import Relation
 from discreet.rederive.levels import Tier, gaussian_cost, laplace_cost, tier_of

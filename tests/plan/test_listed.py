@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 from discreet.backends.connection import open_database
 from discreet.plan import bound
-from discreet.plan.bound import Bounding, bounded_sql
-from discreet.plan.listed import SHORT, list_sql
+from discreet.plan.bound import SHORT, Bounding, bounded_sql, list_sql
 from discreet.plan.plan import bounding, make_plan
 from discreet.plan.schema import Range, Scalar, TableSchema, Values
 from discreet.plan.types import Type

@@ -19,7 +19,7 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.plan.batch import Together, plan_batch
 from discreet.plan.evaluate import evaluate_row
 from discreet.plan.expr import Literal, Measured, Within, walk
-from discreet.plan.partition import regions
+from discreet.plan.partition import joint as regions
 from discreet.plan.partition.closer import variance_of
 from discreet.plan.partition.joint import condition
 from discreet.plan.partition.strategy import PARTS, Layers, _candidates, chosen, squared, weights

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from discreet.accounting.convert import gdp_epsilon, mu_squared_for, rho_for, zcdp_epsilon
 from discreet.accounting.loss import PrivacyLoss
@@ -33,9 +34,7 @@ class BasicFilter(Filter):
     https://arxiv.org/abs/1605.08294; proof: docs/proofs/filters.md
     """
 
-    @property
-    def name(self) -> str:
-        return "basic"
+    name: ClassVar[str] = "basic"
 
     @property
     def capacity(self) -> Tally:
@@ -62,10 +61,7 @@ class ZCDPFilter(Filter):
     """
 
     most_rho: Fraction
-
-    @property
-    def name(self) -> str:
-        return "zcdp"
+    name: ClassVar[str] = "zcdp"
 
     @property
     def capacity(self) -> Tally:
@@ -109,10 +105,7 @@ class GDPFilter(Filter):
     """
 
     most_mu_squared: Fraction
-
-    @property
-    def name(self) -> str:
-        return "gdp"
+    name: ClassVar[str] = "gdp"
 
     @property
     def capacity(self) -> Tally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.accounting.rdp import renyi_epsilon, renyi_upper
@@ -23,7 +24,7 @@ ORDERS = tuple(
         *map(str, (2, 3, 4, 5, 6, 8, 10, 12, 16, 20, 24, 32, 48, 64, 96, 128, 256)),
     )
 )
-"""The orders of the renyi-curve filter, in the order in which ledgers store them: fixed for ever."""
+"""The orders of the renyi-curve filter, in the order in which ledgers store them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,10 +41,7 @@ class RenyiFilter(Filter):
 
     order: Fraction
     most: Fraction
-
-    @property
-    def name(self) -> str:
-        return "renyi"
+    name: ClassVar[str] = "renyi"
 
     @property
     def capacity(self) -> Tally:
@@ -94,6 +92,7 @@ class CurveFilter(Filter):
     """
 
     curve: tuple[Fraction, ...]
+    name: ClassVar[str] = "renyi-curve"
 
     def __post_init__(self) -> None:
         if len(self.curve) != len(ORDERS) or min(self.curve) < 0:
@@ -106,10 +105,6 @@ class CurveFilter(Filter):
                 f"{decimal(self.budget.epsilon)}.",
                 hint="give a curve of less work, or a larger budget; the other half of δ is for thresholds",
             )
-
-    @property
-    def name(self) -> str:
-        return "renyi-curve"
 
     @property
     def capacity(self) -> Tally:

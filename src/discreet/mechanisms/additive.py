@@ -254,7 +254,7 @@ KINDS: MappingProxyType[str, type[DiscreteLaplaceNoise | RoundedGaussianNoise | 
         }
     )
 )
-"""Every law that a stored plan may name, for ever."""
+"""Every law that a stored plan may name."""
 
 _SMOOTH = Fraction(4)  # a Gaussian this wide has the variance of its limit to 1e-130
 _TABLED = Fraction(1 << 20)  # a discrete Gaussian of at most this σ² is summed term by term

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -48,6 +49,7 @@ class AllocationEvent(Event):
 
     mu_squared_of_step: Fraction
     steps: int
+    relation: ClassVar[Relation] = Relation.ADD_REMOVE
 
     def __post_init__(self) -> None:
         if not isinstance(self.mu_squared_of_step, Fraction):
@@ -67,10 +69,6 @@ class AllocationEvent(Event):
         """μ²/2, that of the one use: which of the steps it is can only be forgotten."""
         return self.mu_squared_of_step / 2
 
-    @property
-    def relation(self) -> Relation:
-        return Relation.ADD_REMOVE
-
     def pair(self) -> Pair:
         return AllocationPair(self.mu_squared_of_step, min(self.steps, _MOST_STEPS), True)
 
@@ -86,6 +84,7 @@ class AllocationPair(Pair):
     mu_squared: Fraction
     steps: int
     removes: bool
+    exact: ClassVar[bool] = False  # `delta` is that of a spread ratio
 
     def delta(self, epsilon: Curve) -> Curve:
         """The curve of the spread ratio, above the true one by about 1e-3 of ε; never above one use's."""
@@ -103,11 +102,6 @@ class AllocationPair(Pair):
     def reverse(self) -> Pair:
         """The same with the unit added instead of removed, or the reverse."""
         return AllocationPair(self.mu_squared, self.steps, not self.removes)
-
-    @property
-    def exact(self) -> bool:
-        """Not so: `delta` is that of a spread ratio."""
-        return False
 
     @property
     def epsilon_max(self) -> float:

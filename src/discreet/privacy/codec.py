@@ -1,4 +1,4 @@
-"""Events as JSON, with tags that never change their meaning.
+"""Events as JSON, by tags.
 
 The table is explicit: an event that is not in it cannot be stored, and a stored tag that is not in it is
 refused, not guessed. Fractions are written "numerator/denominator", and several of them as a list. An event
@@ -59,7 +59,7 @@ TAGS: Mapping[str, type[Event]] = MappingProxyType(
         "either-order": EitherOrderEvent,
     }
 )
-"""Every stored tag, for ever."""
+"""Every stored tag."""
 
 _DEEPEST = 8  # events inside events
 
@@ -124,7 +124,7 @@ def _decode_event(values: dict[str, Any], depth: int) -> Event:
     if not isinstance(tag, str) or tag not in TAGS:
         raise InvalidParameter(
             f"the stored event {tag!r} is not known to this version.",
-            hint="a newer version of discreet may have written it",
+            hint="another version of discreet may have written it",
         )
     cls = TAGS[tag]
     wanted = {f.name: f.type for f in fields(cls)}  # type: ignore[arg-type]  # as above

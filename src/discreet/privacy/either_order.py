@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.discrete_events import AtomsEvent
@@ -27,6 +28,7 @@ class EitherOrderEvent(Event):
     """
 
     event: Event
+    relation: ClassVar[Relation] = Relation.REPLACE
 
     def __post_init__(self) -> None:
         # Its relation is of the order of its laws alone; of other events it may be of a sample, which must stay.
@@ -46,10 +48,6 @@ class EitherOrderEvent(Event):
     @property
     def failure(self) -> Fraction:
         return self.event.failure
-
-    @property
-    def relation(self) -> Relation:
-        return Relation.REPLACE
 
     def pair(self) -> Pair:
         pair = self.event.pair()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -36,6 +37,7 @@ class FixedSizeEvent(Event):
     event: Event
     sample: int
     population: int
+    relation: ClassVar[Relation] = Relation.REPLACE
 
     def __post_init__(self) -> None:
         count("sample", self.sample)
@@ -80,10 +82,6 @@ class FixedSizeEvent(Event):
     def failure(self) -> Fraction:
         return self.event.failure * self.rate
 
-    @property
-    def relation(self) -> Relation:
-        return Relation.REPLACE
-
     def pair(self) -> Pair:
         return FixedSizePair(self.event.pair(), above(self.rate))
 
@@ -99,17 +97,13 @@ class FixedSizePair(Pair):
 
     base: Pair
     rate: float
+    exact: ClassVar[bool] = False  # the two halves of the curve belong to different orders of two data sets
 
     def delta(self, epsilon: Curve) -> Curve:
         """q·H(P‖Q) at log(1 + (e^ε − 1)/q) for ε ≥ 0, and 1 − e^ε + e^ε·δ(−ε) below."""
         x = np.minimum(epsilon, 0.0)
         positive = self._positive(np.abs(epsilon))
         return np.where(epsilon >= 0, positive, -np.expm1(x) + np.exp(x) * positive)
-
-    @property
-    def exact(self) -> bool:
-        """Not so: the two halves of the curve belong to different orders of two data sets."""
-        return False
 
     @property
     def work(self) -> float:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.discrete_events import BoundedRangeEvent, RandomizedResponseEvent
@@ -175,6 +176,7 @@ class SampledGroupEvent(Event):
     mu_squared_of_one: Fraction
     rate: Fraction
     k: int
+    relation: ClassVar[Relation] = Relation.ADD_REMOVE
 
     def __post_init__(self) -> None:
         for name in ("mu_squared_of_one", "rate"):
@@ -197,10 +199,6 @@ class SampledGroupEvent(Event):
     def rho(self) -> Fraction:
         """That of the k units without sampling."""
         return self.k * self.k * self.mu_squared_of_one / 2
-
-    @property
-    def relation(self) -> Relation:
-        return Relation.ADD_REMOVE
 
     def pair(self) -> Pair:
         from discreet.privacy.pairs.sampled_group import SampledGroupPair

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import (
@@ -38,6 +39,7 @@ class ParallelEvent(Event):
     """
 
     events: tuple[Event, ...]
+    relation: ClassVar[Relation] = Relation.ADD_REMOVE
 
     def __post_init__(self) -> None:
         events: object = self.events  # a list could change after it was checked
@@ -61,10 +63,6 @@ class ParallelEvent(Event):
     @property
     def failure(self) -> Fraction:
         return max(event.failure for event in self.events)
-
-    @property
-    def relation(self) -> Relation:
-        return Relation.ADD_REMOVE
 
     def pair(self) -> Pair:
         from discreet.privacy.pairs.largest import LargestPair

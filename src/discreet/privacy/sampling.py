@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -35,6 +36,7 @@ class PoissonEvent(Event):
 
     event: Event
     rate: Fraction
+    relation: ClassVar[Relation] = Relation.ADD_REMOVE
 
     def __post_init__(self) -> None:
         rate: object = self.rate  # a float could not be stored exactly
@@ -63,10 +65,6 @@ class PoissonEvent(Event):
     @property
     def failure(self) -> Fraction:
         return self.event.failure * self.rate
-
-    @property
-    def relation(self) -> Relation:
-        return Relation.ADD_REMOVE
 
     def pair(self) -> Pair:
         return PoissonPair(self.event.pair(), self.rate, True)

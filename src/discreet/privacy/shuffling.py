@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -45,6 +46,7 @@ class ShuffleEvent(Event):
     epsilon: Fraction
     users: int
     binary: bool = False
+    relation: ClassVar[Relation] = Relation.REPLACE
 
     def __post_init__(self) -> None:
         at_least_zero("epsilon", self.epsilon)
@@ -62,10 +64,6 @@ class ShuffleEvent(Event):
         """ε²/2, of the randomiser: Bun, Steinke 2016, Proposition 1.4, https://arxiv.org/abs/1605.02065"""
         return self.epsilon * self.epsilon / 2
 
-    @property
-    def relation(self) -> Relation:
-        return Relation.REPLACE
-
     def pair(self) -> Pair:
         return ShufflePair(above(self.epsilon), min(self.users, _MOST_USERS), self.binary)
 
@@ -81,6 +79,7 @@ class ShufflePair(Pair):
     epsilon: float
     users: int
     binary: bool
+    exact: ClassVar[bool] = False  # most randomisers hide more, and `delta` is rounded up
 
     def delta(self, epsilon: Curve) -> Curve:
         """Σ_C P(C)·(the curve of C clones) for ε ≥ 0, rounded up; mirrored below."""
@@ -89,11 +88,6 @@ class ShufflePair(Pair):
         positive = _sums(self, flat) if flat.size <= _DIRECT else _between(self, flat)
         bound = np.minimum(positive, 1.0).reshape(np.shape(epsilon))
         return np.where(epsilon >= 0, bound, -np.expm1(x) + np.exp(x) * bound)
-
-    @property
-    def exact(self) -> bool:
-        """Not so: most randomisers hide more, and `delta` is rounded up."""
-        return False
 
     @property
     def epsilon_max(self) -> float:

@@ -1,4 +1,4 @@
-"""Regular expressions, run: small programs over text.
+"""Regular expressions: the part of RE2's language whose meaning is the same here, read and run as small programs.
 
 A pattern becomes a program that is run with a list of threads (Pike's machine): the time is at most the product of
 the two lengths, for every text, and the match found is the leftmost one that comes first, as in RE2.
@@ -12,20 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TypeAlias
+from itertools import pairwise
+from typing import Never, TypeAlias
 
-from discreet.plan.functions.regex_tree import (
-    WORD,
-    All,
-    Edge,
-    Either,
-    Group,
-    Node,
-    One,
-    Repeat,
-    may_be_empty,
-    read,
-)
+from discreet.errors import UnsupportedQuery
 
 Span: TypeAlias = tuple[int | None, ...]
 """Begin and end of a match, and of each of its groups; None where a group is not part of it."""
@@ -192,3 +182,316 @@ def _write_loop(body: Node, greedy: bool, out: list[_Step]) -> None:
 
 def _split(body: int, beyond: int, greedy: bool) -> _Step:
     return ("split", body, beyond) if greedy else ("split", beyond, body)
+
+
+LONGEST = 500
+"""Characters of a pattern."""
+
+LARGEST = 1000
+"""Steps of a pattern with its repeats written out."""
+
+MOST_REPEATS = 100
+"""The largest number in a {m,n}."""
+
+Ranges: TypeAlias = tuple[tuple[int, int], ...]
+"""Characters by their numbers, in order."""
+
+WORD: Ranges = ((48, 57), (65, 90), (95, 95), (97, 122))
+"""Letters, digits and _ of ASCII: what \\w and \\b know."""
+
+
+@dataclass(frozen=True, slots=True)
+class One:
+    """One character of a set."""
+
+    ranges: Ranges
+
+
+@dataclass(frozen=True, slots=True)
+class Edge:
+    """A place: "^", "$" or "b"."""
+
+    kind: str
+
+
+@dataclass(frozen=True, slots=True)
+class All:
+    """One after the other."""
+
+    parts: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Either:
+    """The first of these that leads to a match."""
+
+    options: tuple[Node, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Repeat:
+    """`least` to `most` times; `most` None is any number."""
+
+    body: Node
+    least: int
+    most: int | None
+    greedy: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """A group that is remembered."""
+
+    body: Node
+    index: int
+
+
+Node: TypeAlias = One | Edge | All | Either | Repeat | Group
+"""What a pattern is made of."""
+
+
+def read(pattern: str, *, ignore_case: bool, dot_all: bool) -> tuple[Node, int]:
+    """The tree of a pattern, and how many groups it has.
+
+    Raises:
+        UnsupportedQuery: it is no pattern, is too large, or holds something whose meaning could differ.
+    """
+    if len(pattern) > LONGEST:
+        _refuse(f"it is longer than {LONGEST} characters")
+    if ignore_case and not pattern.isascii():
+        _refuse("'i' is for patterns of plain letters: compare lower(x) instead")
+    reader = _Reader(pattern, ignore_case, dot_all)
+    tree = reader.everything()
+    if _size(tree) > LARGEST:
+        _refuse(f"its repeats amount to more than {LARGEST} steps")
+    return tree, reader.groups
+
+
+def may_be_empty(node: Node) -> bool:
+    """Whether it can match the empty text."""
+    match node:
+        case One():
+            return False
+        case Edge():
+            return True
+        case All(parts):
+            return all(may_be_empty(p) for p in parts)
+        case Either(options):
+            return any(may_be_empty(o) for o in options)
+        case Repeat(body, least, _, _):
+            return least == 0 or may_be_empty(body)
+        case Group(body, _):
+            return may_be_empty(body)
+
+
+class _Reader:
+    """Recursive descent: alternatives, sequences, repeats, atoms."""
+
+    def __init__(self, pattern: str, ignore_case: bool, dot_all: bool) -> None:
+        self._pattern, self._at, self.groups = pattern, 0, 0
+        self._ignore_case, self._dot_all = ignore_case, dot_all
+        self._depth = 0
+
+    def everything(self) -> Node:
+        tree = self._either()
+        if self._at < len(self._pattern):
+            _refuse("a ) has no (")
+        return tree
+
+    def _next(self) -> str:
+        return self._pattern[self._at : self._at + 1]
+
+    def _take(self) -> str:
+        c = self._next()
+        self._at += 1
+        return c
+
+    def _skip(self, c: str) -> bool:
+        if self._pattern.startswith(c, self._at):
+            self._at += len(c)
+            return True
+        return False
+
+    def _either(self) -> Node:
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            _refuse(f"it nests more than {_DEEPEST} levels")
+        options = [self._sequence()]
+        while self._skip("|"):
+            options.append(self._sequence())
+        self._depth -= 1
+        return options[0] if len(options) == 1 else Either(tuple(options))
+
+    def _sequence(self) -> Node:
+        parts: list[Node] = []
+        while self._next() not in ("", "|", ")"):
+            parts.append(self._repeated(self._atom()))
+        if not parts:
+            _refuse("a part of it is empty: write (…)? for what may be missing")
+        return parts[0] if len(parts) == 1 else All(tuple(parts))
+
+    def _repeated(self, body: Node) -> Node:
+        bounds = self._bounds()
+        if bounds is None:
+            return body
+        greedy = not self._skip("?")
+        if self._next() in ("*", "+", "?", "{") and self._next():
+            _refuse("a repeat is repeated")
+        if may_be_empty(body):
+            _refuse("something that may be empty is repeated")
+        return Repeat(body, *bounds, greedy)
+
+    def _bounds(self) -> tuple[int, int | None] | None:
+        for sign, bounds in (("*", (0, None)), ("+", (1, None)), ("?", (0, 1))):
+            if self._skip(sign):
+                return bounds
+        if not self._skip("{"):
+            return None
+        inside = ""
+        while self._next() not in ("", "}"):
+            inside += self._take()
+        low, comma, high = inside.partition(",")
+        numbers = all(n.isascii() and n.isdigit() and len(n) < 4 for n in (low, *([high] if high else [])))
+        if not self._skip("}") or not numbers:
+            _refuse("a { begins no repeat: write \\{ for the character, {2,3} for a repeat")
+        least, most = int(low), (int(high) if high else None) if comma else int(low)
+        if max(least, most or 0) > MOST_REPEATS or (most is not None and not max(least, 1) <= most):
+            _refuse(f"a repeat is beyond {{1,{MOST_REPEATS}}}")
+        return least, most
+
+    def _atom(self) -> Node:
+        c = self._take()
+        if c in "*+?{":
+            _refuse(f"nothing stands before {c}")
+        if c == "(":
+            return self._group()
+        if c == "[":
+            return One(self._set())
+        if c == ".":
+            return One(((0, _LAST),) if self._dot_all else _outside(((10, 10),)))
+        if c in "^$":
+            return Edge(c)
+        if c == "\\" and self._skip("b"):  # \B may hold inside a character there, between its bytes
+            return Edge("b")
+        return One(self._escaped() if c == "\\" else self._letters(ord(c), ord(c)))
+
+    def _group(self) -> Node:
+        index = None
+        if not self._skip("?:"):
+            if self._next() == "?":
+                _refuse("of the groups with (? only (?: is read")
+            self.groups += 1
+            index = self.groups
+        body = self._either()
+        if not self._skip(")"):
+            _refuse("a ( has no )")
+        return body if index is None else Group(body, index)
+
+    def _set(self) -> Ranges:
+        negated = self._skip("^")
+        found: list[tuple[int, int]] = []
+        first = True
+        while first or self._next() != "]":
+            c = self._take()
+            if not c or c == "[" or (c == "]" and first):
+                _refuse("a set [ ] is not closed, or holds a bracket without \\ before it")
+            if c == "-" and not first and self._next() != "]":
+                _refuse("a - stands in the middle of a set without \\ before it")
+            first = False
+            if c == "\\":
+                ranges = self._escaped()
+                found += ranges
+                low = ranges[0][0] if len(ranges) == 1 and ranges[0][0] == ranges[0][1] else None
+                if self._is_range():
+                    _refuse(
+                        "a range in a set begins with \\"
+                        if low is None
+                        else "write the range in a set without \\"
+                    )
+                continue
+            low = high = ord(c)
+            if self._is_range():
+                self._take()
+                end = self._take()
+                if end in ("\\", "[") or ord(end) < low:
+                    _refuse("a range in a set ends before it begins, or with \\")
+                high = ord(end)
+            found += self._letters(low, high)
+        self._take()
+        return _outside(found) if negated else _merged(found)
+
+    def _is_range(self) -> bool:
+        rest = self._pattern[self._at : self._at + 2]
+        return len(rest) == 2 and rest[0] == "-" and rest[1] != "]"
+
+    def _escaped(self) -> Ranges:
+        c = self._take()
+        if c in _CLASSES:
+            return self._folded(_CLASSES[c])
+        if c and c.lower() in _CLASSES:
+            return _outside(self._folded(_CLASSES[c.lower()]))
+        if c in _CONTROLS:
+            return ((_CONTROLS[c], _CONTROLS[c]),)
+        if not c or not c.isascii() or c.isalnum() or not c.isprintable() or c == "_":
+            _refuse(f"\\{c} is not read")
+        return ((ord(c), ord(c)),)
+
+    def _letters(self, low: int, high: int) -> Ranges:
+        return self._folded(((low, high),))
+
+    def _folded(self, ranges: Ranges) -> Ranges:
+        """With the other case of each letter: K and S have a third form each, the Kelvin sign and the long s."""
+        if not self._ignore_case:
+            return ranges
+        more = list(ranges)
+        for low, high in ranges:
+            for n in range(max(low, 65), min(high, 122) + 1):
+                c = chr(n)
+                if c.isalpha():
+                    more.append((ord(c.swapcase()), ord(c.swapcase())))
+                more += [(0x212A, 0x212A)] if c in "kK" else [(0x017F, 0x017F)] if c in "sS" else []
+        return _merged(more)
+
+
+_LAST = 0x10FFFF
+_DEEPEST = 50
+_CLASSES: dict[str, Ranges] = {
+    "d": ((48, 57),),
+    "w": WORD,
+    "s": ((9, 10), (12, 13), (32, 32)),
+}
+_CONTROLS = {"n": 10, "t": 9, "r": 13}
+
+
+def _merged(ranges: Sequence[tuple[int, int]]) -> Ranges:
+    out: list[tuple[int, int]] = []
+    for low, high in sorted(ranges):
+        if out and low <= out[-1][1] + 1:
+            out[-1] = out[-1][0], max(high, out[-1][1])
+        else:
+            out.append((low, high))
+    return tuple(out)
+
+
+def _outside(ranges: Sequence[tuple[int, int]]) -> Ranges:
+    edges = [(-1, -1), *_merged(ranges), (_LAST + 1, _LAST + 1)]
+    return tuple((a[1] + 1, b[0] - 1) for a, b in pairwise(edges) if a[1] + 1 < b[0])
+
+
+def _size(node: Node) -> int:
+    match node:
+        case All(parts) | Either(parts):
+            return 1 + sum(_size(p) for p in parts)
+        case Repeat(body, least, most, _):
+            return 1 + _size(body) * max(least + 1 if most is None else most, 1)
+        case Group(body, _):
+            return 2 + _size(body)
+        case _:
+            return 1
+
+
+def _refuse(why: str) -> Never:
+    raise UnsupportedQuery(
+        f"This regular expression is not answered: {why}.",
+        hint="characters, [sets], \\d \\w \\s \\b, ( | ), * + ? {2,3}, ^ and $ are read; LIKE does much too",
+    )

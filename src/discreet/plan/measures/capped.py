@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, Never
+from typing import Any, ClassVar, Never
 
 from discreet.errors import InvalidParameter
 from discreet.plan.expr import Expr, identity
@@ -19,6 +19,7 @@ class CappedTotal(Measure):
     value: LatticeValue
     low: int
     high: int
+    word: ClassVar[str] = "the sum of the clamped values, within the question's bounds"
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -49,10 +50,6 @@ class CappedTotal(Measure):
     def step(self) -> Fraction:
         return self.value.step
 
-    @property
-    def word(self) -> str:
-        return "the sum of the clamped values, within the question's bounds"
-
 
 @dataclass(frozen=True, slots=True)
 class CappedCount(Measure):
@@ -60,6 +57,7 @@ class CappedCount(Measure):
 
     argument: Expr | None
     high: int
+    word: ClassVar[str] = "the number of rows, within the question's bounds"
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -84,10 +82,6 @@ class CappedCount(Measure):
     @property
     def identity(self) -> Any:
         return ["rows within", None if self.argument is None else identity(self.argument), self.high]
-
-    @property
-    def word(self) -> str:
-        return "the number of rows, within the question's bounds"
 
 
 def refuse_wide() -> Never:

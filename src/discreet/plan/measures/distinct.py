@@ -15,7 +15,7 @@ References:
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Never
+from typing import Any, ClassVar, Never
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bound import SECRET, Bounding, different_rows_sql, needs_secret, value_rows
@@ -28,6 +28,7 @@ class Distinct(Measure):
     """COUNT(DISTINCT x): a column that a statement of its own counts (`distinct_sql`), and no sum over units."""
 
     argument: Expr
+    word: ClassVar[str] = "the number of different values"
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -46,10 +47,6 @@ class Distinct(Measure):
     @property
     def identity(self) -> Any:
         return ["distinct", identity(self.argument)]
-
-    @property
-    def word(self) -> str:
-        return "the number of different values"
 
 
 def distinct_sql(b: Bounding, argument: Expr) -> str:

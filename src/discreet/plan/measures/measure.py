@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
 from discreet.errors import InvalidParameter
 from discreet.plan.expr import Expr, identity
@@ -71,6 +71,8 @@ class Measure(ABC):
 class RowCount(Measure):
     """COUNT(*): min(rows, max_rows)."""
 
+    word: ClassVar[str] = "the number of rows"
+
     @property
     def parts(self) -> tuple[Part, ...]:
         return ((Tally.ROWS, None),)
@@ -88,14 +90,12 @@ class RowCount(Measure):
     def identity(self) -> Any:
         return ["rows"]
 
-    @property
-    def word(self) -> str:
-        return "the number of rows"
-
 
 @dataclass(frozen=True, slots=True)
 class UnitCount(Measure):
     """COUNT(DISTINCT unit): 1 for each group that the unit enters."""
+
+    word: ClassVar[str] = "the number of units"
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -114,16 +114,13 @@ class UnitCount(Measure):
     def identity(self) -> Any:
         return ["units"]
 
-    @property
-    def word(self) -> str:
-        return "the number of units"
-
 
 @dataclass(frozen=True, slots=True)
 class KnownCount(Measure):
     """COUNT(x): min(rows where x is not NULL, max_rows)."""
 
     argument: Expr
+    word: ClassVar[str] = "the number of rows with a value"
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -142,16 +139,13 @@ class KnownCount(Measure):
     def identity(self) -> Any:
         return ["known", identity(self.argument)]
 
-    @property
-    def word(self) -> str:
-        return "the number of rows with a value"
-
 
 @dataclass(frozen=True, slots=True)
 class KnownUnits(Measure):
     """COUNT(DISTINCT unit) of some rows: 1 for each group in which the unit has a row where x is not NULL."""
 
     argument: Expr
+    word: ClassVar[str] = "the number of units with a value"
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -170,16 +164,13 @@ class KnownUnits(Measure):
     def identity(self) -> Any:
         return ["known units", identity(self.argument)]
 
-    @property
-    def word(self) -> str:
-        return "the number of units with a value"
-
 
 @dataclass(frozen=True, slots=True)
 class Total(Measure):
     """SUM(x): the sum of the clamped values, clamped to max_rows times the bounds (0 included)."""
 
     value: LatticeValue
+    word: ClassVar[str] = "the sum of the clamped values"
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -202,10 +193,6 @@ class Total(Measure):
     def step(self) -> Fraction:
         return self.value.step
 
-    @property
-    def word(self) -> str:
-        return "the sum of the clamped values"
-
 
 @dataclass(frozen=True, slots=True)
 class CentredTotal(Measure):
@@ -214,6 +201,7 @@ class CentredTotal(Measure):
     """
 
     value: LatticeValue
+    word: ClassVar[str] = "the sum of the values, measured from the middle of their bounds"
 
     @property
     def centre(self) -> int:
@@ -248,10 +236,6 @@ class CentredTotal(Measure):
     @property
     def step(self) -> Fraction:
         return self.value.step
-
-    @property
-    def word(self) -> str:
-        return "the sum of the values, measured from the middle of their bounds"
 
 
 def clamped(sql: str, span: tuple[int, int]) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
@@ -20,6 +21,7 @@ class BoundedRangePair(Pair):
     """
 
     epsilon: float
+    exact: ClassVar[bool] = False  # no one use attains it
 
     def delta(self, epsilon: Curve) -> Curve:
         """(1 − e^((ε−ε₀)/2))²/(1 − e^−ε₀) for |ε| ≤ ε₀, 0 above, 1 − e^ε below."""
@@ -29,11 +31,6 @@ class BoundedRangePair(Pair):
         root = -np.expm1(np.minimum(epsilon - self.epsilon, 0.0) / 2)
         middle = root * (root / -math.expm1(-self.epsilon))  # a square could underflow
         return np.where(epsilon >= -self.epsilon, middle, below)
-
-    @property
-    def exact(self) -> bool:
-        """Not: no one use attains it."""
-        return False
 
     @property
     def epsilon_max(self) -> float:

@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +34,7 @@ class GroupPair(Pair):
 
     base: Pair
     k: int
+    exact: ClassVar[bool] = False  # within about 1e-9, relatively, of the iterated function
 
     def delta(self, epsilon: Curve) -> Curve:
         """An upper bound: the least of a split's and of the chord's between two known points."""
@@ -58,11 +60,6 @@ class GroupPair(Pair):
     def reverse(self) -> Pair:
         """The reversed pair, k times: the same steps back."""
         return GroupPair(self.base.reverse(), self.k)
-
-    @property
-    def exact(self) -> bool:
-        """False: within about 1e-9, relatively, of the iterated function."""
-        return False
 
     @property
     def work(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import ClassVar
 
 import numpy as np
 
@@ -29,6 +30,7 @@ class RenyiPair(Pair):
 
     orders: tuple[Fraction, ...]
     divergences: tuple[Fraction, ...]
+    exact: ClassVar[bool] = False  # the conversion is not the largest curve of the class
 
     def delta(self, epsilon: Curve) -> Curve:
         """The least over the orders of exp((α−1)(τ−ε)) (1−1/α)^(α−1) / α for ε ≥ 0; below, the mirrored curve."""
@@ -39,11 +41,6 @@ class RenyiPair(Pair):
         positive = np.exp(np.minimum(self._log_delta(np.abs(e)), 0.0))
         # H_{e^x}(P‖Q) = 1 − e^x + e^x H_{e^−x}(Q‖P), and the class is the same in both directions.
         return np.where(e >= 0, positive, -np.expm1(x) + np.exp(x) * positive)
-
-    @property
-    def exact(self) -> bool:
-        """False: the conversion is not the largest curve of the class."""
-        return False
 
     @property
     def work(self) -> float:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 
@@ -23,6 +24,7 @@ class ZCDPPair(Pair):
     """
 
     rho: float
+    exact: ClassVar[bool] = False  # no one use attains it
 
     def delta(self, epsilon: Curve) -> Curve:
         """The least over α > 1 of exp((α−1)(αρ−ε)) (1−1/α)^(α−1) / α for ε ≥ 0; below, the mirrored curve."""
@@ -30,11 +32,6 @@ class ZCDPPair(Pair):
         # H_{e^x}(P‖Q) = 1 − e^x + e^x H_{e^−x}(Q‖P), and the class is the same in both directions.
         x = np.minimum(epsilon, 0.0)
         return np.where(epsilon >= 0, positive, -np.expm1(x) + np.exp(x) * positive)
-
-    @property
-    def exact(self) -> bool:
-        """Not: no one use attains it."""
-        return False
 
     @property
     def epsilon_max(self) -> float:
