@@ -107,7 +107,7 @@ def test_every_kind_is_here_with_exactly_its_fields() -> None:
     assert {c.kind for c in CONTENTS} == KINDS.keys()
     for content in CONTENTS:
         assert KINDS[content.kind] is type(content)
-        assert content.to_json().keys() | {"units"} == content.names | {"units"}
+        assert content.to_json().keys() | {"units"} == content.forms.keys() | {"units"}
 
 
 @pytest.mark.parametrize("content", CONTENTS, ids=lambda c: c.kind)
@@ -156,8 +156,8 @@ CHARGE = CONTENTS[2]
         {"events": [{"event": "quantum", "count": 1}]},
     ],
 )
-def test_what_a_newer_version_wrote_is_refused_and_never_skipped(changes: dict[str, Any]) -> None:
-    with pytest.raises(LedgerError, match="newer version") as caught:
+def test_what_another_version_wrote_is_refused_and_never_skipped(changes: dict[str, Any]) -> None:
+    with pytest.raises(LedgerError, match="another version of discreet wrote it") as caught:
         from_row(row(CHARGE, **changes))
     assert not isinstance(caught.value, LedgerCorrupt)
 

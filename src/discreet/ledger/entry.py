@@ -1,8 +1,6 @@
 """What a ledger can say: entries of a few kinds, and their stored form.
 
-A treaty with every ledger ever written: a kind is never removed, a field never changes its meaning, and
-what means something new gets a new kind. What is not in the table below was written by a newer version and
-is refused, never skipped.
+What is not in the table below was written by another version and is refused, never skipped.
 """
 
 from __future__ import annotations
@@ -14,25 +12,23 @@ from typing import Any, TypeAlias
 from discreet.errors import InvalidParameter, LedgerCorrupt, LedgerError
 from discreet.ledger import forms
 from discreet.ledger.chain import canonical, link, parse
-from discreet.ledger.failures import KEEP
+from discreet.ledger.failures import ANOTHER, KEEP
 from discreet.ledger.kinds.asking import Charged as Charged
+from discreet.ledger.kinds.asking import PeopleCharged as PeopleCharged
 from discreet.ledger.kinds.asking import Pinned as Pinned
 from discreet.ledger.kinds.asking import Released as Released
-from discreet.ledger.kinds.caps import AnalystCapped as AnalystCapped
-from discreet.ledger.kinds.caps import GroupCapped as GroupCapped
 from discreet.ledger.kinds.opening import Analysts as Analysts
 from discreet.ledger.kinds.opening import Opened as Opened
 from discreet.ledger.kinds.opening import People as People
+from discreet.ledger.kinds.owner import AnalystCapped as AnalystCapped
 from discreet.ledger.kinds.owner import Closed as Closed
 from discreet.ledger.kinds.owner import Frozen as Frozen
+from discreet.ledger.kinds.owner import GroupCapped as GroupCapped
 from discreet.ledger.kinds.owner import Locked as Locked
 from discreet.ledger.kinds.owner import Moved as Moved
 from discreet.ledger.kinds.owner import Rebudgeted as Rebudgeted
 from discreet.ledger.kinds.owner import Thawed as Thawed
-from discreet.ledger.kinds.people import PeopleCharged as PeopleCharged
 from discreet.ledger.store import Row
-
-_NEWER = "a newer version of discreet wrote it; install that one"
 
 Content: TypeAlias = (
     Opened
@@ -65,7 +61,7 @@ KINDS: dict[str, type[Content]] = {
     "moved": Moved,
     "lock": Locked,
 }
-"""Every stored kind, for ever."""
+"""Every stored kind."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,18 +140,20 @@ def from_row(row: Row) -> Entry:
     except (ValueError, KeyError, AttributeError, TypeError, RecursionError):
         raise _corrupt(row) from None
     if type(kind) is not str or kind not in KINDS:
-        raise LedgerError(f"entry {row.seq} of the ledger has the unknown kind {kind!r}.", hint=_NEWER)
-    if unknown := sorted(body.keys() - KINDS[kind].names):
-        raise LedgerError(f"entry {row.seq} of the ledger has the unknown field {unknown[0]!r}.", hint=_NEWER)
+        raise LedgerError(f"entry {row.seq} of the ledger has the unknown kind {kind!r}.", hint=ANOTHER)
+    if unknown := sorted(body.keys() - KINDS[kind].forms.keys()):
+        raise LedgerError(
+            f"entry {row.seq} of the ledger has the unknown field {unknown[0]!r}.", hint=ANOTHER
+        )
     if body.get("units") is not None:
         raise LedgerError(
-            f"entry {row.seq} of the ledger is charged per unit, in an unknown form.", hint=_NEWER
+            f"entry {row.seq} of the ledger is charged per unit, in an unknown form.", hint=ANOTHER
         )
     try:
         entry = Entry(seq, forms.text(time), forms.text(population), KINDS[kind].from_json(body))
     except InvalidParameter as error:
         raise LedgerError(
-            f"entry {row.seq} of the ledger cannot be read: {error.message}", hint=_NEWER
+            f"entry {row.seq} of the ledger cannot be read: {error.message}", hint=ANOTHER
         ) from None
     except (ValueError, KeyError, AttributeError, TypeError, ArithmeticError):
         raise _corrupt(row) from None

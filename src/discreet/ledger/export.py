@@ -15,6 +15,7 @@ from discreet.errors import DiscreetError, LedgerCorrupt, LedgerError
 from discreet.ledger import forms
 from discreet.ledger.chain import GENESIS, canonical, link, parse
 from discreet.ledger.entry import KINDS
+from discreet.ledger.failures import ANOTHER
 from discreet.ledger.store import Row, Store
 from discreet.ledger.verify import Report, verify_rows
 
@@ -52,7 +53,7 @@ def verify_export(lines: Iterable[str], head: str | None = None) -> Report:
     """Whether an export is what it must be, derived anew, and contains a head that was published earlier.
 
     Raises:
-        LedgerError: not an export, or one that a newer version wrote.
+        LedgerError: not an export, or one that another version wrote.
     """
     rest = iter(lines)
     first = next(rest, "").rstrip("\n")
@@ -81,7 +82,7 @@ def _header(text: str) -> tuple[int, str]:
         if forms.number(value["format"]) != FORMAT:
             raise LedgerError(
                 f"the export has format {value['format']}, and this version of discreet knows format {FORMAT}.",
-                hint="a newer version of discreet wrote it; install that one",
+                hint=ANOTHER,
             )
         return forms.number(value["entries"]), forms.digest(value["head"])
     except (ValueError, KeyError, TypeError):

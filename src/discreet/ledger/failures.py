@@ -13,6 +13,9 @@ from discreet.errors import LedgerBusy, LedgerCorrupt, LedgerError
 KEEP = "keep the file as it is, look at it with `discreet ledger verify`, and go back to a good copy"
 """The hint for a broken ledger."""
 
+ANOTHER = "another version of discreet wrote it: use that one, for what was spent still counts"
+"""The hint for another format."""
+
 
 @contextmanager
 def translated(place: str) -> Iterator[None]:

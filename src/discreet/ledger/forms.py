@@ -3,16 +3,58 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from fractions import Fraction
 from functools import lru_cache
-from typing import Any
+from typing import Any, ClassVar, Generic, Self, TypeVar
 
 from discreet.accounting.filter import Tally
 from discreet.privacy import codec
 from discreet.privacy.guarantee import Budget
 
+T = TypeVar("T")
+
 _FRACTION = re.compile(r"-?[0-9]{1,4000}/[0-9]{1,4000}")
 _DIGEST = re.compile("[0-9a-f]{64}")
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Form(Generic[T]):
+    """Form of a value in JSON; it is called to read one."""
+
+    read: Callable[[Any], T]
+    write: Callable[[T], Any] = _same
+
+    def __call__(self, value: Any) -> T:
+        """Return the value of this form."""
+        return self.read(value)
+
+
+class Fields:
+    """Content of an entry: a frozen dataclass whose fields stand in JSON in these forms."""
+
+    __slots__ = ()
+
+    forms: ClassVar[Mapping[str, Form[Any]]]
+
+    @property
+    def key(self) -> str:
+        """What its kind is looked up by; empty where an account has one at a time."""
+        return ""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the fields."""
+        return {name: form.write(getattr(self, name)) for name, form in self.forms.items()}
+
+    @classmethod
+    def from_json(cls, body: dict[str, Any]) -> Self:
+        """Return the value of these fields."""
+        return cls(**{name: form.read(body[name]) for name, form in cls.forms.items()})
 
 
 @lru_cache(maxsize=256)
@@ -107,3 +149,10 @@ def list_of(value: Any) -> list[Any]:
     if type(value) is not list:
         raise TypeError("not a list")
     return value
+
+
+TEXT, WORDS, NUMBER, DIGEST, TRUTH = Form(text), Form(words), Form(number), Form(digest), Form(truth)
+OBJECT, NAME = Form(object_of), Form(optional)
+TALLY, BUDGET = Form(tally, tally_texts), Form(budget, budget_texts)
+SIGNED = {"by": WORDS, "reason": WORDS}
+"""Who signs off an owner's act, and why."""

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 _ALL = ("seq", "time", "population", "kind")
 
 _UNDERSTOOD = tuple(
-    f"{kind}:{','.join(sorted({*content.names, *_ALL}))}"
+    f"{kind}:{','.join(sorted({*content.forms, *_ALL}))}"
     for kind, content in KINDS.items()
     if content is not Moved
 )

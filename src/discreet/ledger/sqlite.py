@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from discreet.errors import LedgerCorrupt, LedgerError
-from discreet.ledger.failures import KEEP, busy, is_busy, translated
+from discreet.ledger.failures import ANOTHER, KEEP, busy, is_busy, translated
 from discreet.ledger.store import Row, Transaction
 
 APPLICATION = 0x64736372
@@ -472,7 +472,7 @@ def _check_format(connection: sqlite3.Connection, place: str) -> None:
     if version != FORMAT:
         raise LedgerError(
             f"the ledger {place} has format {version}, and this version of discreet knows format {FORMAT}.",
-            hint="a newer version of discreet wrote it; install that one",
+            hint=ANOTHER,
         )
 
 

@@ -1,15 +1,30 @@
-"""The entries that connecting and asking write: a table's schema, a charge, a release."""
+"""The entries that asking writes: a table's schema, a charge, a release, what each person has spent."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, ClassVar
 
 from discreet.accounting.filter import Charge, Tally
-from discreet.ledger import forms
 from discreet.ledger.chain import canonical
+from discreet.ledger.forms import (
+    DIGEST,
+    NUMBER,
+    OBJECT,
+    TEXT,
+    Fields,
+    Form,
+    fraction,
+    number,
+    object_of,
+    optional,
+    tally,
+    tally_texts,
+    text,
+)
 from discreet.privacy import codec
 from discreet.privacy.guarantee import Approximate
 
@@ -17,11 +32,11 @@ _SHORT = 4000  # characters of events that are worth keeping
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class Pinned(Fields):
     """A table's public schema was fixed."""
 
     kind: ClassVar[str] = "schema"
-    names: ClassVar[frozenset[str]] = frozenset({"table", "schema"})
+    forms: ClassVar[Mapping[str, Form[Any]]] = {"table": TEXT, "schema": OBJECT}
 
     table: str
     schema: dict[str, Any]
@@ -31,26 +46,17 @@ class Pinned:
         """The table's name."""
         return self.table
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields."""
-        return {"table": self.table, "schema": self.schema}
-
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Pinned:
-        """The value of these fields."""
-        return cls(forms.text(body["table"]), forms.object_of(body["schema"]))
-
 
 @dataclass(frozen=True, slots=True)
-class Charged:
+class Charged(Fields):
     """A question was charged, by an analyst if the account has any.
 
     `spent` is the population's tally with this charge in it, `note` holds public facts only.
     """
 
     kind: ClassVar[str] = "charge"
-    names: ClassVar[frozenset[str]] = frozenset(
-        {"question", "events", "epsilon", "delta", "spent", "units", "analyst", "note"}
+    forms: ClassVar[Mapping[str, Form[Any]]] = dict.fromkeys(
+        ("question", "events", "epsilon", "delta", "spent", "units", "analyst", "note"), OBJECT
     )
 
     question: str
@@ -71,7 +77,7 @@ class Charged:
             "events": codec.encode(self.charge.events),
             "epsilon": codec.fraction_text(self.charge.guarantee.epsilon),
             "delta": codec.fraction_text(self.charge.guarantee.delta),
-            "spent": forms.tally_texts(self.spent),
+            "spent": tally_texts(self.spent),
             "units": None,
             "analyst": self.analyst,
             "note": self.note,
@@ -85,20 +91,20 @@ class Charged:
         events = canonical(body["events"])
         read = _charge if len(events) <= _SHORT else _charge.__wrapped__
         return cls(
-            forms.text(body["question"]),
-            read(events, forms.text(body["epsilon"]), forms.text(body["delta"])),
-            forms.tally(body["spent"]),
-            forms.object_of(body["note"]),
-            forms.optional(body["analyst"]),
+            text(body["question"]),
+            read(events, text(body["epsilon"]), text(body["delta"])),
+            tally(body["spent"]),
+            object_of(body["note"]),
+            optional(body["analyst"]),
         )
 
 
 @dataclass(frozen=True, slots=True)
-class Released:
+class Released(Fields):
     """A finished release was stored under the charge that paid for it."""
 
     kind: ClassVar[str] = "release"
-    names: ClassVar[frozenset[str]] = frozenset({"question", "charge", "release"})
+    forms: ClassVar[Mapping[str, Form[Any]]] = {"question": TEXT, "charge": NUMBER, "release": OBJECT}
 
     question: str
     charge: int
@@ -109,16 +115,27 @@ class Released:
         """The question's identity."""
         return self.question
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields."""
-        return {"question": self.question, "charge": self.charge, "release": self.release}
 
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Released:
-        """The value of these fields."""
-        return cls(
-            forms.text(body["question"]), forms.number(body["charge"]), forms.object_of(body["release"])
-        )
+@dataclass(frozen=True, slots=True)
+class PeopleCharged(Fields):
+    """The person table after a charge, by a hiding commitment; or after a merge of its segments, with no charge.
+
+    It is written for each charge, whoever and however many were touched; the table itself is private.
+    """
+
+    kind: ClassVar[str] = "people"
+    forms: ClassVar[Mapping[str, Form[Any]]] = {
+        "charge": Form(lambda value: None if value is None else number(value)),
+        "commitment": DIGEST,
+    }
+
+    charge: int | None
+    commitment: str
+
+    @property
+    def key(self) -> str:
+        """The number of the charge; empty for a merge."""
+        return "" if self.charge is None else str(self.charge)
 
 
 @lru_cache(maxsize=64)
@@ -128,4 +145,4 @@ def _charge(events: str, epsilon: str, delta: str) -> Charge:
     found = codec.decode(rows)
     if codec.encode(found) != rows:
         raise ValueError("not as it was written")
-    return Charge(found, Approximate(forms.fraction(epsilon), forms.fraction(delta)))
+    return Charge(found, Approximate(fraction(epsilon), fraction(delta)))

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeVar
 
 from discreet.accounting.filter import Tally
 from discreet.errors import InvalidParameter
-from discreet.ledger import forms
+from discreet.ledger.forms import BUDGET, DIGEST, NAME, TALLY, TEXT, TRUTH, Fields, Form, object_of, text
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
+
+T = TypeVar("T")
 
 
 class Analysts(Enum):
@@ -44,8 +47,27 @@ class People:
     capacity: Tally
 
 
+def _people(value: Any) -> People:
+    if object_of(value).keys() != {"budget", "filter", "capacity"}:
+        raise ValueError("unknown field")
+    return People(BUDGET(value["budget"]), text(value["filter"]), TALLY(value["capacity"]))
+
+
+def _people_json(people: People) -> dict[str, Any]:
+    budget, capacity = BUDGET.write(people.budget), TALLY.write(people.capacity)
+    return {"budget": budget, "filter": people.filter, "capacity": capacity}
+
+
+def _maybe(form: Form[T]) -> Form[T | None]:
+    """The same, or null."""
+    return Form(
+        lambda value: None if value is None else form.read(value),
+        lambda value: None if value is None else form.write(value),
+    )
+
+
 @dataclass(frozen=True, slots=True)
-class Opened:
+class Opened(Fields):
     """An account was opened, with what stays fixed for life. Of its secret key only the SHA-256 is told.
 
     `capacity` is the most that each of the filter's sums may reach, as it followed from the budget on that
@@ -57,19 +79,17 @@ class Opened:
 
     kind: ClassVar[str] = "account"
     key: ClassVar[str] = ""
-    names: ClassVar[frozenset[str]] = frozenset(
-        {
-            "budget",
-            "relation",
-            "filter",
-            "capacity",
-            "secret_sha256",
-            "people",
-            "analysts",
-            "owner",
-            "signature",
-        }
-    )
+    forms: ClassVar[Mapping[str, Form[Any]]] = {
+        "budget": _maybe(BUDGET),
+        "relation": Form(Relation.parse, lambda relation: relation.value),
+        "filter": TEXT,
+        "capacity": _maybe(TALLY),
+        "secret_sha256": DIGEST,
+        "people": _maybe(Form(_people, _people_json)),
+        "analysts": Form(lambda value: Analysts.parse(text(value)), lambda analysts: analysts.value),
+        "owner": TRUTH,
+        "signature": NAME,
+    }
 
     budget: Budget | None
     relation: Relation
@@ -81,49 +101,9 @@ class Opened:
     owner: bool = False
     signature: str | None = None
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields."""
-        people = self.people
-        return {
-            "budget": None if self.budget is None else forms.budget_texts(self.budget),
-            "relation": self.relation.value,
-            "filter": self.filter,
-            "capacity": None if self.capacity is None else forms.tally_texts(self.capacity),
-            "secret_sha256": self.secret_sha256,
-            "people": None
-            if people is None
-            else {
-                "budget": forms.budget_texts(people.budget),
-                "filter": people.filter,
-                "capacity": forms.tally_texts(people.capacity),
-            },
-            "analysts": self.analysts.value,
-            "owner": self.owner,
-            "signature": self.signature,
-        }
-
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Opened:
-        """The value of these fields."""
-        budget, capacity = body["budget"], body["capacity"]
-        if (budget is None) != (capacity is None):
+        """Return the value of these fields."""
+        if (body["budget"] is None) != (body["capacity"] is None):
             raise ValueError("a budget without a capacity, or a capacity without a budget")
-        return cls(
-            None if budget is None else forms.budget(budget),
-            Relation.parse(body["relation"]),
-            forms.text(body["filter"]),
-            None if capacity is None else forms.tally(capacity),
-            forms.digest(body["secret_sha256"]),
-            _people(body["people"]),
-            Analysts.parse(forms.text(body["analysts"])),
-            forms.truth(body["owner"]),
-            forms.optional(body["signature"]),
-        )
-
-
-def _people(value: Any) -> People | None:
-    if value is None:
-        return None
-    if forms.object_of(value).keys() != {"budget", "filter", "capacity"}:
-        raise ValueError("unknown field")
-    return People(forms.budget(value["budget"]), forms.text(value["filter"]), forms.tally(value["capacity"]))
+        return cls(**{name: form.read(body[name]) for name, form in cls.forms.items()})

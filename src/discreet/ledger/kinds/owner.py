@@ -1,67 +1,43 @@
-"""The entries that an owner writes about a whole account: its budget, a freeze and its end, the account's end, a move;
-and about a whole ledger: a lock and its end.
+"""The entries that an owner writes: of a whole account, of what an analyst or a group may spend of it, of a ledger.
 
 Each is signed off: `by` says by whom and `reason` why, in public words. None can be taken back.
+
+A cap is a budget with its own `per_query`, and a capacity in the units of the account's filter. A later entry of the
+name replaces it; an analyst's group stays what it was at first, so that a group's spending stays with it.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import Any, ClassVar
 
 from discreet.accounting.filter import Tally
-from discreet.ledger import forms
+from discreet.ledger.forms import BUDGET, DIGEST, NAME, SIGNED, TALLY, TEXT, TRUTH, Fields, Form
 from discreet.privacy.guarantee import Budget
-
-_SIGNED = frozenset({"by", "reason"})
 
 
 @dataclass(frozen=True, slots=True)
-class Rebudgeted:
+class Rebudgeted(Fields):
     """The population's budget, and the capacity that follows from it in the filter's units, is now this."""
 
     kind: ClassVar[str] = "budget"
-    key: ClassVar[str] = ""
-    names: ClassVar[frozenset[str]] = _SIGNED | {"budget", "capacity"}
+    forms: ClassVar[Mapping[str, Form[Any]]] = {"budget": BUDGET, "capacity": TALLY, **SIGNED}
 
     budget: Budget
     capacity: Tally
     by: str
     reason: str
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields."""
-        return {
-            "budget": forms.budget_texts(self.budget),
-            "capacity": forms.tally_texts(self.capacity),
-            "by": self.by,
-            "reason": self.reason,
-        }
-
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Rebudgeted:
-        """The value of these fields."""
-        return cls(forms.budget(body["budget"]), forms.tally(body["capacity"]), *_signed(body))
-
 
 @dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(Fields):
     """What is said by its kind alone."""
 
-    names: ClassVar[frozenset[str]] = _SIGNED
-    key: ClassVar[str] = ""
+    forms: ClassVar[Mapping[str, Form[Any]]] = SIGNED
 
     by: str
     reason: str
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields."""
-        return {"by": self.by, "reason": self.reason}
-
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Self:
-        """The value of these fields."""
-        return cls(*_signed(body))
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,34 +62,63 @@ class Closed(Decision):
 
 
 @dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Fields):
     """The account goes on in the store `to`, whose chain begins as a copy of this one up to `head`; here it has ended.
 
     A ledger moves as a whole: one such entry for each account, all with the same `to` and `head`, and nothing after.
     """
 
     kind: ClassVar[str] = "moved"
-    key: ClassVar[str] = ""
-    names: ClassVar[frozenset[str]] = _SIGNED | {"to", "head"}
+    forms: ClassVar[Mapping[str, Form[Any]]] = {"to": TEXT, "head": DIGEST, **SIGNED}
 
     to: str
     head: str
     by: str
     reason: str
 
-    def to_json(self) -> dict[str, Any]:
-        """The fields."""
-        return {"to": self.to, "head": self.head, "by": self.by, "reason": self.reason}
 
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Moved:
-        """The value of these fields."""
-        return cls(forms.text(body["to"]), forms.digest(body["head"]), *_signed(body))
+@dataclass(frozen=True, slots=True)
+class GroupCapped(Fields):
+    """All analysts of this group together may spend this much."""
+
+    kind: ClassVar[str] = "group"
+    forms: ClassVar[Mapping[str, Form[Any]]] = {"name": TEXT, "budget": BUDGET, "capacity": TALLY, **SIGNED}
+
+    name: str
+    budget: Budget
+    capacity: Tally
+    by: str
+    reason: str
+
+    @property
+    def key(self) -> str:
+        """The group's name."""
+        return self.name
 
 
 @dataclass(frozen=True, slots=True)
-class Locked:
-    """Whether charges open accounts from here on: of the whole ledger, under the empty name, which no population has.
+class AnalystCapped(Fields):
+    """This analyst, in this group or none, may spend this much."""
+
+    kind: ClassVar[str] = "analyst"
+    forms: ClassVar[Mapping[str, Form[Any]]] = {**GroupCapped.forms, "group": NAME}
+
+    name: str
+    group: str | None
+    budget: Budget
+    capacity: Tally
+    by: str
+    reason: str
+
+    @property
+    def key(self) -> str:
+        """The analyst's name."""
+        return self.name
+
+
+@dataclass(frozen=True, slots=True)
+class Locked(Fields):
+    """Whether charges open accounts, from here on: of no population, it stands under the empty name.
 
     In a locked ledger an account is opened by its owner's act alone. Where the lock names the owner's public key, that
     act and the unlocking carry a signature by it (`ledger/lock.py`).
@@ -121,24 +126,15 @@ class Locked:
 
     kind: ClassVar[str] = "lock"
     key: ClassVar[str] = ""
-    names: ClassVar[frozenset[str]] = _SIGNED | {"locked", "public_key", "signature"}
+    forms: ClassVar[Mapping[str, Form[Any]]] = {
+        "locked": TRUTH,
+        "public_key": NAME,
+        **SIGNED,
+        "signature": NAME,
+    }
 
     locked: bool
     public_key: str | None
     by: str
     reason: str
     signature: str | None = None
-
-    def to_json(self) -> dict[str, Any]:
-        """The fields."""
-        return {name: getattr(self, name) for name in self.names}
-
-    @classmethod
-    def from_json(cls, body: dict[str, Any]) -> Locked:
-        """The value of these fields."""
-        public_key, signature = forms.optional(body["public_key"]), forms.optional(body["signature"])
-        return cls(forms.truth(body["locked"]), public_key, *_signed(body), signature)
-
-
-def _signed(body: dict[str, Any]) -> tuple[str, str]:
-    return forms.words(body["by"]), forms.words(body["reason"])

@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from typing import NamedTuple, TypeVar
 
 from discreet.errors import LedgerError
+from discreet.ledger.failures import ANOTHER
 from discreet.ledger.postgres import failures
 from discreet.ledger.postgres.adding import Adding
 from discreet.ledger.postgres.failures import Lost, Refused
@@ -237,7 +238,7 @@ class PostgresStore:
         if found != str(FORMAT):
             raise LedgerError(
                 f"the ledger {self.place} has format {found}, and this version of discreet knows format {FORMAT}.",
-                hint="a newer version of discreet wrote it; install that one",
+                hint=ANOTHER,
             )
 
     @contextmanager
