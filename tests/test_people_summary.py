@@ -13,6 +13,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet import spending
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.people import keeping, summary
@@ -22,8 +23,7 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.plan.plan import Plan
 from discreet.release import NoisyTable
 from discreet.run import exact_cells
-from discreet.tables import spending
-from discreet.tables.spending import spending_of
+from discreet.spending import spending_of
 
 Rows: TypeAlias = Mapping[int, list[str]]
 """Person → the group of each row."""

@@ -315,11 +315,12 @@ def test_the_account_keeps_how_units_are_found(tmp_path: Path) -> None:
         t: {k: v for k, v in (kept[t] or {}).items() if k not in ("form", "columns", "text", "delimiter")}
         for t in SHOP
     }
+    nothing: dict[str, Any] = {"unit": None, "reached": None, "public": False, "others": []}
     assert said == {
-        "customers": {"unit": "id"},
-        "orders": {"unit": "customer_id"},
-        "items": {"unit": "order_id -> orders.id", "reached": ["order_id", "orders", "id"]},
-        "regions": {"unit": None, "public": True},
+        "customers": {**nothing, "unit": "id"},
+        "orders": {**nothing, "unit": "customer_id"},
+        "items": {**nothing, "reached": ["order_id", "orders", "id"]},
+        "regions": {**nothing, "public": True},
     }
     opened(ledger=place, budget=None).close()  # and it is the same way again
     assert pins(place) == kept
@@ -440,11 +441,14 @@ def test_the_pin_of_a_single_table(tmp_path: Path) -> None:
     source = {"orders": SHOP["orders"]}
     written(opened(source, unit=dp.PrivacyUnit("customer_id", 1, 1), public=[], ledger=place)).close()
     assert pins(place)["orders"] == {
-        "form": 2,
+        "form": 3,
         "columns": [["id", "BIGINT"], ["customer_id", "BIGINT"], ["amount", "DOUBLE"]],
         "text": False,
         "delimiter": ",",
         "unit": "customer_id",
+        "reached": None,
+        "public": False,
+        "others": [],
     }
 
 

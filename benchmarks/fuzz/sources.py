@@ -17,8 +17,8 @@ from discreet.backends.backend import Pinned
 from discreet.backends.duckdb import DuckDB
 from discreet.plan.schema import Reached, TableSchema
 from discreet.plan.types import Type
-from discreet.tables.linked import id_columns, with_id_kinds
 from discreet.tables.owners import Owner
+from discreet.tables.shapes import id_columns, with_id_kinds
 
 _ENDINGS = {
     "parquet": "parquet",

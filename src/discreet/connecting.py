@@ -81,11 +81,16 @@ def connect(
     from discreet.backends.duckdb import DuckDB
     from discreet.ledger.ledger import Ledger
     from discreet.session import Session
-    from discreet.tables.alike import warn_of_alike
-    from discreet.tables.facts import check_declared
     from discreet.tables.owners import find_owners
     from discreet.tables.people import check_people
-    from discreet.tables.shapes import attach_all, check_unit, find_shapes, pin_all
+    from discreet.tables.shapes import (
+        attach_all,
+        check_declared,
+        check_unit,
+        find_shapes,
+        pin_all,
+        warn_of_alike,
+    )
 
     who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
     wanted = None if relation is None else Relation.parse(relation)
@@ -94,11 +99,10 @@ def connect(
         check_people(who, per_person, wanted)
     backend = DuckDB(source, names=names)
     try:
-        _check_apart(backend.tables)
         owners = find_owners(who, public, backend.tables, backend.views)
         whose = population if population is not None else _only_private(owners)
         kept = _kept(place, whose, backend.tables)
-        shapes = find_shapes(backend, owners, kept)
+        shapes = find_shapes(backend, [owners], [kept])
         check_unit(who, shapes, owners)
         check_declared({t: s.columns for t, s in shapes.items()}, facts)
         book = Ledger.prepared(place)
@@ -117,8 +121,8 @@ def connect(
         )
         account = account.asked_by(analyst)
         warn_of_alike(book, [account], shapes, owners, kept)
-        pinned = pin_all(backend, account, shapes, owners)
-        tables = attach_all(backend, pinned, owners, unit=who, facts=facts, account=account)
+        pinned = pin_all(backend, [account], shapes, [owners])
+        tables = attach_all(backend, pinned, [owners], unit=who, facts=facts, account=account)
         return Session(book, account, backend, tables, version, bounds=bounds)
     except BaseException:
         book.close()
@@ -181,7 +185,6 @@ def connect_both(
         version=version,
         names=names,
         known=_kept,
-        check=_check_apart,
     )
 
 
@@ -248,16 +251,6 @@ def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str])
         pins = {} if account is None else account.pins()
     found = {t: pins[t.casefold()] for t in tables if t.casefold() in pins}
     return {t: (Pinned.from_json(k), Owner.from_json(k)) for t, k in found.items()}
-
-
-def _check_apart(tables: Sequence[str]) -> None:
-    """Refuses two tables of one name: FROM makes no difference between upper and lower case."""
-    folded = [t.casefold() for t in tables]
-    twins = sorted({t for t in tables if folded.count(t.casefold()) > 1})
-    if twins:
-        raise InvalidParameter(
-            f"Two tables are called {twins[0]!r}, upper and lower case aside.", hint="name them apart"
-        )
 
 
 def _only_private(owners: Mapping[str, Owner]) -> str:

@@ -13,8 +13,8 @@ from discreet.plan.types import Type
 from discreet.privacy.unit import Relation
 from discreet.run import exact_cells
 from discreet.session import Session
-from discreet.tables.linked import id_columns, with_id_kinds
 from discreet.tables.owners import Owner
+from discreet.tables.shapes import id_columns, with_id_kinds
 from tests.written import written
 
 ROW = dp.PrivacyUnit.row()

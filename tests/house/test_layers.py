@@ -14,7 +14,7 @@ LEVELS: tuple[set[str], ...] = (
     {"certificate"},
     {"plan", "backends"},
     {"release"},
-    {"run", "tables", "batched", "keeping"},
+    {"run", "tables", "keeping", "spending"},
     {"session", "shared"},
     {"connecting"},
     {"discreet"},

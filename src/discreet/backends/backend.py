@@ -50,7 +50,7 @@ class Pinned:
         return cls(dict(kept["columns"]), bool(kept["text"]), str(kept["delimiter"]))
 
 
-_FORM = 2
+_FORM = 3
 """Version of the stored shape."""
 
 

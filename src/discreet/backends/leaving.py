@@ -159,7 +159,7 @@ _KNOWN = (
     ("'7'", "VARCHAR", "7"),
     ("'Zoë'", "VARCHAR", "Zoë"),
 )
-"""Ids, their types, and the texts that stand for them for ever."""
+"""Ids, their types, and the texts that stand for them."""
 
 
 def check_views(data: Cursor, cursor: Cursor) -> None:

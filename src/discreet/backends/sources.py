@@ -272,8 +272,7 @@ def _check_tables(names: Sequence[object]) -> None:
                 f"a table's name must be a text of 1 to 200 printable characters, not {name!r:.80}.",
                 hint='connect({"visits": …}, …)',
             )
-    lowered = [str(n).lower() for n in names]
-    if len(set(lowered)) != len(lowered):
+    if len({str(n).casefold() for n in names}) != len(names):
         raise InvalidParameter(
             "Two tables have the same name.", hint="rename one; upper and lower case make no difference"
         )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from discreet.ledger.analysts import Standings
     from discreet.ledger.entry import Entry
     from discreet.ledger.ledger import Ledger
-    from discreet.tables.spending import Spending
+    from discreet.spending import Spending
 
 
 @click.command("budget", short_help="What is spent and what is left, of every population.")
@@ -88,7 +88,7 @@ def command(
 def _summary(
     accounts: Sequence[Account], asked: tuple[Fraction, Fraction | None], analyst: str | None
 ) -> Spending:
-    from discreet.tables.spending import spending_of
+    from discreet.spending import spending_of
 
     if len(accounts) != 1:
         raise InvalidParameter(

@@ -13,14 +13,13 @@ from discreet.ledger.ledger import Ledger
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.shared.session import SharedSession
-from discreet.tables.alike import warn_of_alike
-from discreet.tables.facts import check_declared
-from discreet.tables.two import attach_both, find_both, find_shapes_of_both, pin_both
+from discreet.tables.owners import find_both
+from discreet.tables.shapes import attach_all, check_declared, find_shapes, pin_all, warn_of_alike
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
     from discreet.plan.schema import Fact
-    from discreet.tables.shapes import Kept
+    from discreet.tables.shapes import Kept, Owners
 
 T = TypeVar("T")
 
@@ -38,7 +37,6 @@ def open_both(
     version: str | None,
     names: Sequence[str] | None,
     known: Callable[[str | os.PathLike[str], str, Sequence[str]], Kept],
-    check: Callable[[Sequence[str]], None],
 ) -> SharedSession:
     """A session over tables each of whose rows is of a unit of either population.
 
@@ -54,7 +52,6 @@ def open_both(
         version: as in `connect_both`.
         names: as in `connect_both`.
         known: what the account of a population in the ledger at a place knows of tables.
-        check: refuses names of tables that cannot be told apart.
 
     Raises:
         SourceError, LedgerError, InvalidParameter: see `discreet.errors`; nothing has been charged.
@@ -62,10 +59,9 @@ def open_both(
     wanted = {n: None if r is None else Relation.parse(r) for n, r in relation.items()}
     backend = DuckDB(source, names=names)
     try:
-        check(backend.tables)
         owners = find_both(units, backend.tables, backend.views)
         kept = {name: known(place, name, backend.tables) for name in units}
-        shapes = find_shapes_of_both(backend, owners, kept)
+        shapes = find_shapes(backend, list(owners.values()), list(kept.values()))
         check_declared({t: s.columns for t, s in shapes.items()}, columns)
         book = Ledger.prepared(place)
     except BaseException:
@@ -82,14 +78,26 @@ def open_both(
             _check_account(account)
         seen = {table for tables in kept.values() for table in tables}
         warn_of_alike(book, accounts.values(), shapes, next(iter(owners.values())), seen)
-        pinned = pin_both(backend, accounts, shapes, owners)
-        first = next(iter(accounts.values()))
-        tables, both = attach_both(backend, pinned, owners, units, columns, first)
-        return SharedSession(book, accounts, backend, tables, both, version)
+        both, (first, *_) = list(owners.values()), accounts.values()
+        pinned = pin_all(backend, list(accounts.values()), shapes, both)
+        unit = next(iter(units.values()))
+        tables = attach_all(backend, pinned, both, unit=unit, facts=columns, account=first)
+        return SharedSession(book, accounts, backend, tables, _units(owners, units), version)
     except BaseException:
         book.close()
         backend.close()
         raise
+
+
+def _units(
+    owners: Mapping[str, Owners], units: Mapping[str, PrivacyUnit]
+) -> dict[str, tuple[PrivacyUnit, PrivacyUnit]]:
+    """The two units of each table, by the column of it that holds their ids."""
+    first, second = (
+        {t: PrivacyUnit(own.column, unit.max_groups, unit.max_rows) for t, own in owners[name].items()}
+        for name, unit in units.items()
+    )
+    return {table: (first[table], second[table]) for table in first}
 
 
 def check_units(units: object) -> None:

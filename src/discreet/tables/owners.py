@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from discreet.errors import InvalidParameter
@@ -43,26 +43,21 @@ class Owner:
         return own + "".join(f" and, as {name!r}, the column {column!r}" for name, column in self.others)
 
     def to_json(self) -> dict[str, Any]:
-        """The form in which the ledger keeps it beside a table's shape.
-
-        `unit` is what older versions compare: to them a table that is reached has a unit's column that no table has.
-        """
-        if self.public:
-            return {"unit": None, "public": True}
-        if self.reached is not None:
-            key = self.reached
-            return {"unit": path(key), "reached": [key.column, key.table.casefold(), key.key]}
-        others = {"others": [list(other) for other in self.others]} if self.others else {}
-        return {"unit": self.column, **others}
+        """Return the form in which the ledger keeps it beside a table's shape."""
+        key = self.reached
+        return {
+            "unit": self.column,
+            "reached": None if key is None else [key.column, key.table.casefold(), key.key],
+            "public": self.public,
+            "others": [list(other) for other in self.others],
+        }
 
     @classmethod
     def from_json(cls, kept: Mapping[str, Any]) -> Owner:
-        """What `to_json` wrote; a pin without a word on it is of a table whose unit is a column or each row."""
-        if kept.get("public"):
-            return cls(public=True)
-        if kept.get("reached") is not None:
-            return cls(reached=Reached(*kept["reached"]))
-        return cls(kept["unit"], others=tuple((name, column) for name, column in kept.get("others", ())))
+        """Return what `to_json` wrote."""
+        reached = None if kept["reached"] is None else Reached(*kept["reached"])
+        others = tuple((name, column) for name, column in kept["others"])
+        return cls(kept["unit"], reached, kept["public"], others)
 
 
 def path(key: Reached) -> str:
@@ -100,6 +95,42 @@ def find_owners(
     for table in tables:
         _check_chain(table, owners)
     return owners
+
+
+def find_both(
+    units: Mapping[str, PrivacyUnit], tables: Sequence[str], views: Sequence[str] = ()
+) -> dict[str, dict[str, Owner]]:
+    """How the unit of each population is found in each table: by a column of the table's own, each time another one.
+
+    Raises:
+        UnknownColumn, InvalidParameter: a unit that is each row, that a foreign key leads to, or one column for both.
+    """
+    found = {}
+    for name, unit in units.items():
+        if unit.is_row:
+            raise InvalidParameter(
+                f"The unit of {name!r} is each row, and a row is of a unit of the other population as well.",
+                hint="name the column that holds the id: dp.PrivacyUnit('patient_id', max_rows=10)",
+            )
+        found[name] = find_owners(unit, (), tables, views)
+    for table in tables:
+        columns = {name: owners[table].column for name, owners in found.items()}
+        for name, column in columns.items():
+            if column is None:
+                raise InvalidParameter(
+                    f"A foreign key leads to {name!r} from table {table!r}, which is not answered where two "
+                    "populations are protected.",
+                    hint="store the ids of both in the table, or ask it in a session of one population",
+                )
+        if len({c.casefold() for c in columns.values() if c is not None}) < len(columns):
+            raise InvalidParameter(
+                f"Both populations have the ids of {table!r} in the column {next(iter(columns.values()))!r}.",
+                hint="each needs a column of its own; one population needs no dict of units",
+            )
+        for name, owners in found.items():
+            others = sorted((n, c) for n, c in columns.items() if n != name and c is not None)
+            owners[table] = replace(owners[table], others=tuple(others))
+    return found
 
 
 def check_same(table: str, before: Owner, now: Owner) -> None:

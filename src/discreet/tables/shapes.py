@@ -1,41 +1,57 @@
-"""From sources to schemas: each table's shape, pinned in the account with the way to its units, and its facts."""
+"""From sources to schemas: each table's shape, pinned with the way to its units, its ids, and what is public of it."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from discreet.backends.backend import Backend, Pinned
+from discreet.backends.contents import Contents
+from discreet.catalog.ids import Place, one_kind
 from discreet.errors import InvalidParameter, SourceError, UnknownColumn
+from discreet.ledger.entry import Analysts
 from discreet.ledger.first_charge import foresee
-from discreet.plan.schema import Fact, TableSchema
+from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
-from discreet.tables.facts import MOST_VALUES, declared_facts, found_facts
-from discreet.tables.linked import id_columns, with_id_kinds
 from discreet.tables.owners import Owner, check_same, path
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
+    from discreet.ledger.ledger import Ledger
     from discreet.ledger.log import View
+
+
+Owners = Mapping[str, Owner]
+"""How one population's units are found in each table."""
 
 Kept = Mapping[str, tuple[Pinned, Owner]]
 """What the account knows of tables by their names: the shape and the owner of each."""
 
 
-def find_shapes(backend: Backend, owners: Mapping[str, Owner], kept: Kept) -> dict[str, Pinned]:
-    """The shape of each table: the pinned one where there is one, else the present one, with linked ids in one type.
+def find_shapes(backend: Backend, owners: Sequence[Owners], kept: Sequence[Kept]) -> dict[str, Pinned]:
+    """Return the shape of each table: the pinned one where there is one, else the present one, linked ids in one type.
+
+    Args:
+        backend: the tables.
+        owners: of each population.
+        kept: what each population's account knows, in the same order.
 
     Raises:
         InvalidParameter, UnknownColumn: another owner than is known, a column that is not there, ids that cannot be
             compared.
     """
-    for table, (_, before) in kept.items():
-        check_same(table, before, owners[table])
-    shapes = {t: kept[t][0] if t in kept else backend.discover(t) for t in backend.tables}
-    check_columns(shapes, owners)
-    return with_id_kinds(backend, shapes, owners, kept.keys())
+    for own, known in zip(owners, kept, strict=True):
+        for table, (_, before) in known.items():
+            check_same(table, before, own[table])
+    pinned = {t: shape for known in kept for t, (shape, _) in known.items()}
+    shapes = {t: pinned.get(t) or backend.discover(t) for t in backend.tables}
+    for own in owners:
+        check_columns(shapes, own)
+        shapes = with_id_kinds(backend, shapes, own, pinned.keys())
+    return shapes
 
 
 def check_unit(unit: PrivacyUnit, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]) -> None:
@@ -59,44 +75,57 @@ def check_unit(unit: PrivacyUnit, shapes: Mapping[str, Pinned], owners: Mapping[
 
 
 def pin_all(
-    backend: Backend, account: Account, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]
+    backend: Backend, accounts: Sequence[Account], shapes: Mapping[str, Pinned], owners: Sequence[Owners]
 ) -> dict[str, Pinned]:
-    """Return the shapes as the account keeps them, or will from its next accepted charge on, which pins new ones.
+    """Return the shapes as the accounts keep them, or will from their next accepted charge on, which pins new ones.
 
-    Another process may pin them meanwhile: then the charge is refused unless it comes to the same.
+    Another process may pin them meanwhile: then the charge is refused unless it comes to the same. Of two accounts the
+    first by name says which shape it is, and all are one transaction: with a table pinned in one account alone, it
+    could be connected with the other left out.
 
     Raises:
-        InvalidParameter: another owner, or kinds of ids that are not compared.
+        InvalidParameter: another owner, kinds of ids that are not compared, or accounts that keep different shapes.
     """
+    pairs = sorted(zip(accounts, owners, strict=True), key=lambda pair: pair[0].population)
 
     def pin(view: View) -> dict[str, Pinned]:
-        found = {}
+        found: dict[str, Pinned] = {}
         for table, shape in shapes.items():
-            schema = {**shape.to_json(), **owners[table].to_json()}
-            kept = account.pinning(table.casefold(), schema)(view)
-            check_same(table, Owner.from_json(kept), owners[table])
-            found[table] = Pinned.from_json(kept)
-        check_columns(found, owners)
+            for account, own in pairs:
+                schema = {**found.get(table, shape).to_json(), **own[table].to_json()}
+                kept = account.pinning(table.casefold(), schema)(view)
+                pinned = Pinned.from_json(kept)
+                check_same(table, Owner.from_json(kept), own[table])
+                if found.setdefault(table, pinned) != pinned:
+                    raise InvalidParameter(
+                        f"The columns of table {table!r} were fixed in one way for one population and in another for "
+                        f"{account.population!r}.",
+                        hint="use another name for the table, or other populations",
+                    )
+        for own in owners:
+            check_columns(found, own)
         return found
 
-    found = foresee(pin, account)
-    return with_id_kinds(backend, found, owners, found.keys())
+    found = foresee(pin, *accounts)
+    for own in owners:
+        with_id_kinds(backend, found, own, found.keys())
+    return found
 
 
 def attach_all(
     backend: Backend,
     shapes: Mapping[str, Pinned],
-    owners: Mapping[str, Owner],
+    owners: Sequence[Owners],
     *,
     unit: PrivacyUnit,
     facts: Mapping[str, Fact],
     account: Account,
 ) -> list[TableSchema]:
-    """Make every table answerable, and return what is public about each."""
+    """Make every table answerable, and return what is public about each, under the first population's unit."""
     schemas = []
     for table, shape in shapes.items():
-        view = backend.attach(table, shape, id_columns(owners, table))
-        owner = owners[table]
+        view = backend.attach(table, shape, {c for own in owners for c in id_columns(own, table)})
+        owner = owners[0][table]
         types = {n: None if k is None else Type(k) for n, k in shape.columns.items()}
         known, held = declared_facts(table, types, facts), None
         if owner.public:
@@ -181,3 +210,127 @@ def _check_own(table: str, column: str, shapes: Mapping[str, Pinned]) -> None:
 
 def _listed(shape: Pinned) -> str:
     return f"columns are: {', '.join(list(shape.columns)[:12])}"
+
+
+def id_columns(owners: Mapping[str, Owner], table: str) -> set[str]:
+    """Return the columns of a table that hold ids: its unit's, another table's rows', or its own for others."""
+    keys = {o.reached.key for o in owners.values() if o.reached is not None and o.reached.table == table}
+    owner = owners[table]
+    own = owner.reached.column if owner.reached is not None else owner.column
+    return keys if own is None else keys | {own}
+
+
+def with_id_kinds(
+    backend: Backend, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner], known: Collection[str]
+) -> dict[str, Pinned]:
+    """Return the shapes with each linked set of ids read as one kind (`catalog/ids.py`).
+
+    Linked are all columns that hold the unit's id, and each foreign key with the key that it leads to. Tables that are
+    `known` were pinned, and are left as they are.
+
+    Raises:
+        InvalidParameter: ids of a type that has none, or of kinds that are not compared.
+    """
+    stored = {
+        (table, column): found
+        for table in owners
+        for column, found in backend.storages(table, id_columns(owners, table)).items()
+    }
+    read = dict(shapes)
+    for group in _linked(owners):
+        pinned = {(t, c): str(shapes[t].columns[c]) for t, c in group if t in known}
+        kind = one_kind({place: stored[place] for place in group}, pinned)
+        for table, column in group:
+            if table not in known:
+                read[table] = replace(read[table], columns={**read[table].columns, column: kind})
+    return read
+
+
+def _linked(owners: Mapping[str, Owner]) -> list[list[Place]]:
+    """Return the sets of columns that are compared with each other, a column alone among them."""
+    groups = [[(table, column)] for table in owners for column in sorted(id_columns(owners, table))]
+    units = [(t, o.column) for t, o in owners.items() if o.column is not None]
+    edges = [(units[0], other) for other in units[1:]]
+    for table, owner in owners.items():
+        if (key := owner.reached) is not None:
+            edges.append(((table, key.column), (key.table, key.key)))
+    for one, other in edges:
+        touched = [g for g in groups if one in g or other in g]
+        groups = [g for g in groups if g not in touched] + [[place for g in touched for place in g]]
+    return groups
+
+
+def warn_of_alike(
+    book: Ledger,
+    accounts: Collection[Account],
+    shapes: Mapping[str, Pinned],
+    owners: Mapping[str, Owner],
+    known: Collection[str],
+) -> None:
+    """Say on stderr which other account has pinned a table of the same column names, for each table that is new here.
+
+    Pins tell of charges. So an analyst who is kept apart is told nothing, and nobody is told of an account whose
+    analysts are (docs/proofs/analysts.md).
+    """
+    if any(account.alone for account in accounts):
+        return
+    names = {t: _column_names(s.columns) for t, s in shapes.items()}
+    private = {t: n for t, n in names.items() if t not in known and not owners[t].public}
+    mine = {account.population for account in accounts}
+    for population in book.populations() if private else []:
+        other = None if population in mine else book.account(population)
+        if other is None or other.analysts is Analysts.APART:
+            continue
+        pins = {t: p for t, p in other.pins().items() if not p.get("public")}
+        pinned = {_column_names(n for n, _ in p["columns"]): t for t, p in pins.items()}
+        for table in (t for t, found in private.items() if found in pinned):
+            print(
+                f"discreet: table {table!r} has the columns of {pinned[private[table]]!r} in the account "
+                f"{population!r}. If they hold the same people, say population={population!r} (--population), or they "
+                "have two budgets.",
+                file=sys.stderr,
+            )
+
+
+def _column_names(columns: Iterable[str]) -> frozenset[str]:
+    return frozenset(name.casefold() for name in columns)
+
+
+MOST_VALUES = 10_000
+"""Columns of a public table with at most so many distinct values are known by their values, others by their range."""
+
+
+def declared_facts(table: str, columns: Mapping[str, object], facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """The declarations for a table's columns: those by name, and above them those by `table.name`."""
+    mine = {n: facts[n] for n in columns if n in facts}
+    return mine | {n: facts[f"{table}.{n}"] for n in columns if f"{table}.{n}" in facts}
+
+
+def found_facts(contents: Contents) -> dict[str, Fact]:
+    """What a public table says itself; a column of nothing but NULL, or of numbers beyond every range, says nothing."""
+    facts: dict[str, Fact] = {
+        n: Values(*values) for n, values in contents.values.items() if any(v is not None for v in values)
+    }
+    for name, (low, high) in contents.bounds.items():
+        try:
+            facts[name] = Range(low, high, integer=isinstance(low, int) and isinstance(high, int))
+        except InvalidParameter:  # beyond what a range may be, or empty
+            continue
+    return facts
+
+
+def check_declared(columns: Mapping[str, Mapping[str, object]], facts: Mapping[str, Fact]) -> None:
+    """Refuses a declaration of a column that no table has, or that is neither a range nor values."""
+    known = {n for names in columns.values() for n in names}
+    qualified = {f"{t}.{n}" for t, names in columns.items() for n in names}
+    for name, fact in facts.items():
+        if name not in known | qualified:
+            raise UnknownColumn(
+                f"columns= declares {name!r}, which no table has.",
+                hint=f"columns are: {', '.join(sorted(known)[:12])}",
+            )
+        if not isinstance(fact, Range | Values):
+            raise InvalidParameter(
+                f"columns={{{name!r}: …}} must be a Range or Values, not {type(fact).__name__}.",
+                hint=f"columns={{{name!r}: dp.Range(0, 200)}} or dp.Values('a', 'b')",
+            )

@@ -8,6 +8,7 @@ from unittest import mock
 
 import numpy as np
 
+from discreet import spending
 from discreet.accounting.filter import Charge, Tally
 from discreet.ledger.account import Account
 from discreet.ledger.ledger import Ledger
@@ -19,7 +20,6 @@ from discreet.mechanisms.additive import Additive
 from discreet.noise.entropy import Entropy
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, Budget
-from discreet.tables import spending
 from tests.contracts.audit_row import ENGINE, AuditRow, sampled
 
 

@@ -117,16 +117,15 @@ class Ours:
     def open(self, tables: Tables) -> Connection:
         """Opens a session and a database over the tables."""
         from discreet.backends.duckdb import DuckDB
-        from discreet.tables.linked import id_columns
         from discreet.tables.owners import find_owners
-        from discreet.tables.shapes import find_shapes
+        from discreet.tables.shapes import find_shapes, id_columns
 
         frames = {name: _arrow(rows, self._types_of(name)) for name, rows in tables.items()}
         planner = self.session(frames)  # first: it refuses what cannot be connected
         database = DuckDB(frames)
         # as `connect` does it for a new account, so that ids are of the types that the planner takes for granted
         owners = find_owners(self.unit, self.public, database.tables)
-        for name, shape in find_shapes(database, owners, {}).items():
+        for name, shape in find_shapes(database, [owners], [{}]).items():
             database.attach(name, shape, id_columns(owners, name))
         return Connection(frames, planner, database)
 
