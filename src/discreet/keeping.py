@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -16,10 +17,8 @@ from discreet.release import Drawn, NoisyTable, Release
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
     from discreet.plan.auto.staged import Advised, StagedPlan
+    from discreet.plan.batch import Batch, Place
     from discreet.plan.plan import Plan
-
-FREE = Approximate(Fraction(0))
-"""What an answer from the ledger costs."""
 
 
 def note(plan: Plan, version: str | None) -> dict[str, Any]:
@@ -41,7 +40,7 @@ def released(
 ) -> Release:
     """The release of a question; without `charged`, of one that the ledger had."""
     paid = Paid(account, plan.identity, "", table.to_json, lambda: claim_of(plan))
-    return Release(plan, table, charged=charged or FREE, stored=charged is None, paid=paid, drawn=drawn)
+    return _release(plan, table, drawn, charged, paid)
 
 
 def released_in_stages(
@@ -54,7 +53,7 @@ def released_in_stages(
 ) -> Release:
     """The same of a question in two stages."""
     paid = Paid(account, identity, "", lambda: kept(plan.choice, table.to_json()), lambda: plan.claim)
-    return Release(plan, table, charged=charged or FREE, stored=charged is None, paid=paid, drawn=drawn)
+    return _release(plan, table, drawn, charged, paid)
 
 
 def find(account: Account, plan: Plan, version: str | None) -> Release | None:
@@ -87,3 +86,49 @@ def keep(releases: dict[str, Release], charge: int) -> dict[str, Release]:
     answers = {name: answer(r.columns, r.rows) for name, r in releases.items()}
     paid.keep(charge, certified(paid.claim(), answers))
     return releases
+
+
+def releases(
+    account: Account,
+    batch: Batch,
+    tables: Sequence[NoisyTable],
+    drawn: Drawn,
+    charged: Approximate | None = None,
+) -> dict[str, Release]:
+    """One release for each question, by its name; without `charged`, of a batch that the ledger had.
+
+    Guarantee:
+        Post-processing: a release holds columns of a noisy table of the batch, which was charged as a whole.
+    """
+    found = {}
+    for name, plan in batch.plans.items():
+        paid = Paid(account, batch.identity, name, lambda: stored_batch(tables), lambda: batch.claim)
+        found[name] = _release(plan, _part(tables, batch.places[name]), drawn, charged, paid)
+    return found
+
+
+def stored_batch(tables: Sequence[NoisyTable]) -> dict[str, Any]:
+    """What the ledger keeps of a batch: a single measurement is kept as that of a question is."""
+    if len(tables) == 1:
+        return tables[0].to_json()
+    return {"format": 1, "tables": [t.to_json() for t in tables]}
+
+
+def restored_batch(kept: dict[str, Any]) -> list[NoisyTable]:
+    """What `stored_batch` wrote."""
+    return [NoisyTable.from_json(t) for t in kept.get("tables", [kept])]
+
+
+def _release(plan: Plan, table: NoisyTable, drawn: Drawn, charged: Approximate | None, paid: Paid) -> Release:
+    """A release; without `charged`, one that the ledger had."""
+    free = Approximate(Fraction(0))
+    return Release(plan, table, charged=charged or free, stored=charged is None, paid=paid, drawn=drawn)
+
+
+def _part(tables: Sequence[NoisyTable], place: Place) -> NoisyTable:
+    """A question's own columns of the measurement that it is answered from."""
+    table = tables[place.measurement]
+    cells = tuple(tuple(row[i] for i in place.columns) for row in table.cells)
+    spreads = tuple(table.spreads[i] for i in place.spreads)
+    levels = tuple(tuple(tuple(row[i] for i in place.columns) for row in level) for level in table.levels)
+    return NoisyTable(table.keys, cells, (), spreads, levels)

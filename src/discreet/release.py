@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache, cmp_to_key
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import InvalidParameter, MissingExtra
+from discreet.errors import InvalidParameter, LedgerError, MissingExtra
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate
 
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from discreet.plan.spreads.spread import Spread
     from discreet.plan.spreads.tree import Families, NoisyTree
     from discreet.plan.totals import Total
+
+_FORMAT = 1
+"""Version of the stored form."""
 
 SHOWN_ROWS = 60
 """Rows that a printed release shows; `rows` has all."""
@@ -65,31 +68,37 @@ class NoisyTable:
 
     def to_json(self) -> dict[str, Any]:
         """The stored form; integers are text, since JSON readers lose digits of large ones."""
-        kept: dict[str, Any] = {
-            "format": 1,
+        from discreet.plan.spreads.tree import families_json
+
+        return {
+            "format": _FORMAT,
             "keys": [[_stored(v) for v in key] for key in self.keys],
             "cells": [[str(c) for c in row] for row in self.cells],
             "reports": [str(c) for c in self.reports],
+            "spreads": [[families_json(f) for f in rows] for rows in self.spreads],
+            "levels": [[[str(c) for c in row] for row in level] for level in self.levels],
         }
-        if self.spreads:
-            from discreet.plan.spreads.tree import families_json
-
-            kept["spreads"] = [[families_json(f) for f in rows] for rows in self.spreads]
-        if self.levels:
-            kept["levels"] = [[[str(c) for c in row] for row in level] for level in self.levels]
-        return kept
 
     @classmethod
     def from_json(cls, kept: dict[str, Any]) -> NoisyTable:
-        """What `to_json` wrote."""
+        """Return what `to_json` wrote.
+
+        Raises:
+            LedgerError: another version of discreet wrote it.
+        """
         from discreet.plan.spreads.tree import families_of
 
+        if kept.get("format") != _FORMAT:
+            raise LedgerError(
+                "Another version of discreet stored this answer, in another form.",
+                hint="what was spent still counts; fresh=True asks again, and is charged",
+            )
         return cls(
             tuple(tuple(_restored(v) for v in key) for key in kept["keys"]),
             tuple(tuple(int(c) for c in row) for row in kept["cells"]),
             tuple(int(c) for c in kept["reports"]),
-            tuple(tuple(families_of(f) for f in rows) for rows in kept.get("spreads", ())),
-            tuple(tuple(tuple(int(c) for c in row) for row in level) for level in kept.get("levels", ())),
+            tuple(tuple(families_of(f) for f in rows) for rows in kept["spreads"]),
+            tuple(tuple(tuple(int(c) for c in row) for row in level) for level in kept["levels"]),
         )
 
 

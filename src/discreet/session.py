@@ -454,7 +454,7 @@ class Session:
 
     def _stored_batch(self, batch: Batch) -> dict[str, Release] | None:
         """The answers that the ledger has; None when there are none."""
-        from discreet.batched import releases, restored
+        from discreet.keeping import releases, restored_batch
         from discreet.ledger.entry import release_in
         from discreet.release import Drawn
 
@@ -462,12 +462,11 @@ class Session:
         if found is None:
             return None
         drawn = Drawn(found.time, self._version)
-        return releases(self._account, batch, restored(release_in(found)), drawn)
+        return releases(self._account, batch, restored_batch(release_in(found)), drawn)
 
     def _ask_batch(self, batch: Batch) -> dict[str, Release]:
         """As `_ask`, for all measurements of a batch: every one is rehearsed before the one charge."""
-        from discreet.batched import releases
-        from discreet.keeping import keep
+        from discreet.keeping import keep, releases
         from discreet.release import Drawn
         from discreet.tables.shapes import check_views
 

@@ -11,9 +11,11 @@ import pandas as pd
 
 import discreet as dp
 from discreet.certificate import seal
-from discreet.certificate.both.codec import decode, of_claim
-from discreet.certificate.both.words import reasons, registry
-from discreet.certificate.evidence import CERTIFIED, Link
+from discreet.certificate.codec import decode_flows as decode
+from discreet.certificate.evidence import CERTIFIED, LINKS
+from discreet.certificate.reasons import reasons_of_both as reasons
+from discreet.certificate.registry import registry_of_both as registry
+from discreet.certificate.seal import of_claim
 from discreet.errors import DiscreetError
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Opened
@@ -140,7 +142,7 @@ def sealed(document: Document) -> Document:
     rewritten(document, (0, 1), "release", release)
     opened = []
     for own in document["ledger"]["accounts"]:
-        content = Link.from_json(own["account"]).read().content
+        content = LINKS["account"](own["account"]).read().content
         assert isinstance(content, Opened)
         opened.append(content)
     document["registry"] = registry(

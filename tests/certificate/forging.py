@@ -12,7 +12,7 @@ from typing import Any, TypeAlias
 
 from discreet.certificate import seal
 from discreet.certificate.codec import decode
-from discreet.certificate.evidence import CERTIFIED, Link
+from discreet.certificate.evidence import CERTIFIED, LINKS
 from discreet.certificate.reasons import reasons
 from discreet.certificate.registry import registry
 from discreet.errors import DiscreetError
@@ -82,7 +82,7 @@ def sealed(document: Document) -> Document:
 
     rewrite(document, "charge", charge)
     rewrite(document, "release", release)
-    opened = Link.from_json(document["ledger"]["account"]).read().content
+    opened = LINKS["account"](document["ledger"]["account"]).read().content
     assert isinstance(opened, Opened)
     document["registry"] = registry(
         claim, opened, population=document["population"], version=document["version"]

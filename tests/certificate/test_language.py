@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from discreet.certificate.checker import check_exact
 from discreet.certificate.codec import decode, encode
 from discreet.certificate.events import fits, of_measurements
-from discreet.certificate.exact import check_exact
 from discreet.errors import DiscreetError, InternalError
 from discreet.ledger.chain import canonical, parse
 from discreet.plan.claim import claim_of

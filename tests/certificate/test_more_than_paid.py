@@ -308,7 +308,8 @@ def test_no_group_has_two_noisy_numbers(other: Callable[[Any], Any]) -> None:
     ],
 )
 def test_a_key_has_one_spelling(keys: list[Any], ok: bool) -> None:
-    kept = {"format": 1, "keys": [[k] for k in keys], "cells": [["1"]] * len(keys), "reports": []}
+    none: dict[str, list[Any]] = {"reports": [], "spreads": [], "levels": []}
+    kept = {"format": 1, "keys": [[k] for k in keys], "cells": [["1"]] * len(keys), **none}
     if ok:
         check_plain(kept, 1, len(keys), 1)
     else:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.plan.most import most
+from discreet.plan.least import most
 
 
 @given(st.fractions(min_value=Fraction(1, 10**6), max_value=20), st.fractions(min_value=1, max_value=1000))

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet.errors import InvalidParameter, MissingBounds, NotPrivate, UnsupportedQuery
+from discreet.errors import InvalidParameter, LedgerError, MissingBounds, NotPrivate, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.expr import Commonest, Quantile
 from discreet.plan.schema import Range, TableSchema, Values
@@ -211,7 +211,7 @@ def test_a_release_is_stored_with_its_trees_and_answers_again_for_free() -> None
         assert again.stored and not first.stored and s.spent == spent
         assert [r[1] for r in again.rows] == sorted((r[1] for r in first.rows), reverse=True)[:2]
         kept = first.table.to_json()
-        assert NoisyTable.from_json(kept) == first.table and "spreads" in kept
+        assert NoisyTable.from_json(kept) == first.table and kept["spreads"]
         for i, c in enumerate(first.columns[1:], 1):
             ends = [e for e in first.interval(c) if e is not None]
             assert all(low <= row[i] <= high for row, (low, high) in zip(first.rows, ends, strict=True))
@@ -219,9 +219,13 @@ def test_a_release_is_stored_with_its_trees_and_answers_again_for_free() -> None
         assert fresh.table.spreads != first.table.spreads and s.spent != spent
 
 
-def test_a_table_stored_without_spreads_is_still_read() -> None:
+@pytest.mark.parametrize("version", [{"format": 2}, {"format": None}])
+def test_an_answer_that_another_version_stored_is_refused_in_a_sentence(version: dict[str, Any]) -> None:
     kept = NoisyTable(((1,),), ((2,),)).to_json()
-    assert "spreads" not in kept and NoisyTable.from_json(kept) == NoisyTable(((1,),), ((2,),))
+    assert kept["spreads"] == [] and NoisyTable.from_json(kept) == NoisyTable(((1,),), ((2,),))
+    with pytest.raises(LedgerError, match="Another version of discreet stored this answer") as refused:
+        NoisyTable.from_json({**kept, **version})
+    assert "what was spent still counts" in (refused.value.hint or "")
 
 
 def test_quantiles_stand_in_having_in_arithmetic_and_beside_private_groups() -> None:

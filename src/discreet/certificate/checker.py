@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import Any, ClassVar, Generic
 
 from discreet.certificate import seal
-from discreet.certificate.both.checker import CheckOfBoth, is_of_both
-from discreet.certificate.document import Certificate, read
+from discreet.certificate.document import OF_BOTH, C, Certificate, read, read_of_both
 from discreet.certificate.entries import (
     charged_for,
+    check_chain,
     check_ledger,
     check_sure,
     opened_under,
@@ -18,22 +19,26 @@ from discreet.certificate.entries import (
     tables_of,
 )
 from discreet.certificate.events import fits, of_charge, of_measurements
-from discreet.certificate.exact import check_exact
-from discreet.certificate.reasons import reasons
-from discreet.certificate.registry import registry
-from discreet.certificate.stored import check_stored
-from discreet.certificate.verdict import STEPS as STEPS
+from discreet.certificate.evidence import Evidence
+from discreet.certificate.reasons import reasons, reasons_of_both
+from discreet.certificate.registry import registry, registry_of_both
+from discreet.certificate.stored import check_plain, check_stored
+from discreet.certificate.verdict import STEPS, Broken, must
 from discreet.certificate.verdict import Verdict as Verdict
-from discreet.certificate.verdict import Work, judge, must
 from discreet.certificate.verdict import words as words
+from discreet.errors import DiscreetError, InternalError
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Opened
+from discreet.privacy.event import Composed
 from discreet.rederive.check import Found, check_moves, derived, priced
 from discreet.rederive.claim import Claim
 from discreet.rederive.derive import Source
+from discreet.rederive.flows import Edges, FlowClaim, Side, derived_flows, priced_side, side_moves
 from discreet.rederive.matching import finds_one
+from discreet.rederive.moves import column_moves, norms, tree_moves
 from discreet.rederive.plain import ambiguity
 from discreet.rederive.price import check_charge, check_divergence, check_events, check_total
+from discreet.rederive.shapes import disagree
 
 
 def check(document: Any, ledger: Iterable[str] | None = None, *, head: str | None = None) -> Verdict:
@@ -54,64 +59,97 @@ def check(document: Any, ledger: Iterable[str] | None = None, *, head: str | Non
     Raises:
         LedgerError: the ledger that was given cannot be read.
     """
-    work: Work = CheckOfBoth(document) if is_of_both(document) else _Check(document)
-    return judge(work, ledger, head)
+    if type(document) is dict and document.get("format") == OF_BOTH:
+        return _judge(_CheckOfBoth(document), ledger, head)
+    return _judge(_Check(document), ledger, head)
 
 
-@dataclass(slots=True)
-class _Check:
-    document: Any
-    found: Certificate | None = None
+def _judge(work: _Check | _CheckOfBoth, ledger: Iterable[str] | None, head: str | None) -> Verdict:
+    """Takes the steps in order, to the first that does not hold."""
+    steps = work.steps
+    if ledger is not None:
+        lines = [line.rstrip("\n") for line in ledger]
+        steps["ledger"] = lambda: work.ledger(lines, head)
+    held: list[str] = []
+    for name, step in steps.items():
+        try:
+            step()
+        except (Broken, DiscreetError) as error:
+            return Verdict(tuple(held), name, _words(error), work.found, work.shows)
+        except (
+            RecursionError,
+            OverflowError,
+            ArithmeticError,
+            ValueError,
+            TypeError,
+            LookupError,
+            AttributeError,
+        ):
+            # what no honest certificate holds: numbers beyond all bounds, texts that nest without end
+            return Verdict(tuple(held), name, "it holds what cannot be judged", work.found, work.shows)
+        held.append(name)
+    return Verdict(tuple(held), certificate=work.found, shows=work.shows)
+
+
+class _Work(ABC, Generic[C]):
+    """The check of one certificate: a method for each step, in the order of `STEPS`."""
+
+    shows: ClassVar[Mapping[str, str]] = STEPS
+
+    def __init__(self, document: Any) -> None:
+        self._document = document
+        self.found: Certificate[C] | None = None
+
+    @property
+    def steps(self) -> dict[str, Callable[[], None]]:
+        """All steps but the last."""
+        return {name: getattr(self, f"_{name}") for name in STEPS if name != "ledger"}
+
+    def ledger(self, lines: Sequence[str], published: str | None) -> None:
+        """The last step: all entries are in that ledger."""
+        evidence = self._given.evidence
+        check_ledger(lines, published, [link for own in evidence for link in own.links], evidence[0].head)
+
+    @abstractmethod
+    def _read(self, document: Any) -> Certificate[C]:
+        """The certificate, which measures something."""
+
+    @property
+    def _given(self) -> Certificate[C]:
+        assert self.found is not None  # to read is the first step
+        return self.found
+
+    def _format(self) -> None:
+        canonical(self._document)  # no NaN, and no key that is not text
+        self.found = self._read(self._document)
+
+
+class _Check(_Work[Claim]):
     _facts: tuple[Found, ...] = ()
     _opened: Opened | None = None
 
-    @property
-    def shows(self) -> Mapping[str, str]:
-        return STEPS
+    def _read(self, document: Any) -> Certificate[Claim]:
+        found = read(document)
+        must(found.claim.measurements, "nothing is measured")
+        return found
 
-    @property
-    def steps(self) -> Sequence[Callable[[], None]]:
-        return (
-            self.read,
-            self.bounds,
-            self.sensitivity,
-            self.noise,
-            self.events,
-            self.guarantee,
-            self.account,
-            self.tables,
-            self.charge,
-            self.release,
-            self.registry,
-        )
-
-    @property
-    def _given(self) -> Certificate:
-        assert self.found is not None  # read is the first step
-        return self.found
-
-    def read(self) -> None:
-        canonical(self.document)  # no NaN, and no key that is not text
-        self.found = read(self.document)
-        must(self.found.claim.measurements, "nothing is measured")
-
-    def bounds(self) -> None:
+    def _bounds(self) -> None:
         for text in self._given.claim.statements:
             found = ambiguity(text)
             must(found is None, f"two readers of a statement could take it for different things: {found}")
         self._facts = derived(self._given.claim)
 
-    def sensitivity(self) -> None:
+    def _sensitivity(self) -> None:
         claim = self._given.claim
         check_moves(claim, self._facts)
         check_exact(claim, self._facts)
         must(list(self._given.reasons) == reasons(claim), "the reasons are not those of the claim")
 
-    def noise(self) -> None:
+    def _noise(self) -> None:
         claim = self._given.claim
         check_total(priced(claim, self._facts), claim.measured)
 
-    def events(self) -> None:
+    def _events(self) -> None:
         claim = self._given.claim
         parts = priced(claim, self._facts)
         check_events(parts, claim.measured)
@@ -121,18 +159,18 @@ class _Check:
         check_charge(claim)
         must(claim.charged.events == of_charge(claim), "the events of the charge are not those of its parts")
 
-    def guarantee(self) -> None:
+    def _guarantee(self) -> None:
         claim = self._given.claim
         for cost in (claim.measured, claim.charged):
             must(fits(cost), "the events cost more than ε and δ")
 
-    def account(self) -> None:
+    def _account(self) -> None:
         given = self._given
-        self._opened = opened_under(given.evidence, given.population, given.claim.relation)
+        self._opened = opened_under(given.evidence[0], given.populations[0], given.claim.relation)
 
-    def tables(self) -> None:
+    def _tables(self) -> None:
         given = self._given
-        pinned = tables_of(given.evidence, given.population, given.claim.sources)
+        pinned = tables_of(given.evidence[0], given.populations[0], given.claim.sources)
         for source, texts in _by_source(given.claim):
             if source.table is not None and source.unit is None:
                 columns = dict(pinned[source.table.casefold()]["columns"])
@@ -140,26 +178,135 @@ class _Check:
                     must(finds_one(text, columns), "a row could find two keys of a list")
             check_sure(source, pinned, texts)
 
-    def charge(self) -> None:
+    def _charge(self) -> None:
         given, claim = self._given, self._given.claim
         says = {"version": given.version, "library": given.library, "claim": seal.before(claim)}
-        charged_for(given.evidence, given.population, given.question, claim.charged, says)
+        charged_for(given.evidence[0], given.populations[0], given.question, claim.charged, says)
 
-    def release(self) -> None:
+    def _release(self) -> None:
         given, claim = self._given, self._given.claim
         sealed = seal.of_claim(claim)
-        kept = released_under(given.evidence, given.population, given.question, sealed, given.answer)
+        kept = released_under(given.evidence[0], given.populations[0], given.question, sealed, given.answer)
         check_stored(kept, claim, self._facts)
 
-    def registry(self) -> None:
+    def _registry(self) -> None:
         given = self._given
         assert self._opened is not None
-        wanted = registry(given.claim, self._opened, population=given.population, version=given.version)
+        wanted = registry(given.claim, self._opened, population=given.populations[0], version=given.version)
         must(canonical(given.registry) == canonical(wanted), "it does not follow")
 
-    def ledger(self, lines: Sequence[str], published: str | None) -> None:
-        evidence = self._given.evidence
-        check_ledger(lines, published, evidence.links, evidence.head)
+
+SHOWS_OF_BOTH = {
+    **STEPS,
+    "bounds": "the statement that ran gives whole numbers of each group and pair of units, and the flows are of these",
+    "sensitivity": "each column moves by exactly what is said when a unit of either population comes, goes or changes",
+    "noise": "the one noise on the columns costs neither population more than its guarantee",
+    "events": "what either account was told is what the noise costs its population",
+    "guarantee": "the events of each population composed cost no more than its guarantee",
+    "account": "the ledger opened both accounts, each under the relation of its side of the claim",
+    "tables": "the ledger fixed for both populations whose the rows are, as the claim has it, before the charges",
+    "charge": "the ledger charged both together for this claim, one entry after the other, before the data was read",
+    "release": "the ledger keeps the same noisy numbers under both charges, and the answer is the one made of them",
+}
+"""What each step shows of a release to two populations."""
+
+
+class _CheckOfBoth(_Work[FlowClaim]):
+    shows: ClassVar[Mapping[str, str]] = SHOWS_OF_BOTH
+    _edges: Edges | None = None
+    _opened: tuple[Opened, ...] = ()
+
+    def _read(self, document: Any) -> Certificate[FlowClaim]:
+        found = read_of_both(document)
+        must(found.claim.measured, "nothing is measured")
+        return found
+
+    def _sides(self) -> Iterator[tuple[str, Side, Evidence]]:
+        given = self._given
+        return zip(given.populations, given.claim.sides, given.evidence, strict=True)
+
+    def _bounds(self) -> None:
+        self._edges = derived_flows(self._given.claim)
+
+    def _sensitivity(self) -> None:
+        """Each number is of one flow, whose caps limit what a pair carries; and sensitivities are just the moves."""
+        claim, most = self._given.claim, self._edges.most if self._edges is not None else ()
+        pipes = [pipe for column in claim.measured for pipe in column.pipes]
+        must([p.place for p in pipes] == list(range(len(most))), "the flows are not of each number once")
+        for pipe in pipes:
+            must(most[pipe.place] == min(pipe.caps), "the caps of a flow are not those of the statement")
+        for place, side in enumerate(claim.sides):
+            for moved, said in zip(side_moves(claim, place), side.sensitivities, strict=True):
+                must(moved.norms == norms(said), "a unit moves a column less far than is said")
+        must(list(self._given.reasons) == reasons_of_both(claim), "the reasons are not those of the claim")
+
+    def _noise(self) -> None:
+        claim = self._given.claim
+        for place, side in enumerate(claim.sides):
+            check_total([priced_side(claim, place)], side.cost)
+
+    def _events(self) -> None:
+        claim = self._given.claim
+        for place, side in enumerate(claim.sides):
+            part = priced_side(claim, place)
+            check_events([part], side.cost)
+            check_divergence([part], side.cost)
+            columns = zip(claim.measured, side.sensitivities, strict=True)
+            told = sum((column.noise.event(s) for column, s in columns), Composed())
+            must(side.cost.events == told, "the events of a population are not those of the noise for it")
+
+    def _guarantee(self) -> None:
+        for side in self._given.claim.sides:
+            must(fits(side.cost), "the events cost more than ε and δ")
+
+    def _account(self) -> None:
+        self._opened = tuple(opened_under(own, name, side.relation) for name, side, own in self._sides())
+        check_chain([own.account for own in self._given.evidence])
+
+    def _tables(self) -> None:
+        """Both accounts fixed the table with the same columns, each with its own unit and the other's beside it."""
+        claim, whose = self._given.claim, [(name, side.unit) for name, side, _ in self._sides()]
+        columns = []
+        for place, (name, side, own) in enumerate(self._sides()):
+            source = Source(claim.table, claim.columns, side.unit, view=claim.view)
+            pinned = tables_of(own, name, [source], [whose[1 - place]])
+            check_sure(source, pinned, [claim.sql])
+            columns.append(pinned[claim.table.casefold()]["columns"])
+        must(columns[0] == columns[1], "the columns of the table were fixed in two ways")
+        check_chain([link for own in self._given.evidence for link in (own.account, *own.schemas)])
+
+    def _charge(self) -> None:
+        given = self._given
+        says = {
+            "version": given.version,
+            "library": given.library,
+            "claim": seal.of_claim(given.claim),
+            "table": given.claim.table,
+        }
+        for name, side, own in self._sides():
+            charged_for(own, name, given.question, side.cost, says, together=given.populations)
+        first, second = (own.charge for own in given.evidence)
+        must(first.seq + 1 == second.seq, "the two charges were not made together")
+        check_chain([first, second])
+
+    def _release(self) -> None:
+        given, claim = self._given, self._given.claim
+        groups, kept = math.prod(claim.lists), []
+        for name, _, own in self._sides():
+            release = released_under(own, name, given.question, seal.of_claim(claim), given.answer)
+            check_plain(release, len(claim.lists), groups, len(claim.measured))
+            kept.append(canonical(release))
+        must(kept[0] == kept[1], "the two accounts keep different numbers")
+        first, second = (own.release for own in given.evidence)
+        must(first.seq + 1 == second.seq, "the two releases were not stored together")
+        check_chain([*(own.charge for own in given.evidence), first, second])
+
+    def _registry(self) -> None:
+        given = self._given
+        wanted = registry_of_both(
+            given.claim, self._opened, populations=given.populations, version=given.version
+        )
+        must(canonical(given.registry) == canonical(wanted), "it does not follow")
 
 
 def _by_source(claim: Claim) -> list[tuple[Source, list[str]]]:
@@ -169,3 +316,41 @@ def _by_source(claim: Claim) -> list[tuple[Source, list[str]]]:
         texts = [m.sql, *m.truncation, *(own for _, own in m.distinct), *(t.sql for t in m.trees)]
         found.append((m.source, [text for text in texts if text]))
     return found
+
+
+def check_exact(claim: Claim, found: Sequence[Found]) -> None:
+    """Refuses a claim that a unit enters more groups, adds more or moves a column further than its statements let it.
+
+    Less noise would have done then: it is no danger, and still not what the certificate says.
+
+    Raises:
+        InternalError: naming it.
+    """
+    other = claim.relation.value == "replace"
+    for m, facts in zip(claim.measurements, found, strict=True):
+        if m.groups != facts.groups:
+            disagree("how many groups a unit enters")
+        for column, (low, high) in zip(m.columns, facts.spans, strict=True):
+            if (column.low, column.high) != (min(low, 0), max(high, 0)):
+                disagree("what a unit adds to a group")
+            moved = column_moves((low, high), facts.groups, m.declared, replace=other)
+            if moved.norms != norms(column.sensitivity):
+                disagree("how far a unit moves a column")
+        for tree, reach in zip(m.trees, facts.trees, strict=True):
+            moved = tree_moves(reach, facts.groups, replace=other)
+            nodes = (
+                (2 if other else 1) * facts.groups * reach.total
+            )  # each by a step, in as many as there are
+            if m.declared is not None:
+                nodes = min(nodes, m.declared * reach.leaves)
+            if (nodes, reach.total, moved.l1, moved.l2_squared) != norms(tree.sensitivity):
+                disagree("how far a unit moves a spread")
+
+
+def _words(error: Exception) -> str:
+    """What is wrong, without the words in which a plan is refused."""
+    text = error.message if isinstance(error, DiscreetError) else str(error)
+    if isinstance(error, InternalError) and " disagrees with the first about " in text:
+        about = text.split(" disagrees with the first about ")[1].removesuffix(". Nothing was charged.")
+        return f"the second derivation finds something else about {about}"
+    return text.removesuffix(".")

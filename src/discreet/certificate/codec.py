@@ -1,18 +1,20 @@
-"""A claim as JSON, and back.
+"""Claims as JSON, and back: what one population was promised, and the flows between two.
 
-A treaty with every certificate ever written: a field never changes its meaning, one that is not in the tables below is
-refused and not skipped, and what means something new gets a new format number.
+A field that is not in the tables below is refused and not skipped.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from discreet.certificate.forms import (
-    anything,
+    Form,
+    fields,
     flag,
     fraction,
     listed,
+    named,
     number,
     optional,
     record,
@@ -20,36 +22,24 @@ from discreet.certificate.forms import (
     text,
     whole,
 )
-from discreet.certificate.parts import (
-    additive,
-    cost,
-    cost_json,
-    kind_of,
-    length,
-    noise_json,
-    relation,
-    sensitivity,
-    sensitivity_json,
-)
 from discreet.errors import InternalError, InvalidParameter
-from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
-from discreet.privacy.codec import fraction_text
-from discreet.rederive.claim import Claim, Column, Level, Look, Measurement, Tree
+from discreet.privacy import codec
+from discreet.privacy.event import Composed
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
+from discreet.rederive.claim import Claim, Column, Cost, Level, Look, Measurement, Tree
 from discreet.rederive.derive import Source
+from discreet.rederive.flows import FlowClaim, FlowColumn, Pipe, Side
 from discreet.rederive.owned import Table
 
 
-def encode(claim: Claim) -> dict[str, Any]:
+def encode(claim: Claim | FlowClaim) -> dict[str, Any]:
     """A claim as JSON."""
-    return {
-        "relation": claim.relation.value,
-        "looks": [_look_json(look) for look in claim.looks],
-        "measurements": [_measurement_json(m) for m in claim.measurements],
-        "measured": cost_json(claim.measured),
-        "charged": cost_json(claim.charged),
-    }
+    written: dict[str, Any] = _CLAIM.write(claim) if isinstance(claim, Claim) else _FLOWS.write(claim)
+    return written
 
 
 def decode(value: Any) -> Claim:
@@ -59,191 +49,83 @@ def decode(value: Any) -> Claim:
         InvalidParameter: anything else.
     """
     try:
-        return Claim(**record(value, _CLAIM, "the claim"))
+        return _CLAIM(value)
     except InternalError as error:  # a table of the source that is nobody's, or several kinds at once
         raise InvalidParameter(error.message) from None
 
 
-def _measurement_json(m: Measurement) -> dict[str, Any]:
-    return {
-        "source": _source_json(m.source),
-        "sql": m.sql,
-        "distinct": [[place, own] for place, own in m.distinct],
-        "truncation": list(m.truncation),
-        "keys": m.keys,
-        "lists": None if m.lists is None else list(m.lists),
-        "groups": m.groups,
-        "rows": m.rows,
-        "columns": [
-            {
-                "low": str(c.low),
-                "high": str(c.high),
-                "sensitivity": sensitivity_json(c.sensitivity),
-                "noise": noise_json(c.noise),
-            }
-            for c in m.columns
-        ],
-        "trees": [
-            {
-                "sql": t.sql,
-                "depth": t.depth,
-                "at": [fraction_text(p) for p in t.at],
-                "sensitivity": sensitivity_json(t.sensitivity),
-                "noise": noise_json(t.noise),
-                **({} if t.layers is None else {"layers": [[list(n) for n in x] for x in t.layers]}),
-            }
-            for t in m.trees
-        ],
-        "levels": [{"kept": list(v.kept), "noises": [noise_json(z) for z in v.noises]} for v in m.levels],
-        "threshold": None if m.threshold is None else _threshold_json(m.threshold),
-        "reports": [noise_json(z) for z in m.reports],
-    }
+def decode_flows(value: Any) -> FlowClaim:
+    """The claim of flows that `encode` wrote.
+
+    Raises:
+        InvalidParameter: anything else.
+    """
+    return _FLOWS(value)
 
 
-def _look_json(look: Look) -> dict[str, Any]:
-    return {
-        "kind": look.kind,
-        "source": _source_json(look.source),
-        "sql": look.sql,
-        "counts": look.counts,
-        "noise": noise_json(look.noise),
-        "epsilon": fraction_text(look.epsilon),
-        "outside": None if look.outside is None else noise_json(look.outside),
-    }
+def _events(value: Any) -> Composed:
+    if type(value) is not list or any(type(event) is not dict for event in value):
+        refuse("the events are no list of objects")
+    events = codec.decode(value)
+    if codec.encode(events) != value:
+        refuse("the events are not as they are written")
+    return events
 
 
-def _source_json(source: Source) -> dict[str, Any]:
-    return {
-        "table": source.table,
-        "columns": sorted(source.columns),
-        "unit": source.unit,
-        "tables": {
-            name: {
-                "columns": dict(t.columns),
-                "unit": t.unit,
-                "key": None if t.key is None else list(t.key),
-                "public": t.public,
-                "view": t.view,
-            }
-            for name, t in source.tables.items()
-        },
-        "view": source.view,
-    }
+def _cost(**found: Any) -> Cost:
+    cost = Cost(**found)
+    if cost.epsilon < 0 or not 0 <= cost.delta < 1:
+        refuse("a cost is no (ε, δ)")
+    return cost
 
 
-def _threshold_json(t: Threshold) -> dict[str, Any]:
-    return {
-        "epsilon": fraction_text(t.epsilon),
-        "delta": fraction_text(t.delta),
-        "max_groups": t.max_groups,
-        "relation": t.relation.value,
-    }
+def _most(most: int, otherwise: str) -> Form[int]:
+    """A count of so many at most: a hostile file is refused, and not computed for ever."""
+
+    def read(value: Any) -> int:
+        if number(value) > most:
+            refuse(otherwise)
+        return number(value)
+
+    return Form(read)
 
 
-def _threshold(value: Any) -> Threshold:
-    names = {"epsilon": fraction, "delta": fraction, "max_groups": number, "relation": relation}
-    return Threshold(**record(value, names, "a selection of groups"))
+def _mechanism(kinds: Mapping[str, tuple[type, dict[str, Form[Any]]]]) -> Form[Any]:
+    """A mechanism: an object with the kind and its parameters."""
+
+    def read(value: Any) -> Any:
+        if type(value) is not dict or type(value.get("kind")) is not str:
+            refuse("a mechanism has no kind")
+        if value["kind"] not in kinds:
+            refuse(f"the noise {value['kind']!r:.60} is not known")
+        kind, forms = kinds[value["kind"]]
+        found = record(value, {"kind": text, **forms}, "a noise")
+        del found["kind"]
+        return kind(**found)
+
+    def write(mechanism: Any) -> dict[str, Any]:
+        for word, (kind, forms) in kinds.items():
+            if type(mechanism) is kind:
+                return {"kind": word, **{n: form.write(getattr(mechanism, n)) for n, form in forms.items()}}
+        raise InternalError("A noise of this plan has no place in a certificate.")
+
+    return Form(read, write)
 
 
-def _laplace(value: Any) -> DiscreteLaplaceNoise:
-    noise = additive(value)
-    if not isinstance(noise, DiscreteLaplaceNoise):
-        refuse("the noise of a first look is not discrete Laplace noise")
-    return noise
+def _columns(value: Any) -> frozenset[str]:
+    found = listed(text)(value)
+    if list(found) != sorted(set(found)):
+        refuse("the columns are not as they are written")
+    return frozenset(found)
 
 
-def _node_noise(value: Any) -> Additive | ExponentialQuantile:
-    if kind_of(value) != "exponential-quantile":
-        return additive(value)
-    found = record(value, _QUANTILE, "a choice by rank")
-    del found["kind"]
-    return ExponentialQuantile(**found)
-
-
-_QUANTILE = {
-    "kind": text,
-    "epsilon": fraction,
-    "p": fraction,
-    "sensitivity": whole,
-    "relation": relation,
-    "max_groups": number,
-    "groups": optional(number),
-    "row": number,
-}
-
-
-def _table(value: Any) -> Table:
-    names = {
-        "columns": _kinds,
-        "unit": optional(text),
-        "key": optional(listed(text)),
-        "public": flag,
-        "view": optional(text),
-    }
-    found = record(value, names, "a table")
-    key = found["key"]
-    if key is not None and len(key) != 3:
-        refuse("a key that leads to a unit has not three parts")
-    return Table(found["columns"], found["unit"], key, found["public"], found["view"])
-
-
-def _kinds(value: Any) -> dict[str, str | None]:
-    if type(value) is not dict:
-        refuse("the columns of a table are no object")
-    return {text(name): optional(text)(kind) for name, kind in value.items()}
-
-
-def _source(value: Any) -> Source:
-    names = {
-        "table": optional(text),
-        "columns": listed(text),
-        "unit": optional(text),
-        "tables": anything,
-        "view": optional(text),
-    }
-    found = record(value, names, "the rows")
-    if type(found["tables"]) is not dict or list(found["columns"]) != sorted(set(found["columns"])):
-        refuse("the tables or columns are not as they are written")
-    tables = {name: _table(t) for name, t in found["tables"].items()}
-    if (found["table"] is None) != bool(tables):
+def _source(**found: Any) -> Source:
+    source = Source(**found)
+    if (source.table is None) != bool(source.tables):
         refuse("the rows are of one table or of several")
-    if tables and (found["columns"] or found["unit"] != "u" or found["view"] is not None):
+    if source.tables and (source.columns or source.unit != "u" or source.view is not None):
         refuse("the rows of several tables have their unit as u")
-    return Source(found["table"], frozenset(found["columns"]), found["unit"], tables, found["view"])
-
-
-def _column(value: Any) -> Column:
-    return Column(
-        **record(
-            value, {"low": whole, "high": whole, "sensitivity": sensitivity, "noise": additive}, "a column"
-        )
-    )
-
-
-def _tree(value: Any) -> Tree:
-    names: dict[str, Any] = {
-        "sql": text,
-        "depth": _few,
-        "at": listed(fraction),
-        "sensitivity": sensitivity,
-        "noise": _node_noise,
-    }
-    if isinstance(value, dict) and "layers" in value:
-        names["layers"] = listed(listed(listed(number)))
-    return Tree(**record(value, names, "a spread"))
-
-
-def _level(value: Any) -> Level:
-    return Level(**record(value, {"kept": listed(number), "noises": listed(additive)}, "a level of totals"))
-
-
-def _few(value: Any) -> int:
-    if number(value) > _MOST_LEVELS:
-        refuse("a spread has more levels than any number needs")
-    return number(value)
-
-
-_MOST_LEVELS = 64  # so that a hostile file is refused, and not computed for ever
+    return source
 
 
 def _apart(value: Any) -> tuple[int, str]:
@@ -252,42 +134,118 @@ def _apart(value: Any) -> tuple[int, str]:
     return number(value[0]), text(value[1])
 
 
-def _measurement(value: Any) -> Measurement:
-    names = {
-        "source": _source,
-        "sql": text,
-        "distinct": listed(_apart),
-        "truncation": listed(text),
-        "keys": number,
-        "lists": optional(listed(length)),
-        "groups": number,
-        "rows": optional(number),
-        "columns": listed(_column),
-        "trees": listed(_tree),
-        "levels": listed(_level),
-        "threshold": optional(_threshold),
-        "reports": listed(additive),
-    }
-    return Measurement(**record(value, names, "a measurement"))
-
-
-def _look(value: Any) -> Look:
-    names = {
-        "kind": text,
-        "source": _source,
-        "sql": text,
-        "counts": number,
-        "noise": _laplace,
-        "epsilon": fraction,
-        "outside": optional(_laplace),
-    }
-    return Look(**record(value, names, "a first look"))
-
-
-_CLAIM = {
-    "relation": relation,
-    "looks": listed(_look),
-    "measurements": listed(_measurement),
-    "measured": cost,
-    "charged": cost,
+_RELATION = Form(lambda value: Relation.parse(text(value)), lambda relation: relation.value)
+_COST = fields(_cost, "a cost", events=Form(_events, codec.encode), epsilon=fraction, delta=fraction)
+_SENSITIVITY = fields(Sensitivity, "a sensitivity", l0=whole, linf=whole, l1=whole, l2_squared=whole)
+_LENGTH = _most(1 << 24, "a list of keys is longer than any that is asked")
+_LAPLACE = {"discrete-laplace": (DiscreteLaplaceNoise, {"scale": fraction})}
+_ADDED = {**_LAPLACE, "rounded-gaussian": (RoundedGaussianNoise, {"sigma": fraction})}
+_QUANTILE: dict[str, Form[Any]] = {
+    "epsilon": fraction,
+    "p": fraction,
+    "sensitivity": whole,
+    "relation": _RELATION,
+    "max_groups": number,
+    "groups": optional(number),
+    "row": number,
 }
+_NOISE: Form[Additive] = _mechanism(_ADDED)
+_NODES: Form[Additive | ExponentialQuantile] = _mechanism(
+    {**_ADDED, "exponential-quantile": (ExponentialQuantile, _QUANTILE)}
+)
+_NAMES = Form(_columns, sorted)
+_TABLE = fields(
+    Table,
+    "a table",
+    columns=named(optional(text)),
+    unit=optional(text),
+    key=optional(listed(text, exactly=3)),
+    public=flag,
+    view=optional(text),
+)
+_SOURCE = fields(
+    _source,
+    "the rows",
+    table=optional(text),
+    columns=_NAMES,
+    unit=optional(text),
+    tables=named(_TABLE),
+    view=optional(text),
+)
+_MEASUREMENT = fields(
+    Measurement,
+    "a measurement",
+    source=_SOURCE,
+    sql=text,
+    distinct=listed(Form(_apart, list)),
+    truncation=listed(text),
+    keys=number,
+    lists=optional(listed(_LENGTH)),
+    groups=number,
+    rows=optional(number),
+    columns=listed(fields(Column, "a column", low=whole, high=whole, sensitivity=_SENSITIVITY, noise=_NOISE)),
+    trees=listed(
+        fields(
+            Tree,
+            "a spread",
+            sql=text,
+            depth=_most(64, "a spread has more levels than any number needs"),
+            at=listed(fraction),
+            sensitivity=_SENSITIVITY,
+            noise=_NODES,
+            layers=optional(listed(listed(listed(number)))),
+        )
+    ),
+    levels=listed(fields(Level, "a level of totals", kept=listed(number), noises=listed(_NOISE))),
+    threshold=optional(
+        fields(
+            Threshold,
+            "a selection of groups",
+            epsilon=fraction,
+            delta=fraction,
+            max_groups=number,
+            relation=_RELATION,
+        )
+    ),
+    reports=listed(_NOISE),
+)
+_LOOK = fields(
+    Look,
+    "a first look",
+    kind=text,
+    source=_SOURCE,
+    sql=text,
+    counts=number,
+    noise=_mechanism(_LAPLACE),
+    epsilon=fraction,
+    outside=optional(_mechanism(_LAPLACE)),
+)
+_CLAIM = fields(
+    Claim,
+    "the claim",
+    relation=_RELATION,
+    looks=listed(_LOOK),
+    measurements=listed(_MEASUREMENT),
+    measured=_COST,
+    charged=_COST,
+)
+_PIPE = fields(Pipe, "a flow", place=number, sign=whole, caps=listed(whole, exactly=2))
+_SIDE = fields(
+    Side,
+    "a population's side",
+    unit=text,
+    relation=_RELATION,
+    sensitivities=listed(_SENSITIVITY),
+    cost=_COST,
+)
+_FLOWS = fields(
+    FlowClaim,
+    "the claim",
+    table=text,
+    columns=_NAMES,
+    view=optional(text),
+    sql=text,
+    lists=listed(_LENGTH),
+    measured=listed(fields(FlowColumn, "a column", pipes=listed(_PIPE), noise=_NOISE)),
+    sides=listed(_SIDE, exactly=2),
+)

@@ -1,33 +1,36 @@
-"""A certificate: its fields, writing one, and reading one back."""
+"""Certificates, of a release to one population or to two: their fields, writing one, and reading one back."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Generic, TypeVar
 
-from discreet.certificate.codec import decode, encode
-from discreet.certificate.evidence import Evidence, Link
+from discreet.certificate.codec import decode, decode_flows, encode
+from discreet.certificate.evidence import HEAD, LINKS, Evidence
 from discreet.certificate.forms import (
     Reader,
     anything,
     digest,
+    fields,
     listed,
-    number,
     optional,
     record,
     refuse,
     text,
 )
-from discreet.certificate.reasons import reasons
-from discreet.certificate.registry import registry
+from discreet.certificate.reasons import reasons, reasons_of_both
+from discreet.certificate.registry import registry, registry_of_both
 from discreet.errors import InternalError
 from discreet.ledger.entry import Charged, Opened
 from discreet.privacy.unit import Relation
 from discreet.rederive.claim import Claim, Cost
+from discreet.rederive.flows import FlowClaim
 
-FORMAT = "discreet certificate, format 1"
-"""What a certificate calls itself. A field never changes its meaning under this name."""
+FORMAT, OF_BOTH = "discreet certificate, format 1", "discreet certificate of two populations, format 1"
+"""Format that a certificate names, of one population and of two; another one is refused."""
+
+C = TypeVar("C", bound=Claim | FlowClaim)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +41,8 @@ class Question:
     identity: str
     name: str | None
 
-    def to_json(self) -> dict[str, Any]:
-        """The question as JSON."""
-        return {"sql": self.sql, "identity": self.identity, "name": self.name}
+
+_QUESTION = fields(Question, "the question", sql=text, identity=digest, name=optional(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,28 +56,40 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate:
-    """A certificate as it was read: every field of the known form, and nothing judged yet."""
+class Certificate(Generic[C]):
+    """A certificate as it was read: every field of the known form, and nothing judged yet.
+
+    `populations` and `evidence` are in one order, and the sides of a claim of flows too.
+    """
 
     library: str
     question: Question
-    population: str
+    populations: tuple[str, ...]
     version: str | None
-    claim: Claim
+    claim: C
     reasons: tuple[str, ...]
     answer: Any
-    evidence: Evidence
+    evidence: tuple[Evidence, ...]
     registry: Any
 
     @property
     def prices(self) -> tuple[Price, ...]:
-        """What the release cost: the one population that paid."""
+        """What the release cost each population that paid."""
         claim = self.claim
-        return (Price(self.population, claim.relation, claim.charged, self.evidence.charge.seq),)
+        sides = (
+            [(claim.relation, claim.charged)]
+            if isinstance(claim, Claim)
+            else [(s.relation, s.cost) for s in claim.sides]
+        )
+        paid = zip(self.populations, sides, self.evidence, strict=True)
+        return tuple(Price(name, *side, own.charge.seq) for name, side, own in paid)
 
 
 def write(
-    question: Question, claim: Claim, answer: dict[str, Any] | None, evidence: Evidence
+    question: Question,
+    claim: Claim | FlowClaim,
+    answer: dict[str, Any] | None,
+    evidence: Sequence[Evidence],
 ) -> dict[str, Any]:
     """The certificate of a release, as JSON.
 
@@ -83,76 +97,88 @@ def write(
         question: what was asked.
         claim: what was charged for.
         answer: the rows; None where the ledger has no digest of them.
-        evidence: what the ledger says.
+        evidence: what the ledger says, for each population.
     """
-    opened, charge = evidence.account.read().content, evidence.charge.read()
-    if not isinstance(opened, Opened) or not isinstance(charge.content, Charged):
+    opened = [content for own in evidence if isinstance(content := own.account.read().content, Opened)]
+    charges = [own.charge.read() for own in evidence]
+    if len(opened) < len(evidence) or not all(isinstance(entry.content, Charged) for entry in charges):
         raise InternalError("The entries of this release are of other kinds than they must be.")
-    version = charge.note.get("version")
+    names, note = [entry.population for entry in charges], charges[0].note
+    version, head = note.get("version"), HEAD.write(evidence[0].head)
+    entries = [{name: form.write(getattr(own, name)) for name, form in LINKS.items()} for own in evidence]
+    parts: dict[str, Any]
+    if isinstance(claim, Claim):
+        parts = {
+            "format": FORMAT,
+            "population": names[0],
+            "reasons": reasons(claim),
+            "ledger": {**entries[0], "head": head},
+            "registry": registry(claim, opened[0], population=names[0], version=version),
+        }
+    else:
+        parts = {
+            "format": OF_BOTH,
+            "populations": names,
+            "reasons": reasons_of_both(claim),
+            "ledger": {"accounts": entries, "head": head},
+            "registry": registry_of_both(claim, opened, populations=names, version=version),
+        }
     return {
-        "format": FORMAT,
-        "library": charge.note.get("library"),
-        "question": question.to_json(),
-        "population": charge.population,
+        "library": note.get("library"),
+        "question": _QUESTION.write(question),
         "version": version,
         "claim": encode(claim),
-        "reasons": reasons(claim),
         "answer": answer,
-        "ledger": {**evidence.to_json(), "head": head_json(evidence.head)},
-        "registry": registry(claim, opened, population=charge.population, version=version),
+        **parts,
     }
 
 
-def read(document: Any) -> Certificate:
+def read(document: Any) -> Certificate[Claim]:
     """A certificate's fields.
 
     Raises:
-        InvalidParameter: it is none, or one of a newer format.
+        InvalidParameter: it is none, or one of another format.
     """
     if type(document) is not dict or document.get("format") != FORMAT:
-        refuse(f"its format is not {FORMAT!r}")
-    found = record(document, _FIELDS, "it")
+        refuse(f"its format is not {FORMAT!r}; what was spent still counts")
+    names: dict[str, Reader[Any]] = {"population": text, "claim": decode, "ledger": _evidence}
+    found = record(document, {**_FIELDS, **names}, "it")
     del found["format"]
-    return Certificate(**{("evidence" if name == "ledger" else name): part for name, part in found.items()})
+    return Certificate(populations=(found.pop("population"),), evidence=(found.pop("ledger"),), **found)
 
 
-def question(value: Any) -> Question:
-    """What was asked."""
-    return Question(
-        **record(value, {"sql": text, "identity": digest, "name": optional(text)}, "the question")
-    )
-
-
-def head_json(head: tuple[int, str]) -> dict[str, Any]:
-    """A head as JSON."""
-    return {"seq": head[0], "hash": head[1]}
-
-
-def head(value: Any) -> tuple[int, str]:
-    """The number and hash of a chain's last entry."""
-    found = record(value, {"seq": number, "hash": digest}, "the head")
-    return found["seq"], found["hash"]
+def read_of_both(document: Any) -> Certificate[FlowClaim]:
+    """As `read`, of a certificate of two populations."""
+    names: dict[str, Reader[Any]] = {
+        "populations": listed(text, exactly=2),
+        "claim": decode_flows,
+        "ledger": _accounts,
+    }
+    found = record(document, {**_FIELDS, **names}, "it")
+    del found["format"]
+    if len(set(found["populations"])) != 2:
+        refuse("it is not of two populations")
+    return Certificate(evidence=found.pop("ledger"), **found)
 
 
 def _evidence(value: Any) -> Evidence:
-    return Evidence(**record(value, {**LINKS, "head": head}, "the ledger's part"))
+    return Evidence(**record(value, {**LINKS, "head": HEAD}, "the ledger's part"))
 
 
-LINKS: Mapping[str, Reader[Any]] = {
-    **dict.fromkeys(("account", "charge", "release"), Link.from_json),
-    "schemas": listed(Link.from_json),
-}
-"""The entries of one account."""
+def _accounts(value: Any) -> tuple[Evidence, ...]:
+    found = record(value, {"accounts": listed(anything, exactly=2), "head": HEAD}, "the ledger's part")
+    return tuple(
+        Evidence(**record(own, LINKS, "an account's part"), head=found["head"]) for own in found["accounts"]
+    )
 
-_FIELDS = {
+
+_FIELDS: dict[str, Reader[Any]] = {
     "format": text,
     "library": text,
-    "question": question,
-    "population": text,
+    "question": _QUESTION,
     "version": optional(text),
-    "claim": decode,
     "reasons": listed(text),
     "answer": anything,
-    "ledger": _evidence,
     "registry": anything,
 }
+"""Fields of either certificate."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discreet.certificate.forms import digest, number, record, text
+from discreet.certificate.forms import Form, digest, fields, listed, number, record, text
 from discreet.errors import InvalidParameter, LedgerError
 from discreet.ledger.chain import GENESIS, canonical, link, parse
 from discreet.ledger.entry import Entry, Opened, Pinned, Released, from_row
@@ -28,20 +28,6 @@ class Link:
     previous: str
     body: str
     hash: str
-
-    def to_json(self) -> dict[str, Any]:
-        """The link as JSON."""
-        return {"seq": self.seq, "previous": self.previous, "body": self.body, "hash": self.hash}
-
-    @classmethod
-    def from_json(cls, value: Any) -> Link:
-        """What `to_json` wrote.
-
-        Raises:
-            InvalidParameter: anything else.
-        """
-        names = {"seq": number, "previous": digest, "body": text, "hash": digest}
-        return cls(**record(value, names, "an entry"))
 
     @property
     def follows(self) -> bool:
@@ -85,14 +71,21 @@ class Evidence:
         """All its entries."""
         return self.account, *self.schemas, self.charge, self.release
 
-    def to_json(self) -> dict[str, Any]:
-        """The entries as JSON, without the head."""
-        return {
-            "account": self.account.to_json(),
-            "schemas": [own.to_json() for own in self.schemas],
-            "charge": self.charge.to_json(),
-            "release": self.release.to_json(),
-        }
+
+def _head(value: Any) -> tuple[int, str]:
+    found = record(value, {"seq": number, "hash": digest}, "the head")
+    return found["seq"], found["hash"]
+
+
+_LINK = fields(Link, "an entry", seq=number, previous=digest, body=text, hash=digest)
+LINKS: dict[str, Form[Any]] = {
+    **dict.fromkeys(("account", "charge", "release"), _LINK),
+    "schemas": listed(_LINK),
+}
+"""The entries of one account."""
+
+HEAD: Form[tuple[int, str]] = Form(_head, lambda head: {"seq": head[0], "hash": head[1]})
+"""The number and hash of a chain's last entry."""
 
 
 def check_together(accounts: Iterable[Account]) -> None:

@@ -1,4 +1,4 @@
-"""The small forms in which certificates hold values, each with a reader that takes nothing else."""
+"""The small forms in which certificates hold values, each with a reader that takes nothing else, and a writer."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import Any, Never, TypeVar
 
 from discreet.errors import InvalidParameter
+from discreet.ledger.forms import Form as Form
 from discreet.privacy.codec import fraction_text
 
 T = TypeVar("T")
@@ -37,6 +38,15 @@ def record(value: Any, names: Mapping[str, Reader[Any]], what: str) -> dict[str,
     return {name: read(value[name]) for name, read in names.items()}
 
 
+def fields(kind: Callable[..., T], what: str, /, **forms: Form[Any]) -> Form[T]:
+    """Return the form of values that have just these fields: an object of them."""
+    return Form(
+        lambda value: kind(**record(value, forms, what)),
+        lambda value: {name: form.write(getattr(value, name)) for name, form in forms.items()},
+    )
+
+
+@Form
 def text(value: Any) -> str:
     """Text."""
     if type(value) is not str:
@@ -44,6 +54,7 @@ def text(value: Any) -> str:
     return value
 
 
+@Form
 def number(value: Any) -> int:
     """A count: a whole number from 0 on."""
     if type(value) is not int or value < 0:
@@ -51,6 +62,7 @@ def number(value: Any) -> int:
     return value
 
 
+@Form
 def flag(value: Any) -> bool:
     """True or false."""
     if type(value) is not bool:
@@ -58,15 +70,17 @@ def flag(value: Any) -> bool:
     return value
 
 
-def whole(value: Any) -> int:
-    """A whole number of any size, which is kept as text."""
+def _whole(value: Any) -> int:
     if type(value) is not str or re.fullmatch(r"0|-?[1-9][0-9]{0,400}", value) is None:
         refuse("a whole number is not written as text")
     return int(value)
 
 
-def fraction(value: Any) -> Fraction:
-    """A fraction in lowest terms, which is kept as text."""
+whole = Form(_whole, str)
+"""A whole number of any size, which is kept as text."""
+
+
+def _fraction(value: Any) -> Fraction:
     if type(value) is not str or re.fullmatch(r"-?[0-9]{1,4000}/[0-9]{1,4000}", value) is None:
         refuse("a fraction is not written as text")
     top, below = value.split("/")
@@ -75,6 +89,11 @@ def fraction(value: Any) -> Fraction:
     return Fraction(int(top), int(below))
 
 
+fraction = Form(_fraction, fraction_text)
+"""A fraction in lowest terms, which is kept as text."""
+
+
+@Form
 def digest(value: Any) -> str:
     """A SHA-256 in hexadecimal."""
     if type(value) is not str or re.fullmatch("[0-9a-f]{64}", value) is None:
@@ -82,22 +101,37 @@ def digest(value: Any) -> str:
     return value
 
 
-def listed(read: Reader[T]) -> Reader[tuple[T, ...]]:
-    """A list of such values."""
+def listed(form: Form[T], *, exactly: int | None = None) -> Form[tuple[T, ...]]:
+    """A list of such values, of so many where that is said."""
 
-    def reader(value: Any) -> tuple[T, ...]:
+    def read(value: Any) -> tuple[T, ...]:
         if type(value) is not list:
             refuse("several values are no list")
-        return tuple(read(v) for v in value)
+        if exactly not in (None, len(value)):
+            refuse(f"a list has not {exactly} parts")
+        return tuple(form.read(v) for v in value)
 
-    return reader
+    return Form(read, lambda values: [form.write(v) for v in values])
 
 
-def optional(read: Reader[T]) -> Reader[T | None]:
+def named(form: Form[T]) -> Form[Mapping[str, T]]:
+    """An object of such values, under any names."""
+
+    def read(value: Any) -> Mapping[str, T]:
+        if type(value) is not dict:
+            refuse("values under names are no object")
+        return {text(name): form.read(own) for name, own in value.items()}
+
+    return Form(read, lambda values: {name: form.write(own) for name, own in values.items()})
+
+
+def optional(form: Form[T]) -> Form[T | None]:
     """Such a value, or null."""
-    return lambda value: None if value is None else read(value)
+    return Form(
+        lambda value: None if value is None else form.read(value),
+        lambda value: None if value is None else form.write(value),
+    )
 
 
-def anything(value: Any) -> Any:
-    """Any JSON, looked at later."""
-    return value
+anything: Form[Any] = Form(lambda value: value)
+"""Any JSON, looked at later."""

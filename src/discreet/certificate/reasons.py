@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 from discreet.rederive.claim import Claim, Measurement
+from discreet.rederive.flows import FlowClaim, span_of_side
 
 
 def reasons(claim: Claim) -> list[str]:
@@ -46,6 +49,21 @@ def reasons(claim: Claim) -> list[str]:
             else "one of its counts"
         )
         found += [f"Report {i}: a unit is in {counts} when it {change}." for i in range(len(m.reports))]
+    return found
+
+
+def reasons_of_both(claim: FlowClaim) -> list[str]:
+    """A sentence for each integer column and population, in order; the wording belongs to the format."""
+    found = []
+    for i, column in enumerate(claim.measured):
+        flows = "a maximum flow" if len(column.pipes) == 1 else "a difference of two maximum flows"
+        for place, side in enumerate(claim.sides):
+            low, high = span_of_side(column, place)
+            found.append(
+                f"Column {i}: {flows} in each of {math.prod(claim.lists):,} groups, to which a unit of "
+                f"{side.unit!r} adds a whole number from {low:,} to {high:,} by its caps; when it "
+                f"{change_of(side.relation)}, {moves(side.sensitivities[i])}."
+            )
     return found
 
 

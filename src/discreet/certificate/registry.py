@@ -8,6 +8,7 @@ the format. What only the owner knows (the purpose, the people, who has access) 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -19,6 +20,7 @@ from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
 from discreet.rederive.claim import Claim, Cost
 from discreet.rederive.derive import Source
+from discreet.rederive.flows import FlowClaim, span_of_side
 
 
 def registry(claim: Claim, opened: Opened, *, population: str, version: str | None) -> dict[str, Any]:
@@ -39,6 +41,43 @@ def registry(claim: Claim, opened: Opened, *, population: str, version: str | No
         declared=any(m.lists for m in claim.measurements),
         mechanisms=_mechanisms(claim),
     )
+
+
+def registry_of_both(
+    claim: FlowClaim, opened: Sequence[Opened], *, populations: Sequence[str], version: str | None
+) -> list[dict[str, Any]]:
+    """The release as an entry of a registry, for each of the populations."""
+    groups = math.prod(claim.lists)
+    found = []
+    for place, (side, account, name) in enumerate(zip(claim.sides, opened, populations, strict=True)):
+        spans = [span_of_side(column, place) for column in claim.measured]
+        unit = {
+            "is": [rows_of(claim.table, side.unit)],
+            "population": name,
+            "protected_beside": [other for other in populations if other != name],
+            "contribution": [
+                {"groups": groups, "of_groups": groups, "least": str(low), "most": str(high)}
+                for low, high in spans
+            ],
+            "bounded_by": "the caps of maximum flows over what the SQL gives; nothing is assumed of the data",
+        }
+        found.append(
+            entry_of(
+                side.relation,
+                side.cost,
+                account,
+                population=name,
+                version=version,
+                unit=unit,
+                declared=bool(claim.lists),
+                mechanisms=sorted({named(column.noise) for column in claim.measured}),
+                also=[_ALSO],
+            )
+        )
+    return found
+
+
+_ALSO = "what the answer says of somebody who is a unit of both populations, for whom the two losses add up"
 
 
 def entry_of(

@@ -14,6 +14,7 @@ from discreet.certificate.codec import encode
 from discreet.ledger.chain import canonical
 from discreet.privacy.event import Composed
 from discreet.rederive.claim import Claim
+from discreet.rederive.flows import FlowClaim
 
 
 def digest(value: Any) -> str:
@@ -21,41 +22,31 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
-def of_claim(claim: Claim) -> str:
+def of_claim(claim: Claim | FlowClaim) -> str:
     """The digest of a claim."""
     return digest(encode(claim))
 
 
-def before(claim: Claim) -> str:
+def before(claim: Claim | FlowClaim) -> str:
     """The digest of what is known of a claim before the data is read: where something is chosen by a first look, the
     measurements follow from it, and their events within what they may cost.
     """
-    if not claim.looks:
+    if isinstance(claim, FlowClaim) or not claim.looks:
         return of_claim(claim)
     measured = replace(claim.measured, events=Composed())
     return of_claim(replace(claim, measurements=(), measured=measured))
 
 
-def noted(claim: Claim) -> dict[str, str]:
+def noted(claim: Claim | FlowClaim) -> dict[str, str]:
     """What the charge's note says of a claim, and of the library that makes it."""
-    return noted_as(before(claim))
+    return {"claim": before(claim), "library": _library()}
 
 
-def noted_as(own: str) -> dict[str, str]:
-    """The same, given the digest of the claim."""
-    return {"claim": own, "library": _library()}
-
-
-def certified(claim: Claim, answers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def certified(claim: Claim | FlowClaim, answers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """What a stored release says of the claim that it was measured under, and of the answer to each of its questions,
     by its name in a batch; "" without one.
     """
-    return certified_as(of_claim(claim), answers)
-
-
-def certified_as(own: str, answers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
-    """The same, given the digest of the claim."""
-    return {"claim": own, "answers": {name: digest(answer) for name, answer in answers.items()}}
+    return {"claim": of_claim(claim), "answers": {name: digest(answer) for name, answer in answers.items()}}
 
 
 def answer(columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any, TypeAlias
 
 from discreet.certificate.evidence import CERTIFIED
-from discreet.certificate.forms import anything, flag, listed, number, record, refuse, text, whole
+from discreet.certificate.forms import Form, anything, flag, listed, number, record, refuse, text, whole
 from discreet.ledger.chain import canonical
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.flanks import EDGES
@@ -45,12 +45,9 @@ def check_stored(release: Mapping[str, Any], claim: Claim, found: Sequence[Found
 
 def _chosen(kept: dict[str, Any], claim: Claim) -> Any:
     """The table of an answer in two stages, whose caps are those that were chosen."""
-    names: dict[str, Any] = {"format": number, "caps": anything, "table": anything}
-    chosen = sum(look.values for look in claim.looks)
-    if chosen:
-        names["ranges"] = listed(_range)
+    names = {"format": number, "caps": anything, "ranges": listed(_range), "table": anything}
     found = record(kept, names, "the stored release")
-    if len(found.get("ranges", ())) != chosen:
+    if len(found["ranges"]) != sum(look.values for look in claim.looks):
         refuse("another number of ranges was chosen")
     caps = found["caps"]
     (m,) = claim.measurements
@@ -64,37 +61,24 @@ def _chosen(kept: dict[str, Any], claim: Claim) -> Any:
 
 
 def _check_table(table: Any, m: Measurement, facts: Found) -> None:
-    names = dict(_PLAIN)
-    if m.trees:
-        names["spreads"] = listed(listed(listed(_family)))
-    if m.levels:
-        names["levels"] = listed(listed(listed(whole)))
-    found = record(table, names, "the stored table")
+    found = record(table, _STORED, "the stored table")
     keys = found["keys"]
     _check_cells(keys, found["cells"], m.keys, m.declared, len(m.columns))
     if len(found["reports"]) != sum(facts.reports):
         refuse("the stored report is another")
-    trees = found.get("spreads", ())
+    trees = found["spreads"]
     if len(trees) != len(m.trees) or any(len(rows) != len(keys) for rows in trees):
         refuse("the stored spreads are others")
     for tree, reach, rows in zip(m.trees, facts.trees, trees, strict=True):
         for families in rows:
             _check_families(families, tree, reach.leaves)
-    levels = found.get("levels", ())
+    levels = found["levels"]
     if len(levels) != len(m.levels):
         refuse("the stored totals are others")
     for level, rows in zip(m.levels, levels, strict=True):
         cells_of = math.prod((m.lists or ())[i] for i in level.kept)
         if len(rows) != cells_of or any(len(row) != len(m.columns) for row in rows):
             refuse("the stored totals are others")
-
-
-_PLAIN: dict[str, Any] = {
-    "format": number,
-    "keys": listed(listed(anything)),
-    "cells": listed(listed(whole)),
-    "reports": listed(whole),
-}
 
 
 def check_plain(release: Mapping[str, Any], keys: int, groups: int, columns: int) -> None:
@@ -104,10 +88,10 @@ def check_plain(release: Mapping[str, Any], keys: int, groups: int, columns: int
         InvalidParameter: naming what it is.
     """
     kept = {name: part for name, part in release.items() if name != CERTIFIED}
-    found = record(kept, _PLAIN, "the stored table")
+    found = record(kept, _STORED, "the stored table")
     _check_cells(found["keys"], found["cells"], keys, groups, columns)
-    if found["reports"]:
-        refuse("the stored report is another")
+    if found["reports"] or found["spreads"] or found["levels"]:
+        refuse("the stored release holds more than groups and their numbers")
 
 
 def _check_cells(
@@ -220,6 +204,7 @@ def _fanout(leaves: int, depth: int) -> int:
     return fanout
 
 
+@Form
 def _family(value: Any) -> _Family:
     if type(value) is not list or len(value) != 3:
         refuse("a node of a spread is stored in another form")
@@ -234,6 +219,7 @@ def _caps(value: Any) -> tuple[int, int]:
     return number(value[0]), number(value[1])
 
 
+@Form
 def _range(value: Any) -> tuple[Fraction, Fraction, bool, int, int]:
     """Bounds, whether what is bounded is whole, and the noisy numbers of units outside and within."""
     if type(value) is not list or len(value) != 5:
@@ -246,3 +232,13 @@ def _bound(value: Any) -> Fraction:
     if re.fullmatch(r"-?[0-9]{1,400}(/[1-9][0-9]{0,400})?", text(value)) is None:
         refuse("a range that was chosen is stored in another form")
     return Fraction(value)
+
+
+_STORED: dict[str, Any] = {
+    "format": number,
+    "keys": listed(listed(anything)),
+    "cells": listed(listed(whole)),
+    "reports": listed(whole),
+    "spreads": listed(listed(listed(_family))),
+    "levels": listed(listed(listed(whole))),
+}

@@ -1,16 +1,15 @@
-"""The steps of a check, in order, to the first that does not hold."""
+"""The steps of a check, in order, and what it found."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Protocol
-
-from discreet.errors import DiscreetError, InternalError
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from discreet.certificate.both.document import CertificateOfBoth
     from discreet.certificate.document import Certificate
+    from discreet.rederive.claim import Claim
+    from discreet.rederive.flows import FlowClaim
 
 STEPS = {
     "format": "the certificate has the fields of its format, and no others",
@@ -44,32 +43,13 @@ class Verdict:
     held: tuple[str, ...]
     broken: str | None = None
     reason: str = ""
-    certificate: Certificate | CertificateOfBoth | None = None
+    certificate: Certificate[Claim] | Certificate[FlowClaim] | None = None
     shows: Mapping[str, str] = field(default_factory=lambda: STEPS)
 
     @property
     def ok(self) -> bool:
         """Whether all steps hold."""
         return self.broken is None
-
-
-class Work(Protocol):
-    """The check of one certificate: a method for each step but the last, in their order."""
-
-    @property
-    def found(self) -> Certificate | CertificateOfBoth | None:
-        """What was read."""
-
-    @property
-    def shows(self) -> Mapping[str, str]:
-        """What each step shows."""
-
-    @property
-    def steps(self) -> Sequence[Callable[[], None]]:
-        """All steps but the last."""
-
-    def ledger(self, lines: Sequence[str], published: str | None) -> None:
-        """The last step: the entries are in that ledger."""
 
 
 class Broken(Exception):  # never leaves the checker
@@ -82,45 +62,9 @@ def must(holds: object, reason: str) -> None:
         raise Broken(reason)
 
 
-def judge(work: Work, ledger: Iterable[str] | None, head: str | None) -> Verdict:
-    """Takes the steps in order, to the first that does not hold."""
-    steps = dict(zip(STEPS, work.steps, strict=False))
-    if ledger is not None:
-        lines = [line.rstrip("\n") for line in ledger]
-        steps["ledger"] = lambda: work.ledger(lines, head)
-    held: list[str] = []
-    for name, step in steps.items():
-        try:
-            step()
-        except (Broken, DiscreetError) as error:
-            return Verdict(tuple(held), name, _words(error), work.found, work.shows)
-        except (
-            RecursionError,
-            OverflowError,
-            ArithmeticError,
-            ValueError,
-            TypeError,
-            LookupError,
-            AttributeError,
-        ):
-            # what no honest certificate holds: numbers beyond all bounds, texts that nest without end
-            return Verdict(tuple(held), name, "it holds what cannot be judged", work.found, work.shows)
-        held.append(name)
-    return Verdict(tuple(held), certificate=work.found, shows=work.shows)
-
-
 def words(verdict: Verdict) -> Sequence[str]:
     """The verdict in lines: each step that holds, and the first that does not."""
     lines = [f"holds   {name}: {verdict.shows[name]}" for name in verdict.held]
     if verdict.broken is not None:
         lines.append(f"BROKEN  {verdict.broken}: {verdict.reason}")
     return lines
-
-
-def _words(error: Exception) -> str:
-    """What is wrong, without the words in which a plan is refused."""
-    text = error.message if isinstance(error, DiscreetError) else str(error)
-    if isinstance(error, InternalError) and " disagrees with the first about " in text:
-        about = text.split(" disagrees with the first about ")[1].removesuffix(". Nothing was charged.")
-        return f"the second derivation finds something else about {about}"
-    return text.removesuffix(".")

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from discreet.errors import BudgetExceeded
 from discreet.ledger.outlook import outlook
-from discreet.plan.most import with_fitting
+from discreet.plan.least import with_fitting
 from discreet.privacy.guarantee import words
 
 if TYPE_CHECKING:

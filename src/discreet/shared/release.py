@@ -12,7 +12,7 @@ from discreet.privacy.guarantee import Approximate
 from discreet.release import Drawn, NoisyTable, Release
 
 if TYPE_CHECKING:
-    from discreet.certificate.both.paid import PaidByBoth
+    from discreet.certificate.paid import PaidByBoth
 
 
 class SharedRelease(Release):

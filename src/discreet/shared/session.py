@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from unicodedata import normalize
 
 from discreet.errors import BudgetExceeded, DiscreetError, InvalidParameter, LedgerError, UnsupportedQuery
-from discreet.plan.least import LEAST_EPSILON
-from discreet.plan.most import most
+from discreet.plan.least import LEAST_EPSILON, most
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import Budget, decimal
 from discreet.privacy.unit import PrivacyUnit
@@ -20,7 +19,7 @@ from discreet.privacy.unit import PrivacyUnit
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
     from discreet.backends.backend import Backend
-    from discreet.certificate.both.paid import PaidByBoth
+    from discreet.certificate.paid import PaidByBoth
     from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.ledger.ledger import Ledger
@@ -266,7 +265,7 @@ class SharedSession:
         self, plan: SharedPlan, table: NoisyTable, time: str, *, stored: bool
     ) -> tuple[SharedRelease, PaidByBoth]:
         """The release of a table, and what both accounts keep and prove of it."""
-        from discreet.certificate.both.paid import PaidByBoth
+        from discreet.certificate.paid import PaidByBoth
         from discreet.release import Drawn
         from discreet.shared.release import SharedRelease
 
@@ -276,7 +275,7 @@ class SharedSession:
         return SharedRelease(plan, table, stored=stored, proof=proof, drawn=drawn), proof
 
     def _charge(self, plan: SharedPlan) -> list[Entry]:
-        from discreet.certificate.both.paid import noted
+        from discreet.certificate.seal import noted
         from discreet.ledger.together import charge_together
 
         asked = {"sql": plan.question.text, "table": plan.question.table.name, "version": self._version}

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from discreet.certificate.both.codec import decode
-from discreet.certificate.both.words import reasons
-from discreet.certificate.checker import STEPS, check
+from discreet.certificate.checker import check
+from discreet.certificate.codec import decode_flows as decode
+from discreet.certificate.reasons import reasons_of_both as reasons
+from discreet.certificate.verdict import STEPS
 from discreet.privacy import codec
 from discreet.privacy.codec import fraction_text
 from discreet.privacy.event import Composed

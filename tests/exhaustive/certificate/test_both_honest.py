@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 import discreet as dp
-from discreet.certificate.both.checker import SHOWS
-from discreet.certificate.both.codec import of_claim
-from discreet.certificate.checker import STEPS, check, words
+from discreet.certificate.checker import SHOWS_OF_BOTH as SHOWS
+from discreet.certificate.checker import check, words
+from discreet.certificate.seal import of_claim
+from discreet.certificate.verdict import STEPS
 from discreet.errors import InvalidParameter
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.together import charge_together, store_together

@@ -46,7 +46,10 @@ READERS: list[tuple[str, set[str]]] = [
     (r"claim/.*/(low|high|sensitivity)(/.*)?", {"sensitivity"}),
     (r"claim/.*/threshold(/.*)?", {"bounds", "noise", "events", "sensitivity"}),
     (r"claim/.*/(columns|trees|reports)(/\*)?", {"bounds", "sensitivity", "noise", "events"}),
-    (r"claim/.*/(depth|at|kept|levels)(/.*)?", {"noise", "events", "sensitivity", "release", "charge"}),
+    (
+        r"claim/.*/(depth|at|layers|kept|levels)(/.*)?",
+        {"noise", "events", "sensitivity", "release", "charge"},
+    ),
     (r"claim/.*/reports(/.*)?", {"bounds", "noise", "events"}),
     (r"claim/looks/\*/epsilon", {"sensitivity", "events"}),
 ]

@@ -11,7 +11,8 @@ from typing import Any
 
 import pytest
 
-from discreet.certificate.checker import STEPS, check
+from discreet.certificate.checker import check
+from discreet.certificate.verdict import STEPS
 from discreet.privacy.codec import fraction_text
 from tests.certificate.asked import SEVERAL, SINGLE, ask, exported, plain, shop, visits
 from tests.certificate.forging import Change, Document, forged, measurement, relink, rewrite, sealed

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 import discreet as dp
-from discreet.certificate.checker import STEPS, check
+from discreet.certificate.checker import check
+from discreet.certificate.verdict import STEPS
 from discreet.errors import InvalidParameter
 from discreet.ledger.ledger import Ledger
 from discreet.release import NoisyTable, Release

@@ -423,7 +423,7 @@ def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:
         [str(r.low), str(r.high), r.integer, str(out), str(inside)]
         for r, (out, inside) in zip(choice.ranges, choice.outside, strict=True)
     ]
-    return {"format": 1, "caps": caps, **({"ranges": ranges} if ranges else {}), "table": table}
+    return {"format": 1, "caps": caps, "ranges": ranges, "table": table}
 
 
 def restored(found: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
@@ -432,7 +432,7 @@ def restored(found: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
     if found["caps"] is not None:
         groups, rows, cut, units = map(int, found["caps"])
         caps, beyond = Caps(groups, rows), (cut, units)
-    kept = found.get("ranges", [])
+    kept = found["ranges"]
     ranges = tuple(Range(Fraction(a), Fraction(b), integer=whole) for a, b, whole, _, _ in kept)
     outside = tuple((int(out), int(inside)) for *_, out, inside in kept)
     return Choice(caps, ranges, outside, beyond), found["table"]

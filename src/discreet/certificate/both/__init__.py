@@ -1,1 +1,0 @@
-"""Certificates of releases that two populations paid for: one document, with a charge of each account for one claim."""
