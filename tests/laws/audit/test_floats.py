@@ -13,8 +13,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import binom
 
-from discreet.audit import Audit, assert_private, distinguish, refute
+from discreet.audit import Audit, assert_private, audit_sql, distinguish, refute
 from discreet.audit.duel import Duel
+from discreet.audit.sql.tables import Neighbours
 from discreet.errors import InvalidParameter
 from discreet.privacy.guarantee import Budget
 
@@ -178,6 +179,32 @@ def test_own_tests_may_ask_for_the_law_alone() -> None:
         assert_private(mechanism, 0.0, 1.0, epsilon=1, samples=20_000)
     with pytest.raises(AssertionError, match="scale or sensitivity"):
         assert_private(mechanism, 0.0, 1.0, epsilon="0.5", samples=20_000, floats="ignore")
+
+
+class Floats64:
+    """An engine that adds float noise to a count."""
+
+    def __init__(self, scale: float) -> None:
+        self.noise = added(laplace(scale), 8)
+
+    def open(self, tables: Any) -> Any:
+        return tables["t"]
+
+    def ask(self, connection: Any, query: str) -> float:
+        return float(self.noise(float(len(connection)), 1)[0])
+
+
+@pytest.mark.parametrize(
+    ("floats", "scale", "cause"), [("keep", 1, "bits"), ("ignore", 1, None), ("ignore", 0.3, "law")]
+)
+def test_an_engine_is_audited_by_its_law_alone_where_that_is_asked_for(
+    floats: Floats, scale: float, cause: str | None
+) -> None:
+    given = [Neighbours({"t": []}, {"t": [{"uid": 1}]}, "one row more")]
+    found = audit_sql(
+        Floats64(scale), claimed=1, tables=given, candidates=1, samples=8000, error=ERROR, floats=floats
+    )
+    assert (found.cause, found.floats) == (cause, floats)
 
 
 def test_the_bits_have_their_time_where_the_law_takes_all_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:

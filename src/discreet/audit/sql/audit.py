@@ -12,7 +12,7 @@ import numpy as np
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
-from discreet.audit.finding import Audit, Tried
+from discreet.audit.finding import Audit, Bits, Tried
 from discreet.audit.outputs.sampling import Batch, Sampler
 from discreet.audit.sequential import distinguish
 from discreet.audit.sql.database_queries import DATABASE_TRAPS, all_database_queries
@@ -100,8 +100,9 @@ def audit_sql(
     seed: int = 0,
     bulk: bool = True,
     name: str | None = None,
+    floats: Bits = "keep",
 ) -> Audit:
-    """Attacks an SQL engine end to end: two worlds that differ in one unit, one question, everything that comes back.
+    """Attack an SQL engine end to end: two worlds that differ in one unit, one question, everything that comes back.
 
     Many candidates (a pair of worlds and a question) are looked at with few samples, which are thrown away. The `keep`
     most suspicious ones are tested with fresh samples, the error divided among them, until one is refuted.
@@ -124,6 +125,7 @@ def audit_sql(
         seed: for the auditor's own choices of tables and questions.
         bulk: whether to use the engine's `bulk`, where it has one.
         name: how the report calls the engine.
+        floats: "ignore" looks for a wrong law only, as for `distinguish`; else bits may choose what is tested.
 
     Raises:
         InvalidParameter: an impossible argument, or nothing to ask.
@@ -144,7 +146,8 @@ def audit_sql(
     target, audits = _Target(engine, bulk), list[Audit]()
     try:
         supply = itertools.islice(_supply(tables, queries, seed), candidates)
-        found = sorted(_search(target, claim, supply, start + limit * _SHARE), key=lambda c: -c.look.excess)
+        looks = _search(target, claim, supply, start + limit * _SHARE, bits=floats == "keep")
+        found = sorted(looks, key=lambda c: -c.look.excess)
         for i, candidate in enumerate(found[:keep]):
             left = start + limit - time.monotonic()
             audits.append(
@@ -157,6 +160,7 @@ def audit_sql(
                     seconds=max(left / (min(keep, len(found)) - i), _LEAST),
                     error=error / keep,
                     probes=False,
+                    floats=floats,
                 )
             )
             if audits[-1].violated:
@@ -276,15 +280,17 @@ def _round(name: str, given: Iterable[_T]) -> Iterator[_T]:
     return itertools.cycle(listed)
 
 
-def _search(target: _Target, claim: Claim, supply: Iterable[Asked], until: float) -> Iterator[_Candidate]:
-    """A quick look at each candidate until time is up or one is caught; at one at least."""
+def _search(
+    target: _Target, claim: Claim, supply: Iterable[Asked], until: float, *, bits: bool
+) -> Iterator[_Candidate]:
+    """Yield a quick look at each candidate until time is up or one is caught; at one at least."""
     for i, asked in enumerate(supply):
         if i and time.monotonic() > until:
             return
         mechanism = target.mechanism(asked)
         batches = [_few(Sampler(mechanism, replace(asked, side=side))) for side in (0, 1)]
         n = min(map(len, batches))
-        seen = look(batches[0][:n], batches[1][:n], claim)
+        seen = look(batches[0][:n], batches[1][:n], claim, bits=bits)
         yield _Candidate(asked, seen, n)
         if seen.excess > _SURE:
             return

@@ -20,14 +20,14 @@ class Look(NamedTuple):
     epsilon: float
 
 
-def look(p: Batch, q: Batch, claim: Claim) -> Look:
-    """The largest excess of P(E) over e^ε Q(E) + δ, in standard errors, over simple events E and both orders.
+def look(p: Batch, q: Batch, claim: Claim, *, bits: bool = True) -> Look:
+    """Return the largest excess of P(E) over e^ε Q(E) + δ, in standard errors, over simple events E and both orders.
 
     Events are thresholds of each column, of the direction that separates the means best, and of how often whole outputs
     were seen. The last two are learned from one half of the samples. It only says where to look: many events
     are tried on the samples that choose among them.
     """
-    encoder = Encoder.learned(p, q)
+    encoder = Encoder.learned(p, q, bits=bits)
     one, two = encoder.encode(p), encoder.encode(q)
     half = len(one) // 2, len(two) // 2
     scores = [
