@@ -121,8 +121,8 @@ class World:
 
 def places(values: Values) -> NDArray[np.int64]:
     """The place of each value: its sign and its power of two, read off its bits."""
-    power = np.clip(np.frexp(values)[1] - 1, None, WIDEST) - FINEST + 1
-    return np.where(np.abs(values) < 2.0**FINEST, 0, np.sign(values) * power).astype(np.int64)
+    power = np.clip(np.frexp(values)[1] - 1, FINEST, WIDEST) - FINEST + 1
+    return np.asarray(np.sign(values) * power, np.int64)
 
 
 def staged(epsilon: float = 1) -> StagedPlan:

@@ -67,9 +67,9 @@ def place_of(x: float | None) -> int | None:
     """The place of a value, from the exponent that Python reads off its bits."""
     if x is None or not math.isfinite(x):
         return None
-    if abs(x) < 2.0**FINEST:
+    if x == 0:
         return 0
-    exponent = min(math.frexp(x)[1] - 1, WIDEST)
+    exponent = min(max(math.frexp(x)[1] - 1, FINEST), WIDEST)
     return int(math.copysign(exponent - FINEST + 1, x))
 
 

@@ -22,10 +22,10 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.schema import Range
 
 FINEST, WIDEST = -32, 62
-"""Powers of two that are told apart: smaller numbers count as 0, larger ones as 2^62."""
+"""Powers of two that are told apart: smaller numbers count as 2^-32, larger ones as 2^62."""
 
 PLACES = range(FINEST - WIDEST - 1, WIDEST - FINEST + 2)
-"""±1 for numbers from 2^-32 to 2^-31, ±2 up to 2^-30, and so on; 0 for what is nearer to 0."""
+"""0 for 0; ±1 for numbers up to 2^-31, ±2 from there to 2^-30, and so on."""
 
 LARGEST = Fraction(1 << 60)
 """No bound is chosen beyond: sums of values between ±2^60 fit their integers."""
@@ -87,7 +87,7 @@ def value_place_sql(value: str) -> str:
     """SQL for the place of a finite number, NULL for NULL; it fails for no number, and a large one is not negated."""
     d = f"CAST({value} AS DOUBLE)"
     size = f"floor(log2(greatest(least(abs({d}), {_real(WIDEST)}), {_real(FINEST)}))) + {1 - FINEST}"
-    return f"CASE WHEN abs({d}) < {_real(FINEST)} THEN 0 WHEN {d} > 0 THEN {size} WHEN {d} < 0 THEN -({size}) END"
+    return f"CASE WHEN {d} > 0 THEN {size} WHEN {d} < 0 THEN -({size}) WHEN abs({d}) < {_real(FINEST)} THEN 0 END"
 
 
 def choose_range(
@@ -131,7 +131,7 @@ def choose_range(
 
 
 def holds(bounds: Range, place: int) -> bool:
-    """Whether all numbers of a place lie within bounds; numbers nearer to 0 than 2^-32 count as 0."""
+    """Whether all numbers of a place lie within bounds."""
     low, high = _edges(place)
     return bounds.low <= low and high <= bounds.high
 
@@ -300,8 +300,9 @@ def _edges(place: int) -> tuple[Fraction, Fraction]:
     """Between which numbers a place lies."""
     if place == 0:
         return Fraction(0), Fraction(0)
-    end = Fraction(2) ** (abs(place) - 1 + FINEST)
-    return (end, 2 * end) if place > 0 else (-2 * end, -end)
+    far = Fraction(2) ** (abs(place) + FINEST)
+    near = far / 2 if abs(place) > 1 else Fraction(0)
+    return (near, far) if place > 0 else (-far, -near)
 
 
 def _typical(counts: Sequence[float]) -> list[tuple[float, float]]:
