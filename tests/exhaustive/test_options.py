@@ -23,6 +23,7 @@ from discreet.cli.answers import as_table, csv_of
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.ledger import Ledger
+from discreet.ledger.places import is_there
 from discreet.release import Release
 from discreet.session import Session
 from discreet.shared.session import SharedSession
@@ -129,11 +130,10 @@ def name_of(case: Case) -> str:
     return ", ".join(f"{n}={case[n]}" for n, (default, *_) in OPTIONS.items() if case[n] != default)
 
 
-def connect(case: Case, place: Path) -> AnySession:
+def connect(case: Case, ledger: str) -> AnySession:
     """A session as its case says, in a ledger that its owner has prepared."""
-    ledger: Any = ":memory:" if case["store"] == ":memory:" else place / "p.ledger"
-    if case["analysts"] or case["lock"]:
-        ledger = place / "p.ledger"
+    if case["store"] == ":memory:" and not (case["analysts"] or case["lock"]):
+        ledger = ":memory:"
     facts, asked = FACTS, {} if case["analysts"] is None else {"analyst": "ana"}
     terms: dict[str, Any] = {"relation": case["relation"], "filter": case["filter"]}
     opening: dict[str, Any] = {"per_person": None if case["people"] is None else dp.Budget(3, "1e-5")}
@@ -221,13 +221,18 @@ def show(release: Release, case: Case) -> list[Any]:
 @pytest.mark.sampled(20)
 @pytest.mark.parametrize("case", CASES, ids=name_of)
 def test_it_is_refused_and_not_charged_or_charged_and_answered_entirely(case: Case, tmp_path: Path) -> None:
+    check_case(case, str(tmp_path / "p.ledger"))
+
+
+def check_case(case: Case, place: str) -> None:
+    """Asks it with a ledger at a place where none is yet, and looks at the ledger and at all of the answer."""
     try:
-        session = connect(case, tmp_path)
+        session = connect(case, place)
     except InternalError:
         raise
     except DiscreetError:
-        if (tmp_path / "p.ledger").exists():
-            with Ledger.existing(tmp_path / "p.ledger") as book:
+        if is_there(place):
+            with Ledger.existing(place) as book:
                 assert "charge" not in {
                     row.kind for row in book._log.read(lambda v: v.rows(after=0, limit=99))
                 }
@@ -280,4 +285,4 @@ def test_a_refusal_after_the_charge_is_told(at: str, tmp_path: Path, monkeypatch
     }[at]
     monkeypatch.setattr(*where, refuse if at != "stored" else lambda self, question: None)
     with pytest.raises((AssertionError, InvalidParameter)):
-        test_it_is_refused_and_not_charged_or_charged_and_answered_entirely(CASES[0], tmp_path)
+        check_case(CASES[0], str(tmp_path / "p.ledger"))
