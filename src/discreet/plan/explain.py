@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import COUNTED, NAMED, NEAR, ExponentialQuantile
+from discreet.plan.expr import Within, walk
+from discreet.plan.levels.weigh import agreements, levels_of
 from discreet.plan.measures.measure import Measure
-from discreet.plan.partition.words import partition_lines
+from discreet.plan.partition.closer import variance_of
+from discreet.plan.partition.strategy import weights
 from discreet.plan.reported import reported
 from discreet.plan.reports import report_moves
 from discreet.plan.schema import TableSchema
 from discreet.plan.spreads.chosen import rank_off
 from discreet.plan.spreads.counted import histogram_error
-from discreet.plan.spreads.spread import Looked
+from discreet.plan.spreads.spread import Looked, Spread
 from discreet.privacy.guarantee import decimal, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
@@ -32,8 +36,6 @@ def explain(plan: Plan) -> str:
     for i, (looked, (sensitivity, _)) in enumerate(zip(plan.question.spreads, plan.spreads, strict=True)):
         lines += _spread(i, looked, sensitivity, plan)
     if plan.allocation.levels:
-        from discreet.plan.levels.words import level_lines
-
         lines += level_lines(plan)
     if plan.allocation.reports:
         lines += _reports(plan)
@@ -248,3 +250,58 @@ def report_errors(*plans: Plan) -> dict[str, str]:
 def report_lines(*plans: Plan) -> list[str]:
     """The same in lines."""
     return [f"truncation of {name}: ± {off} at 95 %" for name, off in report_errors(*plans).items()]
+
+
+def level_lines(plan: Plan) -> list[str]:
+    """Which levels are measured, with what part of the budget, and what noise is left on each; nothing without them."""
+    allocation, levels = plan.allocation, levels_of(plan.question)
+    if not allocation.levels or levels is None:
+        return []
+    part = {level.kept: level.share for level in allocation.levels}
+    part[levels.kept[0]] = 1 - sum(part.values(), Fraction(0))
+    combined = agreements(plan.question, allocation)
+    lines = [
+        "Totals are measured as well, and all levels made to agree by least squares, so that totals are sums:"
+    ]
+    for kept in levels.kept:
+        noise = ", ".join(
+            f"{math.sqrt(a.variance(kept)) * float(m.step):,.4g}"
+            for a, m in zip(combined, plan.question.measures, strict=True)
+        )
+        share = (
+            f"{float(part[kept]):.1%} of each column's budget" if kept in part else "not measured, added up"
+        )
+        keys = f"{len(kept)} of {len(levels.sizes)} keys" if kept else "the grand total"
+        lines.append(
+            f"  {keys}: {levels.cells(kept):,} of {levels.parts(kept):,} finest groups each; {share}; "
+            f"standard deviation {noise}."
+        )
+    return lines
+
+
+def partition_lines(plan: Plan, spread: Spread) -> list[str]:
+    """Which sums of cells are measured, and how each count is read from them."""
+    assert spread.layers is not None
+    read = dict.fromkeys(
+        e
+        for expr in plan.question.outer.expressions
+        for e in walk(expr)
+        if isinstance(e, Within) and e.spread == spread
+    )
+    sums = " and ".join(f"{len(layer):,}" for layer in spread.layers)
+    each = f"on each of {spread.depth} levels ({sums} sums)" if spread.depth > 1 else f"({sums} sums)"
+    lines = [
+        f"  A row lies in one cell at most, so all counts that are read from them cost together what one costs {each};",
+        "  each is read from the sums by least squares:",
+    ]
+    for i, count in enumerate(read):
+        terms = len(weights(spread.layers, count.leaves))
+        lines.append(
+            f"    count {i}: {_of(len(count.leaves), 'cell')}, read from {_of(terms, 'sum')}; "
+            f"standard deviation {math.sqrt(variance_of(plan, count)):,.4g} rows."
+        )
+    return lines
+
+
+def _of(n: int, what: str) -> str:
+    return f"{n:,} {what}{'s' if n != 1 else ''}"

@@ -1,4 +1,12 @@
-"""The decided question to a table of two populations: its SQL, its flows, one noise, and what each population pays."""
+"""The decided question to a table of two populations: its SQL, its flows, one noise, and what each population pays.
+
+Guarantee:
+    In the text that `edges_sql` returns, each row is of one group, one unit of either population, and those of the
+    table's rows that have all three. Its numbers are whole, from 0 to what a pair can carry at all, and follow from
+    these rows alone. Rows without an id of either population are dropped. What a unit passes is capped where the flows
+    are found (`flow.py`), not here. `Paid.events` composed are (ε, δ)-DP for `Paid.guarantee`, for neighbours in that
+    population, whose sensitivities they are for; the ε is at most what was allowed it (docs/proofs/flows.md).
+"""
 
 from __future__ import annotations
 
@@ -9,17 +17,20 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, Never
 
+from discreet.accounting.convert import mu_squared_for
 from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, UnsupportedQuery
-from discreet.plan.cost import Allocation, Kind, sensitivity_of
-from discreet.plan.expr import Call, Expr, Measured, identity
-from discreet.plan.flows.edges import edges_sql
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.plan.bound import Bounding, lattice_sql, rows_with
+from discreet.plan.cost import Allocation, Kind, allocate, root_above, sensitivity_of
+from discreet.plan.expr import Call, Column, Expr, Measured, identity
 from discreet.plan.flows.network import Flow, Network, coarser, network
-from discreet.plan.flows.share import Allowed, Paid, shared_noise
+from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.parse import parse_select
 from discreet.plan.plan import Plan
 from discreet.plan.question import Question, read_question
+from discreet.plan.render import finite
 from discreet.plan.schema import TableSchema
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate, words
@@ -331,3 +342,127 @@ def _two() -> Never:
         "a question to two populations costs each of them something else.",
         hint="look at .costs or .charges, by the names of the populations",
     )
+
+
+def edges_sql(question: Question, second: str, flows: Sequence[Flow]) -> str:
+    """One row for each group and pair of units: places of its keys (`g0`, …), ids (`u`, `w`), numbers (`m0`, …).
+
+    Args:
+        question: over one table, whose unit is the first population's.
+        second: the column of the second population's id.
+        flows: what each number is for.
+    """
+    table = question.table
+    kind = table.columns[second]
+    assert kind is not None  # ids of nested and binary values are refused when a table is connected
+    values = list(dict.fromkeys(f.of for f in flows if isinstance(f.of, LatticeValue)))
+    known = list(dict.fromkeys(f.of for f in flows if _is_expression(f.of)))
+    columns = [
+        f"{finite(Column(second, kind))} AS w",
+        *(f"{lattice_sql(v)} AS v{i}" for i, v in enumerate(values)),
+        *(f"CASE WHEN {finite(e)} IS NOT NULL THEN 1 END AS x{i}" for i, e in enumerate(known) if e),  # type: ignore[arg-type]  # no lattice value is among them
+    ]
+    rows = rows_with(Bounding(table, question.where, question.keys, (), 1, 1), columns)
+
+    def carried(flow: Flow) -> str:
+        if flow.of is None:
+            return "count(*)"
+        if not isinstance(flow.of, LatticeValue):
+            return f"count(x{known.index(flow.of)})"
+        v = f"v{values.index(flow.of)}"
+        return f"coalesce(sum(greatest({v if flow.sign > 0 else '-' + v}, 0)), 0)"
+
+    by = ", ".join([*(f"g{i}" for i in range(len(question.keys.exprs))), "u", "w"])
+    numbers = ", ".join(f"least({carried(f)}, {f.most}) AS m{i}" for i, f in enumerate(flows))
+    return f'{rows}\nSELECT {by}, {numbers} FROM "unit rows" WHERE NOT w IS NULL GROUP BY {by}'
+
+
+def _is_expression(of: Expr | LatticeValue | None) -> bool:
+    return of is not None and not isinstance(of, LatticeValue)
+
+
+@dataclass(frozen=True, slots=True)
+class Allowed:
+    """What a population may pay, and how far one of its units moves each column."""
+
+    sensitivities: tuple[Sensitivity, ...]
+    epsilon: Fraction
+    delta: Fraction
+
+    def pure(self, noises: Sequence[Additive]) -> Fraction:
+        """What Laplace noise costs it when ε adds up."""
+        return sum(
+            (
+                s.l1 / z.scale
+                for s, z in zip(self.sensitivities, noises, strict=True)
+                if isinstance(z, DiscreteLaplaceNoise)
+            ),
+            Fraction(0),
+        )
+
+    def mu_squared(self, noises: Sequence[Additive]) -> Fraction:
+        """The μ² that Gaussian noise costs it."""
+        return sum(
+            (
+                s.l2_squared / z.sigma**2
+                for s, z in zip(self.sensitivities, noises, strict=True)
+                if isinstance(z, RoundedGaussianNoise)
+            ),
+            Fraction(0),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Paid:
+    """What a population pays: the events for its own sensitivities, and the promise that they are charged as."""
+
+    events: Composed
+    guarantee: Approximate
+
+
+def shared_noise(sides: Sequence[Allowed], kind: Kind) -> tuple[tuple[Additive, ...], tuple[Paid, ...]]:
+    """The noise of each column such that no population pays more than it may, and what each pays.
+
+    Raises:
+        NotPrivate: Gaussian noise without a δ.
+    """
+    alone = [
+        allocate(s.sensitivities, epsilon=s.epsilon, delta=s.delta, kind=kind, select=None).noises
+        for s in sides
+    ]
+    noises = _shrunk(sides, [_larger(column) for column in zip(*alone, strict=True)])
+    return noises, tuple(_paid(side, noises) for side in sides)
+
+
+def _larger(noises: Sequence[Additive]) -> Additive:
+    """Of the noises that each population needs for a column, the largest."""
+    return max(noises, key=lambda z: z.scale if isinstance(z, DiscreteLaplaceNoise) else _sigma(z))
+
+
+def _sigma(noise: Additive) -> Fraction:
+    assert isinstance(noise, RoundedGaussianNoise)
+    return noise.sigma
+
+
+def _shrunk(sides: Sequence[Allowed], noises: Sequence[Additive]) -> tuple[Additive, ...]:
+    """All scales made smaller by one factor, until a population pays all that it may: where columns differ in which
+    population needs more, none does yet.
+    """
+    if all(isinstance(z, RoundedGaussianNoise) for z in noises):
+        part = max(s.mu_squared(noises) / mu_squared_for(s.epsilon, s.delta) for s in sides)
+        if not 0 < part < 1:
+            return tuple(noises)
+        return tuple(RoundedGaussianNoise(root_above(_sigma(z) ** 2 * part)) for z in noises)
+    part = max(s.pure(noises) / s.epsilon for s in sides)
+    if not 0 < part < 1:  # at 1, or above it, where a δ pays for more than adding up does
+        return tuple(noises)
+    return tuple(DiscreteLaplaceNoise(z.scale * part) for z in noises if isinstance(z, DiscreteLaplaceNoise))
+
+
+def _paid(side: Allowed, noises: Sequence[Additive]) -> Paid:
+    events = sum((z.event(s) for z, s in zip(noises, side.sensitivities, strict=True)), Composed())
+    pure = side.pure(noises)
+    if pure <= side.epsilon and all(isinstance(z, DiscreteLaplaceNoise) for z in noises):
+        return Paid(events, Approximate(pure))
+    spent = PrivacyLoss(events).guarantee(side.delta).epsilon if len(events) else Fraction(0)
+    return Paid(events, Approximate(min(side.epsilon, spent), side.delta if len(events) else Fraction(0)))
