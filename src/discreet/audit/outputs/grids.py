@@ -30,8 +30,8 @@ def step_of(values: Floats) -> float:
     Much finer than the values' spread, so that nothing of the law is lost; much coarser than the floats of their size,
     so that each cell holds many floats and the bits are lost.
     """
-    some = np.unique(values[np.isfinite(values)])
-    some = some[:: len(some) // _LOOKED_AT + 1]
+    finite = values[np.isfinite(values)]
+    some = np.unique(finite[:: len(finite) // _LOOKED_AT + 1])
     cuts = np.quantile(some, np.linspace(0, 1, _QUANTILES + 1), method="nearest")
     largest = max(float(np.max(np.abs(cuts[1:-1]))), 2.0**-1020)
     least = math.frexp(largest)[1] - _PRECISION
