@@ -51,6 +51,8 @@ def counted(session: dp.Session, staged: StagedPlan) -> dict[tuple[int, ...], in
     return {tuple(map(int, row[:-1])): int(row[-1]) for row in session._backend.rows(staged.of_caps.sql, {})}
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(("relation", "most"), [("add-remove", 1), ("replace", 2)])
 def test_one_unit_moves_one_place_of_the_census(relation: str, most: int) -> None:
     rows = [("a", 1.0), ("b", 2.0), ("c", None), (None, 3.0)]

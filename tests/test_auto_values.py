@@ -251,6 +251,8 @@ def expected_error(
     return float((abs(kept - frame[column].sum()) + noise) / abs(frame[column].sum()))
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("column", ["price", "pieces", "debt"])
 @pytest.mark.parametrize(("unit", "rows"), [(CAPS, 5), (ROW, 1)], ids=["units", "rows"])
 def test_chosen_bounds_are_nearly_as_good_as_the_best(column: str, unit: dp.PrivacyUnit, rows: int) -> None:

@@ -209,6 +209,7 @@ def test_the_curve_of_nothing_is_nothing() -> None:
     assert upper_curve([(ApproximatePair(5000.0, 0.0), 2)], 1e-6) is None
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("every", [3, pytest.param(1, marks=pytest.mark.slow)])
 def test_there_is_no_gap_where_the_largest_loss_of_all_is_near(every: int) -> None:
     pair = SampledGroupEvent(F(1), F(1, 100), 3).pair().reverse()  # no loss is above 3·log(1/0.99)

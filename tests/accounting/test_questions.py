@@ -401,6 +401,7 @@ def test_the_trade_off_of_randomised_responses_is_the_neyman_pearson_lemma() -> 
         assert just_below(tradeoff(loss, alpha), truth, 1e-2)
 
 
+@pytest.mark.exhaustive
 def test_a_trade_off_of_many_levels_is_convex_falling_and_sound() -> None:
     levels = np.linspace(0, 1, 51)
     loss = accounting.laplace(2) * 12 + accounting.approximate("0.1", "1e-6")

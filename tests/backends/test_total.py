@@ -167,6 +167,8 @@ def nasty() -> Iterator[duckdb.DuckDBPyConnection]:
     connection.close()
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_no_row_makes_a_function_fail_in_the_database(name: str, nasty: duckdb.DuckDBPyConnection) -> None:
     tried = 0

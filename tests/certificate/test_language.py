@@ -44,6 +44,8 @@ def judged(claim: Claim, among: Sequence[TableSchema]) -> None:
     assert fits(claim.measured)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_questions_over_several_tables_hold_as_they_are(sql: str) -> None:
     try:

@@ -47,6 +47,8 @@ SPANS = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(8)
 @pytest.mark.parametrize("expression", SPANS)
 def test_the_database_computes_what_lies_in_the_span(expression: str) -> None:
     low, high = span_of(read(f"SELECT {expression}").expressions[0], frozenset())

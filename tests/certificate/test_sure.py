@@ -115,6 +115,8 @@ def values(database: duckdb.DuckDBPyConnection, expression: str) -> list[object]
 PART = 400
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("part", range(4))
 def test_what_is_said_not_to_fail_does_not_and_lies_where_it_is_said_to(part: int) -> None:
     accepted = 0

@@ -245,6 +245,8 @@ def test_an_event_comes_back_from_its_stored_form(example: Example) -> None:
     assert encode(composed)[0].keys() > {"event", "count"}
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @every
 def test_n_uses_cost_what_an_event_composed_n_times_costs(example: Example) -> None:
     n, d = 7, F(1, 10**5)
@@ -260,6 +262,8 @@ def test_n_uses_cost_what_an_event_composed_n_times_costs(example: Example) -> N
     assert loss(example.event, 1000).epsilon(F(1, 100)) > many.epsilon(F(1, 100))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @every
 def test_less_noise_never_costs_less(example: Example) -> None:
     for n, d, e in (
@@ -274,6 +278,8 @@ def test_less_noise_never_costs_less(example: Example) -> None:
         assert cheap.delta(e) <= dear.delta(e) * (1 + 1e-9)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @every
 def test_epsilon_falls_with_delta_and_delta_with_epsilon(example: Example) -> None:
     for n in (1, 6):
@@ -285,6 +291,8 @@ def test_epsilon_falls_with_delta_and_delta_with_epsilon(example: Example) -> No
         assert all(a >= b * (1 - 1e-6) for a, b in pairwise(deltas))
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @every
 def test_delta_and_epsilon_answer_each_other(example: Example) -> None:
     one = loss(example.event, 3)

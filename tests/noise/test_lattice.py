@@ -135,6 +135,8 @@ def test_the_grid_for_a_scale_is_the_coarsest_that_is_fine_enough(
         assert largest / grid.step <= 2**52
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("places", [1, 2, 3])
 def test_the_l1_sensitivity_is_the_largest_that_a_brute_force_finds(places: int) -> None:
     most = 24 if places == 3 else 40

@@ -58,6 +58,8 @@ NUMBERS = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize("aggregate", NUMBERS)
 def test_with_next_to_no_noise_the_answer_is_the_databases_own(aggregate: str) -> None:
     """The caps do not bite here, so that DuckDB's own aggregates over the raw rows are the truth."""

@@ -212,6 +212,8 @@ def _is_stated(form: str, args: tuple[str, ...]) -> bool:
     return cuts and args[1].startswith("i")  # places beyond 2^31 are the end of the text
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", ONE)
 def test_a_form_with_one_place_means_what_it_means_in_duckdb(
     form: str, database: duckdb.DuckDBPyConnection
@@ -219,6 +221,8 @@ def test_a_form_with_one_place_means_what_it_means_in_duckdb(
     assert [t for t in texts(form) if disagrees(t, database)] == []
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("form", TWO)
 def test_a_form_with_two_places_means_what_it_means_in_duckdb(
     form: str, database: duckdb.DuckDBPyConnection

@@ -155,6 +155,7 @@ def sums(layers: Layers, count: tuple[int, ...]) -> dict[int, Fraction]:
     return {cell: w for cell, w in found.items() if w}
 
 
+@pytest.mark.exhaustive
 def test_every_estimate_is_unbiased_and_nearly_that_of_least_squares() -> None:
     rng = Random(5)
     for cells, n in ((2, 2), (5, 4), (17, 9), (60, 25)):
@@ -448,20 +449,21 @@ def test_a_sum_of_counts_has_no_more_noise_than_apart(name: str, rest: str, aske
             assert plan.error(column) <= other.error(column) * 1.001
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("asked", ASKED, ids=str)
-def test_rounding_is_part_of_the_error(asked: dict[str, Any]) -> None:
-    joint = 0
+@pytest.mark.parametrize("n", [2, 10, 40])
+def test_rounding_is_part_of_the_error(n: int, asked: dict[str, Any]) -> None:
+    joint, sql = 0, counting([f"x < {i}" for i in range(1, n + 1)])
     for epsilon in ("0.1", "1", "8", "30"):
-        for n in (2, 10, 40):
-            sql = counting([f"x < {i}" for i in range(1, n + 1)])
-            plan, other = (
-                make_plan(sql, [table()], population="p", version=None, epsilon=epsilon, jointly=j, **asked)
-                for j in (True, False)
-            )
-            joint += is_joint(plan)
-            for column in plan.columns:
-                assert plan.error(column) <= other.error(column) * 1.001
-    assert joint > 2
+        plan, other = (
+            make_plan(sql, [table()], population="p", version=None, epsilon=epsilon, jointly=j, **asked)
+            for j in (True, False)
+        )
+        joint += is_joint(plan)
+        for column in plan.columns:
+            assert plan.error(column) <= other.error(column) * 1.001
+    assert joint >= 2
 
 
 def test_the_same_batch_is_the_same_measurement_in_any_order() -> None:

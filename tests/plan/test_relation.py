@@ -150,6 +150,8 @@ PRECEDING AND CURRENT ROW) s FROM orders) t GROUP BY s
 QUESTIONS = [" ".join(q.split()) for q in _TEXT.split(";")]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_the_nested_text_answers_what_the_database_answers(sql: str) -> None:
     question = read(sql)
@@ -158,6 +160,8 @@ def test_the_nested_text_answers_what_the_database_answers(sql: str) -> None:
         assert answered(question, db) == exact(sql, db, question), seed
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_the_rows_of_a_unit_are_the_same_when_it_is_alone(sql: str) -> None:
     question = read(sql)
@@ -215,6 +219,8 @@ def test_not_in_with_nulls_follows_each_units_own_list() -> None:
     assert answered(question, database(rows)) == {(): [1.0]}, "the order 2; an unknown id is in no list"
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_the_order_in_which_rows_are_stored_changes_nothing(sql: str) -> None:
     question = read(sql)

@@ -84,6 +84,8 @@ def test_simulations_agree_with_the_curve_and_not_with_a_quarter_more_steps(
     assert curve(mu, steps * 5 // 4, removes, epsilon) < float(draws.mean()) - miss
 
 
+@pytest.mark.laws
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize("steps", [2, 7, 100])
 @pytest.mark.parametrize("mu", [0.05, 1.0, 3.0])
 def test_the_spread_ratio_keeps_its_mean_and_gains_little_variance(steps: int, mu: float) -> None:

@@ -63,6 +63,8 @@ CASES = [
 ]
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(5)
 @pytest.mark.parametrize(("sigma", "rate", "removes", "c", "level"), CASES)
 def test_no_height_is_above_what_a_bent_path_says_of_it_and_of_all_beyond(
     sigma: float, rate: float, removes: bool, c: float, level: float

@@ -87,6 +87,7 @@ def test_more_points_bring_it_nearer(name: str) -> None:
     assert off[2] < F(1, 1000)
 
 
+@pytest.mark.laws
 def test_a_law_that_is_a_percent_off_is_told_apart() -> None:
     event = from_densities(norm(1.01), norm(0), points=1024)
     assert both(event, 0.5)[0] > curves.gaussian(F(1), 0.5) * F(1005, 1000)

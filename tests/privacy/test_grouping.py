@@ -108,6 +108,8 @@ def test_iterating_the_gaussian_curve_gives_the_gaussian_curve_of_k_mu(mu_square
     assert not is_above(at(pair, 1.0), wrong)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("removes", [True, False])
 @pytest.mark.parametrize(
     ("mu_squared", "rate", "k"),
@@ -126,6 +128,8 @@ def test_a_sampled_group_costs_what_a_binomial_mixture_costs(
             assert is_near(at(pair, x), true, F(1, 10**11)), x
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(6)
 @pytest.mark.parametrize("removes", [True, False])
 @pytest.mark.parametrize(
     ("mu_squared", "rate", "k"),

@@ -64,6 +64,8 @@ def test_the_pair_has_the_curve_of_the_largest_shift(epsilon: F, gamma: F) -> No
         )
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(7)
 @pytest.mark.parametrize(("epsilon", "gamma"), CASES)
 def test_no_smaller_shift_has_a_larger_curve_at_any_epsilon(epsilon: F, gamma: F) -> None:
     pair = StaircasePair(float(epsilon), gamma)

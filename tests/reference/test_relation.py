@@ -287,6 +287,7 @@ def assert_plain(case: RelationCase, spelling: Spelling) -> None:
     assert ours == plain(case, spelling)
 
 
+@pytest.mark.exhaustive
 @given(relation_cases(clean=True), st.sampled_from(list(Spelling)))
 @settings(max_examples=60, derandomize=True, deadline=None)
 def test_where_keys_are_whole_and_unique_the_rows_are_plain_sqls(

@@ -136,6 +136,8 @@ def _is(identity: str, name: str) -> bool:
     return identity.startswith(kind) and (not column or f"'{column}'" in identity)
 
 
+@pytest.mark.exhaustive
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize("relation", ["add-remove", "replace"])
 def test_no_unit_moves_the_numbers_further_than_planned(seed: int, relation: str) -> None:

@@ -14,7 +14,7 @@ SLIPS = ("AttributeError", "KeyError", "NameError", "TypeError")
 """Errors of the audit's own code: as outputs that are the same on both sides they would pass for privacy."""
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(40)
 @every
 def test_what_is_offered_keeps_its_claim(row: AuditRow) -> None:
     audit = row.sound(row.ci)
@@ -22,7 +22,7 @@ def test_what_is_offered_keeps_its_claim(row: AuditRow) -> None:
     assert not any(f"raised {slip}" in note for note in audit.notes for slip in SLIPS), audit.notes
 
 
-@pytest.mark.sampled(12)
+@pytest.mark.sampled(40)
 @every
 def test_the_broken_twin_is_caught_with_as_many_samples(row: AuditRow) -> None:
     assert row.broken(row.ci).violated, row.power
