@@ -21,7 +21,7 @@ from discreet.ledger.chain import GENESIS
 from discreet.ledger.entry import Analysts, Entry, Opened, People
 from discreet.ledger.export import export_lines
 from discreet.ledger.lock import Key, change_lock, lock_of, opened_by_owner, refuse_locked
-from discreet.ledger.log import NO_END, Log, View
+from discreet.ledger.log import Log, View
 from discreet.ledger.names import population as population_name
 from discreet.ledger.owner import refuse_moved
 from discreet.ledger.places import MEMORY, existing_store, made_store, prepared_store
@@ -95,7 +95,13 @@ class Ledger:
 
     def populations(self) -> list[str]:
         """The populations that have an account, in the order of their opening."""
-        return self._log.read(self._populations)
+
+        def opened(view: View) -> list[str]:
+            # by the names of the states: there is no index of entries by kind alone
+            found = (view.latest(n, Opened.kind, Opened.key) for n in populations_of(view.names()))
+            return [e.population for e in sorted((e for e in found if e), key=lambda e: e.seq)]
+
+        return self._log.read(opened)
 
     def account(self, population: str) -> Account | None:
         """The account of a population; None when it has none."""
@@ -321,9 +327,6 @@ class Ledger:
     def _left(self) -> str:
         """The head up to which another store has a copy of this ledger, which has moved there."""
         return read_moved(self._log.read(lambda view: view.get(MOVED)) or "")[2]
-
-    def _populations(self, view: View) -> list[str]:
-        return [row.population for row in view.rows(after=0, limit=NO_END, kind=Opened.kind)]
 
 
 @dataclass(frozen=True, slots=True)
