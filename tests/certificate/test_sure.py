@@ -17,7 +17,7 @@ import pytest
 from discreet.backends.connection import open_database
 from discreet.rederive.failing import failure
 from discreet.rederive.reach import span_of
-from discreet.rederive.reading import read
+from discreet.rederive.shapes import read
 from discreet.rederive.sure import Sure, Value, of_kind
 
 COLUMNS = {"i": "BIGINT", "j": "BIGINT", "x": "DOUBLE", "s": "VARCHAR", "b": "BOOLEAN"}

@@ -14,7 +14,7 @@ from discreet.errors import InvalidParameter
 from discreet.finite import Mechanism, databases, geometric, optimal, randomized_response, remapped
 from discreet.finite.comparisons import exponential
 from discreet.finite.program import lower_bound
-from discreet.finite.repair import keeps, mixed_in, vertex
+from discreet.finite.synthesis import keeps, mixed_in, vertex
 
 F = Fraction
 

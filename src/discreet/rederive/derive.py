@@ -20,7 +20,6 @@ from discreet.rederive.lists import joined, key_lists, lengths
 from discreet.rederive.owned import Table, owned
 from discreet.rederive.ranked import keys_and_sums, ranked, without_null
 from discreet.rederive.reach import Spans, never_fails, span_of
-from discreet.rederive.reading import read
 from discreet.rederive.shapes import (
     alias_of,
     are_columns,
@@ -35,6 +34,7 @@ from discreet.rederive.shapes import (
     of_one_row,
     only,
     outputs,
+    read,
     read_from,
     reads_stage,
     stages_of,

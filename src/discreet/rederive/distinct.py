@@ -13,7 +13,6 @@ from sqlglot import exp
 
 from discreet.rederive.arguments import nothing_unread
 from discreet.rederive.derive import Derived, Source, derive
-from discreet.rederive.reading import read
 from discreet.rederive.shapes import (
     conjuncts,
     disagree,
@@ -22,6 +21,7 @@ from discreet.rederive.shapes import (
     is_column,
     nodes_of,
     outputs,
+    read,
     reads_stage,
     stages_of,
     text_of,

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Sequence
 from typing import Never
 
+import sqlglot
 from sqlglot import exp
+from sqlglot.errors import SqlglotError
 
 from discreet.errors import InternalError, UnsupportedQuery
 
@@ -220,3 +222,18 @@ def whole_constant(e: exp.Expr) -> int:
     if type(inner) is not exp.Literal or inner.is_string or not inner.name.isdigit():
         disagree("a bound that is not a whole constant")
     return -int(inner.name) if type(e) is exp.Neg else int(inner.name)
+
+
+def read(sql: str) -> exp.Expr:
+    """The statement's tree.
+
+    Raises:
+        InternalError: it is no statement.
+        UnsupportedQuery: it nests too deeply.
+    """
+    try:
+        return sqlglot.parse_one(sql, dialect="duckdb")
+    except RecursionError:
+        too_deep()
+    except SqlglotError:
+        disagree("the shape of the query")

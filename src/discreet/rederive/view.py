@@ -14,8 +14,7 @@ from sqlglot import exp
 
 from discreet.rederive.derive import Source
 from discreet.rederive.kinds import Kind
-from discreet.rederive.reading import read
-from discreet.rederive.shapes import columns_in, disagree, holds_only, nodes_of
+from discreet.rederive.shapes import columns_in, disagree, holds_only, nodes_of, read
 
 
 def check_views(source: Source, others: Collection[str] = ()) -> dict[str, dict[str, Kind]]:

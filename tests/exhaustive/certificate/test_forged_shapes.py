@@ -17,8 +17,7 @@ from discreet.rederive.arguments import nothing_unread
 from discreet.rederive.census import derive_reports
 from discreet.rederive.derive import Source
 from discreet.rederive.levels import gaussian_cost, tier_of
-from discreet.rederive.reading import read
-from discreet.rederive.shapes import nodes_of
+from discreet.rederive.shapes import nodes_of, read
 from tests.certificate.asked import SEVERAL, SINGLE, VISITS, ask, plain, session
 from tests.certificate.forging import Document, forged, measurement, sealed
 
