@@ -351,7 +351,7 @@ def test_a_real_process_answers_and_a_real_ctrl_c_stops_it(samples: Path) -> Non
             process.send_signal(signal.SIGINT)
 
     threading.Thread(target=press).start()
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=240)
     assert (process.returncode, out) == (130, "")
     assert json.loads(err)["error"] == "Interrupted"
 

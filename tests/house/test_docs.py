@@ -84,7 +84,7 @@ def run(block: Block, page: Path, namespace: dict[str, Any]) -> str | None:
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             text=True,
-            timeout=120,
+            timeout=240,
             check=False,
         )
         assert done.returncode == int(asked["status"] or 0), f"{name_of(page)}:{block.line}\n{done.stdout}"
