@@ -266,6 +266,14 @@ def test_a_later_json_file_of_another_form_is_read_or_is_nothing(
     assert table.counted(write(tmp_path / "t.json", later)) == answer
 
 
+@pytest.mark.parametrize("ending", ["json.gz", "jsonl.gz", "ndjson.gz"])
+def test_a_torn_json_is_an_error_before_any_charge(ending: str, tmp_path: Path) -> None:
+    for torn in (gzip.compress(BY_LINE.encode())[:15], b"\x1f\x8b", BY_LINE.encode()):
+        with pytest.raises(SourceError, match="cannot be opened") as caught:
+            connected(write(tmp_path / f"t.{ending}", torn))
+        assert caught.value.hint
+
+
 @pytest.mark.parametrize("content", ["", "[]", "17", "[1, 2]", "null", '"x"', "xx"])
 def test_the_first_json_needs_an_object(content: str, tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text(content)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import sys
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -136,7 +137,7 @@ def test_a_file_that_is_written_while_it_is_read_is_read_again(
         assert writer.reads == 3
 
 
-@pytest.mark.parametrize("damage", ["written", "gone", "broken", "other ids"])
+@pytest.mark.parametrize("damage", ["written", "gone", "broken", "other ids", "times for pyarrow"])
 def test_a_file_that_does_not_keep_still_is_answered_as_if_it_were_empty(
     damage: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -153,6 +154,12 @@ def test_a_file_that_does_not_keep_still_is_answered_as_if_it_were_empty(
                 file.unlink(missing_ok=True)
             case "broken":
                 file.write_bytes(b"x" * (100 + count))
+            case "times for pyarrow":
+                monkeypatch.setitem(sys.modules, "pyarrow.dataset", None)
+                with open_database() as db:
+                    db.execute(
+                        f"COPY (SELECT 7 AS uid, TIME '00:00:0{count % 9}' AS x) TO '{file}' (FORMAT parquet)"
+                    )
             case _:
                 with open_database() as db:
                     db.execute(f"COPY (SELECT 7.5::DOUBLE AS uid, {count} AS x) TO '{file}' (FORMAT parquet)")

@@ -19,7 +19,7 @@ from discreet.backends.source import Scan, Source, State, identifier
 from discreet.backends.sources import open_source, views_beside
 from discreet.backends.view import kind_of, projection, read_together
 from discreet.catalog.ids import Storage
-from discreet.errors import BackendFailed, InternalError, InvalidParameter, SourceError
+from discreet.errors import BackendFailed, DiscreetError, InternalError, InvalidParameter, SourceError
 from discreet.rederive.view import read_view
 
 _CATALOG = "memory"
@@ -237,7 +237,7 @@ class DuckDB:
             return all(
                 self.attach(t, self._attached[t].pinned, self._attached[t].ids) == forms[t] for t in tables
             )
-        except SourceError:
+        except (DiscreetError, OSError):  # it is gone or broken, or needs a package that is not there
             return False
 
     def _is_current(self, attached: Mapping[str, Attached]) -> bool:

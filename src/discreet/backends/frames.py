@@ -124,6 +124,7 @@ def parquet_stream(files: Sequence[str]) -> Streamed:
 
     Raises:
         MissingExtra: pyarrow is not installed.
+        SourceError: a file is gone or broken.
     """
     try:
         import pyarrow.dataset as ds
@@ -133,7 +134,11 @@ def parquet_stream(files: Sequence[str]) -> Streamed:
             hint="pip install 'discreet[arrow]', or write the times in microseconds: "
             "COPY (SELECT * REPLACE (CAST(t AS TIMESTAMP) AS t) FROM 'old.parquet') TO 'new.parquet'",
         ) from None
-    return Streamed(ds.dataset(list(files), format="parquet", partitioning=None))
+    try:
+        return Streamed(ds.dataset(list(files), format="parquet", partitioning=None))
+    except (OSError, ValueError):  # pyarrow's errors are of both kinds
+        failed = "One of the Parquet files cannot be read as pyarrow reads it."
+    raise SourceError(failed, hint="check that the files are complete, or write their times in microseconds")
 
 
 def mended(cells: Any) -> Any:

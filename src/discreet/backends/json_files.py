@@ -71,7 +71,8 @@ _PIECES = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
 
 def _is_array(file: str) -> bool:
     """Whether it is an array: of a file of lines, the first may be anything, and must not matter to the others."""
-    return file.lower().removesuffix(".gz").endswith(".json") and head(file, 1 << 16).lstrip().startswith("[")
+    text = head(file, 1 << 16)
+    return file.lower().removesuffix(".gz").endswith(".json") and text.lstrip().startswith("[")
 
 
 def _is_by_line(file: str) -> bool:
