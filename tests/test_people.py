@@ -123,6 +123,7 @@ def every(
                 yield abs(loss), square
 
 
+@pytest.mark.exhaustive
 def test_no_answers_tell_more_of_anybody_than_the_own_budget(seen: Seen) -> None:
     loss = max(loss for loss, _ in every(seen, PEOPLE))
     assert Fraction(7, 10) < loss <= 1  # and the budget is used: more is asked than anybody can pay

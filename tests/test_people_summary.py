@@ -112,6 +112,7 @@ def losses(found: Seen) -> Iterator[Fraction]:
             yield sum(moves, Fraction(0))
 
 
+@pytest.mark.exhaustive
 def test_summaries_and_answers_tell_no_more_of_anybody_than_the_own_budget(seen: Seen) -> None:
     assert Fraction(9, 10) <= max(losses(seen)) <= 1
 

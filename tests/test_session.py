@@ -512,6 +512,7 @@ def twins() -> Any:
         session.close()
 
 
+@pytest.mark.exhaustive
 @pytest.mark.parametrize("sql", ATTACKS)
 def test_no_row_of_anybody_makes_a_question_fail_or_changes_what_is_said(
     sql: str, twins: list[Session]
