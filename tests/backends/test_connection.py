@@ -18,8 +18,9 @@ SHARED = "SELECT TRY(x * x + 1), TRY(x * x + 2) FROM (VALUES (922337203685477580
 def test_an_error_that_two_expressions_share_is_null_in_both() -> None:
     with open_database() as database:
         assert database.execute(SHARED).fetchall() == [(None, None)]
-    with duckdb.connect() as plain, pytest.raises(duckdb.OutOfRangeException):
-        plain.execute(SHARED).fetchall()
+    if duckdb.__version__ == "2.0.0":  # the oldest one needs the settings for this
+        with duckdb.connect() as plain, pytest.raises(duckdb.OutOfRangeException):
+            plain.execute(SHARED).fetchall()
 
 
 def test_the_harmful_optimizers_of_this_version_are_off_for_the_connection_and_its_cursors() -> None:

@@ -166,6 +166,9 @@ def _plain(value: Any, moments: bool) -> Any:
 def readings(text: str) -> Iterator[str]:
     """The text, and its readings that docs/sql-reference.md states, as DuckDB spells them."""
     yield text
+    if (found := re.fullmatch(r"fmod\((.*), (.*)\)", text)) is not None:
+        x, y = (f"CAST({part} AS DOUBLE)" for part in found.groups())
+        yield f"({x} - {y} * floor({x} / {y}))"
     doubles = _DECIMAL.sub(r"CAST(\1 AS DOUBLE)", text)
     yield doubles
     for kind in ("DOUBLE", "DATE", "TIMESTAMP") if _TEXT_CELL.search(text) else ():

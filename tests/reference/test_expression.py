@@ -63,7 +63,7 @@ def call(name: str, *values: Value) -> Value:
         (-5, "%", 3, -2),
         (5, "%", -3, 2),
         (5, "%", 0, None),
-        (LEAST, "%", -1, None),
+        (LEAST, "%", -1, 0),
         (-5.5, "%", 3, -2.5),
         (5.0, "%", 0, None),
         (1e308, "*", 10, None),
@@ -216,8 +216,17 @@ def disagreements(
         f"{sql(expression)} on {row}: DuckDB says {value!r}"
         for row, values in zip(rows, found, strict=True)
         for expression, value in zip(batch, values, strict=True)
-        if repr(expression.at(row)) != repr(value)
+        if repr(expression.at(row)) != repr(value) and not is_mended_later(expression, row)
     ]
+
+
+def is_mended_later(expression: Expression, row: Row) -> bool:
+    """Whether it is −2⁶³ % −1: an error in DuckDB 2.0.0, 0 in later versions, in questions, and in the evaluator."""
+    return (
+        isinstance(expression, Arithmetic)
+        and expression.op == "%"
+        and (expression.left.at(row), expression.right.at(row)) == (LEAST, -1)
+    )
 
 
 INTS: list[Value] = [

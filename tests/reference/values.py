@@ -97,12 +97,12 @@ def whole_divide(x: int | float, y: int | float) -> int | None:
 
 
 def remainder(x: int | float, y: int | float) -> int | float | None:
-    """`%`: the sign of the dividend. −2⁶³ % −1 is NULL, as its quotient overflows."""
+    """`%`: the sign of the dividend. −2⁶³ % −1 is 0, though its quotient overflows."""
     if not y:
         return None
     if isinstance(x, float) or isinstance(y, float):
         return math.fmod(x, y)
-    return None if (x, y) == (LEAST_INT, -1) else x - y * _toward_zero(x, y)
+    return 0 if y == -1 else x - y * (_toward_zero(x, y) or 0)
 
 
 ARITHMETIC: MappingProxyType[str, Callable[[int | float, int | float], int | float | None]] = (

@@ -30,6 +30,16 @@ def _int_or_real(symbol: str) -> Callable[[Sequence[str], Sequence[Type]], str]:
     return sql
 
 
+def _modulo_sql(args: Sequence[str], types: Sequence[Type]) -> str:
+    a, b = args
+    if types[0] is not Type.INT:
+        return f"({a} % {b})"
+    if b.strip("()").lstrip("-").isdecimal():
+        return f"TRY({a} % {'1' if b.strip('()') == '-1' else b})"
+    # −2^63 % −1 is an error in DuckDB 2.0.0 and 0 in 2.0.1; by 1 every whole number has the remainder 0
+    return f"TRY({a} % CASE WHEN {b} = -1 THEN 1 ELSE {b} END)"
+
+
 def _plus(i: Sequence[Interval]) -> Interval:
     return _ordered(_sum(i[0][0], i[1][0], -math.inf), _sum(i[0][1], i[1][1], math.inf))
 
@@ -119,8 +129,6 @@ def _remainder(a: float, b: float) -> float | None:
     if not b:
         return None
     if isinstance(a, int) and isinstance(b, int):
-        if (a, b) == (-(1 << 63), -1):
-            return None  # the quotient overflows
         r = abs(a) % abs(b)
         return r if a >= 0 else -r
     return math.fmod(a, b)
@@ -244,7 +252,7 @@ ARITHMETIC = (
     Function("*", numbers(2), _int_or_real("*"), lambda a, b: a * b, _times, fragile=True, stubborn=True),
     Function("/", _TWO_REALS, template("({0} / {1})"), _divide, _over, fragile=True),
     Function("//", _two_wholes, template("TRY({0} // {1})"), _whole_divide, unbounded),
-    Function("%", numbers(2), _int_or_real("%"), _remainder, unbounded, fragile=True),
+    Function("%", numbers(2), _modulo_sql, _remainder, unbounded, fragile=True),
     Function(
         "neg",
         numbers(1),

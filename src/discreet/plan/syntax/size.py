@@ -20,7 +20,7 @@ _COPIED = frozenset({"DIV0", "DIV0NULL"})
 
 def check_size(tree: exp.Expr, *, twice: tuple[type[exp.Expr], ...] = ()) -> None:
     """Refuses a question whose parts would be read too often: x BETWEEN a AND b reads x twice, CASE x WHEN … once for
-    each arm, and fmod and nodes that are read `twice` all of their parts.
+    each arm, x % y reads y twice, and fmod and nodes that are read `twice` all of their parts.
 
     Raises:
         UnsupportedQuery: a short text that would be too long.
@@ -33,6 +33,8 @@ def check_size(tree: exp.Expr, *, twice: tuple[type[exp.Expr], ...] = ()) -> Non
             parts *= 2
         elif isinstance(node, exp.Between):
             parts += sizes[id(node.this)]
+        elif isinstance(node, exp.Mod):
+            parts += sizes[id(node.expression)]
         elif isinstance(node, exp.Case) and node.this is not None:
             parts += sizes[id(node.this)] * max(len(node.args["ifs"]) - 1, 0)
         sizes[id(node)] = 1 + parts
