@@ -6,6 +6,7 @@ import csv
 import datetime as dt
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -98,3 +99,13 @@ def test_what_is_no_range_of_dates_is_refused(text: str, message: str) -> None:
     with pytest.raises(InvalidParameter) as caught:
         RangeOf().convert(text, None, None)
     assert caught.value.message == message and caught.value.hint
+
+
+@pytest.mark.parametrize("asked", ["MEDIAN(n) AS m", "MEDIAN(n) AS m, MAX(n) AS most"])
+def test_a_plan_says_how_far_off_a_quantile_s_rank_is(samples: Path, call: Call, asked: str) -> None:
+    Path("visits.csv").write_text("day,n\n" + DATES)
+    known = ["--each-row", "--range", "n=0:1000", "--epsilon", "2"]
+    lines = call("plan", "visits.csv", f"SELECT {asked} FROM visits", *known).stdout.splitlines()
+    [m] = [line for line in lines if line.startswith("m ")]
+    assert re.search(r"its rank is off by [1-9][0-9.]* rows or less at 95 %$", m.rstrip())
+    assert not any("rank" in line for line in lines if line.startswith("most "))
