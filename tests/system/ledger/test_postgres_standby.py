@@ -26,11 +26,30 @@ MakeCharge: TypeAlias = Callable[..., Charge]
 def standbys(server: Server, names: str) -> None:
     server.sql(f"ALTER SYSTEM SET synchronous_standby_names = '{names}'")
     server.sql("SELECT pg_reload_conf()")
-    for _ in range(200):
-        if server.sql("SHOW synchronous_standby_names") == [[names]]:
+    until(lambda: server.sql("SHOW synchronous_standby_names") == [[names]])
+    if names:
+        until(lambda: is_waited_for(server))
+
+
+def until(true: Callable[[], bool]) -> None:
+    for _ in range(400):
+        if true():
             return
         time.sleep(0.01)
-    raise AssertionError("not reloaded")
+    raise AssertionError("it never came true")
+
+
+def is_waited_for(server: Server) -> bool:
+    """Whether a commit waits: not so until the checkpointer has read the settings, whatever SHOW says."""
+    commit = threading.Thread(target=server.sql, args=["COMMENT ON DATABASE postgres IS 'waits'"])
+    commit.start()
+    waited = False
+    while commit.is_alive():
+        for (pid,) in server.sql("SELECT pid FROM pg_stat_activity WHERE wait_event = 'SyncRep'"):
+            server.sql(f"SELECT pg_cancel_backend({pid})")
+            waited = True
+        commit.join(0.02)
+    return waited
 
 
 @pytest.fixture
