@@ -327,7 +327,8 @@ def seen(account: Account, doing: Doing) -> list[Any]:
                 ana.after(charge_of(amount)),
                 str(ana.refusal(charge_of(amount))),
             ]
-            for look in (ana.pins, lambda: ana.pinned(question)):  # noqa: B023  # called at once
+            pinning = lambda: ana.pin(question, {})  # noqa: E731, B023  # called at once, as the next
+            for look in (ana.pins, lambda: ana.pinned(question), pinning):  # noqa: B023
                 try:
                     shown.append(look())
                 except DiscreetError as error:

@@ -304,3 +304,23 @@ def test_an_empty_store_in_memory_stays_empty() -> None:
     assert (EMPTY.added, EMPTY.changed, EMPTY.stored) == ([], {}, {})
     with pytest.raises(LedgerError, match="only being read"):
         EMPTY.put("x", "1")
+
+
+def test_a_charge_that_began_before_its_account_arrived_is_counted_in_the_accounts_units(
+    pay: MakeCharge,
+) -> None:
+    """An account that was opened at another budget and changed to this one has another order.
+
+    The cost of a charge was computed at that of the prepared account when another thread's charge arrived.
+    """
+    now = Budget(3, 1e-6)
+    with Ledger.open(":memory:") as ledger:
+        account = ledger.prepared_account("p", now, filter="renyi")
+        owned = ledger.open_account("p", Budget(1, 1e-6), filter="renyi")
+        owned.change_budget(now, by="the board", reason="more")
+        begun = account.charging("late", pay("1/4"), {})
+        account.charge("early", pay("1/4"), note={})
+        once = owned.limits()[0].spent
+        account.log.write(begun)
+        assert owned.limits()[0].spent == tuple(2 * x for x in once)
+        assert ledger.verify().problems == ()

@@ -211,11 +211,11 @@ class Account:
 
     def considered(self, charge: Charge, work: Callable[[DiscreetError | None, list[Limit], Tally], T]) -> T:
         """As `refusal`: what the work makes of it, of the limits that may be told, and of the cost, at one moment."""
-        own = self._cost(charge)
+        units, own = self._units, self._cost(charge)
 
         def look(view: View) -> T:
             account = self.brought(view)
-            cost = own if account is self else account._cost(charge)
+            cost = own if account._units is units else account._cost(charge)
             now = account._now(view)
             limits = account._limits(now)
             return work(
@@ -259,11 +259,12 @@ class Account:
     def charging(self, question: str, charge: Charge, note: dict[str, Any]) -> Callable[[View], Entry]:
         """As `charge`, as a step of a transaction, which several accounts may share (`together.py`)."""
         name("question", question)
-        own = self._cost(charge)
+        units, own = self._units, self._cost(charge)
 
         def add(view: View) -> Entry:
             account = self.brought(view)
-            cost = own if account is self else account._cost(charge)
+            # another thread's charge may have brought an account with other units meanwhile
+            cost = own if account._units is units else account._cost(charge)
             now = account._now(view)
             limits = account._limits(now)
             if (refusal := account._refusal(now, limits, charge, cost)) is not None:
@@ -339,7 +340,8 @@ class Account:
         return find
 
     def pin(self, table: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema that is pinned for a table: the one given now if there was none."""
+        """The schema that is pinned for a table: the one given now if there was none. Otherwise as `pins`."""
+        self._refuse_apart("which tables the others have asked")
         self._refuse_unopened()
         return self._log.write(self.pinning(table, schema))
 
@@ -469,6 +471,7 @@ class Account:
         found = self._log.read(lambda view: stored_account(self._log, view, self.population))
         assert found is not None
         self.opened, self._units, self.secret = found.opened, found._units, found.secret
+        self.people = found.people
         self.pending = ()
 
     def _entries(self, kind: str | None = None) -> list[Entry]:
