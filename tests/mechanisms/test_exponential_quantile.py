@@ -203,6 +203,23 @@ def test_a_share_of_many_digits_is_taken_exactly_of_no_rows_as_of_some(counts: C
     assert 0 <= low <= named <= high < len(counts)
 
 
+@pytest.mark.parametrize("size", [10**290, 10**309, 10**400])
+@pytest.mark.parametrize("counts", [(1, 0, 0, 0), (0, 1, 0, 1), (0, 0, 0, 1)])
+def test_weights_of_any_size_are_counted(counts: Counts, size: int) -> None:
+    """A failure at large ones would tell that there are such."""
+    named, low, high = ExponentialQuantile(epsilon=10).release([n * size for n in counts])
+    assert 0 <= low <= named <= high < len(counts)
+    assert all(not n or low <= i <= high for i, n in enumerate(counts))
+
+
+@pytest.mark.parametrize("p", [Fraction(1, 10**400), Fraction(1, 10**300), Fraction(5, 10**324)])
+@pytest.mark.parametrize("counts", [(3, 0, 0, 0), (0, 4, 0, 1), (0,) * 8])
+def test_a_share_below_all_floats_has_an_interval(counts: Counts, p: Fraction) -> None:
+    for share, values in ((p, counts), (1 - p, counts[::-1])):
+        named, low, high = ExponentialQuantile(epsilon=1, p=share).release(values)
+        assert 0 <= low <= named <= high < len(values)
+
+
 def test_all_parts_cost_epsilon_together_and_histograms_what_their_noise_is_for() -> None:
     for relation, k, weight in product(Relation, (1, 2), (1, 5)):
         q = ExponentialQuantile(epsilon=2, sensitivity=weight, relation=relation, max_groups=k, groups=None)

@@ -6,6 +6,7 @@ import copy
 import pickle
 import sys
 import threading
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
@@ -184,6 +185,51 @@ def test_copies_that_take_all_attributes_share_no_number() -> None:
         mechanism.release(0)
     twins = [mechanism, copy.copy(mechanism), copy.deepcopy(mechanism), pickle.loads(pickle.dumps(mechanism))]
     assert len({twin.release(0) for twin in twins for _ in range(20)}) == 80
+
+
+class Scaled(Geometric):
+    """A mechanism of somebody else, whose noise follows from an attribute of its own."""
+
+    scaled = Fraction(1)
+
+    @property
+    def noise(self) -> DiscreteLaplaceNoise:
+        return DiscreteLaplaceNoise(self.scaled)
+
+
+@dataclass
+class Open(Plain):
+    """A mechanism of somebody else, whose fields may change."""
+
+    scaled: Fraction = Fraction(1)
+
+    @property
+    def noise(self) -> DiscreteLaplaceNoise:
+        return DiscreteLaplaceNoise(self.scaled)
+
+    def __post_init__(self) -> None:
+        super().__init__()
+
+
+@dataclass(frozen=True, slots=True)
+class Other(Geometric):
+    """A mechanism of somebody else, which is as fixed as those of the house."""
+
+    def __init__(self) -> None:
+        Geometric.__init__(self, epsilon="1e-20")
+
+
+def test_noise_is_drawn_ahead_only_for_parameters_that_stay() -> None:
+    """Ahead of a change there is noise of the old scale, and the events are those of the new one."""
+    for mechanism in (Scaled(epsilon=1), Open()):
+        for _ in range(5):
+            assert abs(mechanism.release(0)) < 1000
+        object.__setattr__(mechanism, "scaled", Fraction(10**20))
+        assert all(abs(mechanism.release(0)) > 1000 for _ in range(5))
+        assert not hasattr(mechanism, "_for_wholes")
+    for fixed in (*WIDE, Other()):
+        assert len({fixed.release(0) for _ in range(20)}) == 20
+        assert fixed._for_wholes._stock[1]
 
 
 def test_given_randomness_is_used_as_it_comes_and_leaves_the_reserve_alone() -> None:

@@ -29,6 +29,7 @@ REACHES = (2.8, 3.6, 5.0, 8.0)
 EDGES = len(REACHES) + 1
 """How many edges there are on each side at most: those, and one where that side surely has many rows."""
 
+_MOST = 10**200  # a noisy count beyond it counts as this much, so that its products stay floats
 _CLEAR = 4.5  # standard deviations from which on a density on both sides is taken as known
 _SEEN = 3.0  # and one on a single side
 _APART = 4.0  # by so many deviations the two sides differ, before each has a density of its own
@@ -50,7 +51,8 @@ def edges_about(cell: int, cells: int, noisy: Sequence[int], noise: Additive, un
     """
     ends = np.array([0, *doubling(cell, cells), cells], dtype=np.float64)
     middle = int(np.searchsorted(ends, cell, side="right")) - 1
-    counts, widths = np.array([float(n) for n in noisy]), np.diff(ends)
+    counts = np.array([float(max(min(n, _MOST), -_MOST)) for n in noisy])
+    widths = np.diff(ends)
     sides = [(counts[middle::-1], widths[middle::-1]), (counts[middle:], widths[middle:])]
     length = max(len(n) for n, _ in sides)
     both = np.sum([[np.pad(x, (0, length - len(x))) for x in side] for side in sides], axis=0)
@@ -117,7 +119,7 @@ def between(
     def reach(left: int) -> float:
         return rank_error(noise, ((1 - p, left), (p, len(noisy) - left)), level) + float(slack)
 
-    ranks = [(x, float(n - p * total), i + 1) for i, (x, n) in enumerate(zip(edges, before, strict=False))]
+    ranks = [(x, n - p * total, i + 1) for i, (x, n) in enumerate(zip(edges, before, strict=False))]
     for x, rank, left in ranks:
         if rank >= -reach(left):
             break

@@ -71,7 +71,8 @@ class Numeric(Mechanism):
 
         An integer array comes back as int64, or as Python integers (dtype object) where a noisy number leaves
         64 bits: nothing ever wraps. Floats come back as multiples of the grid's step; beyond 1.8e308 they are
-        cut off there. The noise of single numbers is drawn ahead (`Reserve`), unless `rng` is given.
+        cut off there. The noise of single numbers is drawn ahead (`Reserve`), unless `rng` is given, or the
+        mechanism is no frozen dataclass with slots, so that its noise may change.
 
         Args:
             value: an int, a float, or a numpy array of either. A float array needs `dimension=`.
@@ -100,7 +101,8 @@ class Numeric(Mechanism):
             numbers = read(number)
             self._check_size(numbers)
             reserve = Reserve(*self._noise_for(numbers.is_real))
-            object.__setattr__(self, name, reserve)
+            if _is_fixed(type(self)):  # others' parameters may change: their noise is drawn on demand
+                object.__setattr__(self, name, reserve)
             return reserve
 
     def error(self, confidence: Real = 0.95) -> float:
@@ -154,6 +156,12 @@ def fine_grid(width: Fraction, share: Fraction) -> Grid:
     larger ones, and wider noise, go through Python's integers.
     """
     return Grid.for_scale(max(min(width, share), min(width / (1 << 34), share * (1 << 8))), bits=20)
+
+
+def _is_fixed(kind: type) -> bool:
+    """Whether objects of a class hold nothing but the fields of a frozen dataclass; a subclass says so itself."""
+    params = vars(kind).get("__dataclass_params__")
+    return params is not None and bool(params.frozen) and not kind.__dictoffset__
 
 
 def _on_grid(grid: Grid, values: NDArray[np.float64], noise: Integers) -> NDArray[np.float64]:

@@ -24,7 +24,7 @@ def rank_error(noise: Additive, weights: Weights, confidence: Fraction) -> float
         for each term, which is added to t. The sum of the moved terms is convolved on a circle; what is beyond it, or
         wraps around it, is less than what is taken off and counts as outside (docs/proofs/spreads.md).
     """
-    terms = [(float(a), n) for a, n in weights if a and n]
+    terms = [(max(float(a), _LEAST), n) for a, n in weights if a and n]
     count = sum(n for _, n in terms)
     if not count:
         return 0.0
@@ -64,4 +64,5 @@ _OFTEN = Fraction(1, 10_000)
 _NEAR = (12, 8, 1e-8)
 _FAR = (20, 12, 1e-11)
 _ROUND = 256  # sizes with small factors transform fast
+_LEAST = 1e-250  # a smaller coefficient counts as this much, so that what is divided by it stays a float
 _STILL = 1e-3  # noise with a deviation below this is 0 but once in a million times
