@@ -107,6 +107,26 @@ def test_threads_never_take_the_same_number() -> None:
     assert len(used) == len(set(used)) == 4_000
 
 
+@pytest.mark.parametrize("before", range(4))
+def test_a_block_that_another_thread_or_a_signal_handler_draws_in_between_changes_no_other(
+    before: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    law = Counting()
+    reserve = Reserve(law, None)
+    used = [reserve.add(0) for _ in range((1 << before) - 1)]
+    draw, between = Counting.draw, [6 * (1 << before)]
+
+    def interrupted(self: Counting, size: int, rng: Entropy) -> NDArray[Any]:
+        drawn = draw(self, size, rng)
+        while between:
+            used.extend(reserve.add(0) for _ in range(between.pop()))
+        return drawn
+
+    monkeypatch.setattr(Counting, "draw", interrupted)
+    used += [reserve.add(0) for _ in range(100)]
+    assert len(used) == len(set(used)) == (1 << before) - 1 + 6 * (1 << before) + 100
+
+
 def test_what_a_forked_process_finds_is_thrown_away(monkeypatch: pytest.MonkeyPatch) -> None:
     law = Counting()
     reserve = Reserve(law, None)

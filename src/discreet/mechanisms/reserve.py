@@ -69,10 +69,10 @@ class Reserve:
     def _draw(self) -> int:
         """The first number of a new block, which takes the place of all that is left."""
         home = process()  # first, so that the child of a fork in between finds a block of its parent's
-        rng = SystemEntropy()
-        block = list(zip(self._law.draw(self._size, rng).tolist(), rng.bytes(self._size), strict=True))
+        rng, size = SystemEntropy(), self._size  # which another thread may change meanwhile
+        block = list(zip(self._law.draw(size, rng).tolist(), rng.bytes(size), strict=True))
         number: int = block.pop()[0]
-        self._size = min(2 * self._size, _MOST)
+        self._size = min(2 * size, _MOST)
         self._stock = home, block
         return number
 
