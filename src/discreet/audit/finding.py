@@ -25,7 +25,7 @@ LAW = "law"
 BITS = "bits"
 
 Bits: TypeAlias = Literal["keep", "ignore"]
-"""What is done with the bits of real numbers: tested, or lost on a grid."""
+"""The treatment of the bits of real numbers: tested, or lost on a grid."""
 
 
 @dataclass(frozen=True, slots=True)

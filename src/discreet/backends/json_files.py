@@ -70,13 +70,13 @@ _PIECES = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},]', re.DOTALL)
 
 
 def _is_array(file: str) -> bool:
-    """Whether it is an array: of a file of lines, the first may be anything, and must not matter to the others."""
+    """True if it is an array: of a file of lines, the first may be anything, and must not matter to the others."""
     text = head(file, 1 << 16)
     return file.lower().removesuffix(".gz").endswith(".json") and text.lstrip().startswith("[")
 
 
 def _is_by_line(file: str) -> bool:
-    """Whether the database can read it by lines: no array, and no mark before the first line."""
+    """True if the database can read it by lines: no array, and no mark before the first line."""
     opener = gzip.open if file.lower().endswith(".gz") else open
     if _is_array(file):
         return False

@@ -1,4 +1,4 @@
-"""What an audit shows for its verdict: an event with its chances, the trade-off.
+"""The evidence of an audit: an event with its chances, the trade-off.
 
 The verdict itself comes from `Wealth` (`betting.py`); the intervals here (`intervals.py`) are what a reader can check.
 """

@@ -86,7 +86,7 @@ class Encoder:
         self._kept: frozenset[str] = frozenset()
         self._grids: dict[int, float] = {}
         self.has_reals = False
-        """Whether the outputs that it was learned from have numbers that are not whole."""
+        """True if the outputs that it was learned from have numbers that are not whole."""
 
     @classmethod
     def learned(cls, *batches: Batch, bits: bool = True) -> Encoder:
