@@ -17,8 +17,8 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import discreet as dp
-from discreet.plan.auto.extent import FINEST, WIDEST
-from discreet.plan.auto.staged import Advised, Choice, StagedPlan
+from discreet.plan.auto_bounds.ranges import FINEST, WIDEST
+from discreet.plan.auto_bounds.staged import Advised, Choice, StagedPlan
 from discreet.plan.measures.measure import CentredTotal
 from discreet.privacy.guarantee import Approximate
 from discreet.release import Release

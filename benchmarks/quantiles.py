@@ -34,8 +34,8 @@ from discreet.mechanisms import ExponentialQuantile
 from discreet.mechanisms.exponential_quantile import Runs
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.quantile_tree.tree import ExactLeaves, NoisyTree
 from discreet.plan.schema import Range, TableSchema
-from discreet.plan.spreads.tree import ExactLeaves, NoisyTree
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import exact_leaves

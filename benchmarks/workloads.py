@@ -32,8 +32,8 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.plan.batch import plan_batch
 from discreet.plan.cost import Kind, allocate
 from discreet.plan.expr import Within
-from discreet.plan.levels.weigh import agreements
-from discreet.plan.partition.closer import variance_of
+from discreet.plan.grouping_sets.split_budget import agreements
+from discreet.plan.partition.choose import variance_of
 from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type

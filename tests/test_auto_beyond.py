@@ -16,8 +16,8 @@ from benchmarks.chosen_ranges import Seeded
 from discreet.backends.connection import open_database
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.summed import SummedNoise
-from discreet.plan.auto.advice import EDGES, SHARES, Caps, Cell, beyond, place_sql, share_beyond
-from discreet.plan.auto.staged import Advised, StagedPlan, kept, restored
+from discreet.plan.auto_bounds.caps import EDGES, SHARES, Caps, Cell, beyond, place_sql, share_beyond
+from discreet.plan.auto_bounds.staged import Advised, StagedPlan, kept, restored
 
 ALL: dict[Cell, int] = dict.fromkeys(
     itertools.product(range(len(EDGES)), range(len(EDGES)), range(SHARES)), 0

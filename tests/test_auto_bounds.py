@@ -16,11 +16,11 @@ import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.auto.advice import EDGES, Caps, choose, place_sql
-from discreet.plan.auto.staged import Choice, StagedPlan
+from discreet.plan.auto_bounds.caps import EDGES, Caps, choose, place_sql
+from discreet.plan.auto_bounds.staged import Choice, StagedPlan
 from discreet.plan.claim import source_of
 from discreet.plan.reported import reported
-from discreet.rederive.census import check_price, derive_census
+from discreet.verify.census import check_price, derive_census
 
 BY_REGION = "SELECT region, COUNT(*) AS n FROM t GROUP BY region"
 
@@ -113,7 +113,9 @@ def test_chosen_caps_have_a_third_of_the_error_of_small_fixed_ones() -> None:
 
 
 def test_the_explanation_says_what_was_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("discreet.plan.auto.advice._SURE", 1e-9)  # one look in a thousand chooses other caps
+    monkeypatch.setattr(
+        "discreet.plan.auto_bounds.caps._SURE", 1e-9
+    )  # one look in a thousand chooses other caps
     with connect(heavy()) as session:
         text = session.sql(BY_REGION, epsilon=1).explain()
         assert "First stage (ε = 0.1): a census of units" in text

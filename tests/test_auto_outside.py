@@ -20,7 +20,7 @@ from discreet.cli.answers import as_json, csv_of, measured_json
 from discreet.cli.output import json_text
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.auto.extent import (
+from discreet.plan.auto_bounds.ranges import (
     CONFIDENCE,
     MOST_OUTSIDE,
     PLACES,
@@ -30,12 +30,12 @@ from discreet.plan.auto.extent import (
     holds,
     share_outside,
 )
-from discreet.plan.auto.staged import Advised, Choice, StagedPlan
+from discreet.plan.auto_bounds.staged import Advised, Choice, StagedPlan
 from discreet.plan.expr import Measured
 from discreet.plan.plan import Plan
-from discreet.rederive.check import check, check_look
 from discreet.release import Release
 from discreet.run import measure
+from discreet.verify.check import check, check_look
 
 Limit = Callable[[int, int, DiscreteLaplaceNoise], Fraction]
 

@@ -19,10 +19,18 @@ from benchmarks.chosen_ranges import Seeded
 from discreet.backends.connection import open_database
 from discreet.errors import InternalError, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.auto.extent import FINEST, PLACES, WIDEST, Stakes, Use, choose_range, value_place_sql
-from discreet.plan.auto.staged import Advised, StagedPlan
+from discreet.plan.auto_bounds.ranges import (
+    FINEST,
+    PLACES,
+    WIDEST,
+    Stakes,
+    Use,
+    choose_range,
+    value_place_sql,
+)
+from discreet.plan.auto_bounds.staged import Advised, StagedPlan
 from discreet.plan.claim import source_of
-from discreet.rederive.census import derive_values
+from discreet.verify.census import derive_values
 
 CAPS = dp.PrivacyUnit("uid", max_groups=3, max_rows=5)
 ROW = dp.PrivacyUnit.row()
@@ -466,7 +474,7 @@ def test_values_that_are_all_zero_have_bounds(use: Use, whole: bool) -> None:
 @pytest.fixture
 def hardly_ever_wrong(monkeypatch: pytest.MonkeyPatch) -> None:
     """One look in a thousand takes an empty place for an inhabited one, and chooses bounds that are far too wide."""
-    monkeypatch.setattr("discreet.plan.auto.extent._SURE", 1e-12)
+    monkeypatch.setattr("discreet.plan.auto_bounds.ranges._SURE", 1e-12)
 
 
 def test_a_column_of_zeros_is_answered(hardly_ever_wrong: None) -> None:

@@ -277,7 +277,7 @@ def test_a_batch_leaves_the_same_people_out_of_all_its_measurements(seen: Seen) 
 def test_quantiles_counts_of_values_and_chosen_bounds_charge_everybody_in_them(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("discreet.plan.auto.advice._SURE", 1e-12)  # nobody is seen where nobody is
+    monkeypatch.setattr("discreet.plan.auto_bounds.caps._SURE", 1e-12)  # nobody is seen where nobody is
     rows = frame({i: [("a", i % 4)] for i in range(40)})
     asked: list[tuple[str, dict[str, Any]]] = [
         ("SELECT MEDIAN(x) FROM t", {}),

@@ -16,14 +16,14 @@ from discreet.backends.connection import open_database
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan import plan as planning
-from discreet.plan.auto.asking import plan_in_stages
-from discreet.plan.auto.staged import StagedPlan
+from discreet.plan.auto_bounds.asking import plan_in_stages
+from discreet.plan.auto_bounds.staged import StagedPlan
 from discreet.plan.dialects.conventions import prepare
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.tree import ExactLeaves
 from discreet.plan.reports import report_moves
 from discreet.plan.schema import TableSchema
-from discreet.plan.spreads.spread import Spread
-from discreet.plan.spreads.tree import ExactLeaves
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 from discreet.release import NoisyTable, Release

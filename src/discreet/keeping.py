@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 from discreet.certificate.paid import Paid
 from discreet.certificate.seal import answer, certified, noted
 from discreet.ledger.entry import release_in
-from discreet.plan.auto.staged import kept, restored
+from discreet.plan.auto_bounds.staged import kept, restored
 from discreet.plan.claim import claim_of
 from discreet.privacy.guarantee import Approximate
 from discreet.release import Drawn, NoisyTable, Release
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
-    from discreet.plan.auto.staged import Advised, StagedPlan
+    from discreet.plan.auto_bounds.staged import Advised, StagedPlan
     from discreet.plan.batch import Batch, Place
     from discreet.plan.plan import Plan
 

@@ -21,12 +21,12 @@ if TYPE_CHECKING:
     from discreet.plan.evaluate import Answer
     from discreet.plan.expr import Expr
     from discreet.plan.plan import Plan
+    from discreet.plan.quantile_tree.chosen import ChosenLeaves
+    from discreet.plan.quantile_tree.shape import Spread
+    from discreet.plan.quantile_tree.tree import Families, NoisyTree
     from discreet.plan.question import OrderBy
     from discreet.plan.reported import Reported
     from discreet.plan.schema import Scalar
-    from discreet.plan.spreads.chosen import ChosenLeaves
-    from discreet.plan.spreads.spread import Spread
-    from discreet.plan.spreads.tree import Families, NoisyTree
     from discreet.plan.totals import Total
 
 _FORMAT = 1
@@ -68,7 +68,7 @@ class NoisyTable:
 
     def to_json(self) -> dict[str, Any]:
         """The stored form; integers are text, since JSON readers lose digits of large ones."""
-        from discreet.plan.spreads.tree import families_json
+        from discreet.plan.quantile_tree.tree import families_json
 
         return {
             "format": _FORMAT,
@@ -86,7 +86,7 @@ class NoisyTable:
         Raises:
             LedgerError: another version of discreet wrote it.
         """
-        from discreet.plan.spreads.tree import families_of
+        from discreet.plan.quantile_tree.tree import families_of
 
         if kept.get("format") != _FORMAT:
             raise LedgerError(
@@ -441,7 +441,7 @@ def _everything(interval: Any) -> Any:
 def _raised(plan: Plan, table: NoisyTable) -> list[_Line]:
     """The rows with numbers that cannot be negative made so, and what they were."""
     from discreet.plan.nonnegative import never_negative, raised
-    from discreet.plan.spreads.tree import NoisyTree
+    from discreet.plan.quantile_tree.tree import NoisyTree
 
     sets = plan.question.outer.sets
     noisy = table.cells if sets is None else _agreed(plan, table)[0]
@@ -479,7 +479,7 @@ def _agreed(
     if not plan.allocation.levels:
         of_parts = cache(lambda parts: summed_noises(noises, parts))
         return table.cells, lambda row: of_parts(row.parts)
-    from discreet.plan.levels.weigh import agreements
+    from discreet.plan.grouping_sets.split_budget import agreements
 
     combined = agreements(plan.question, plan.allocation)
     columns = [
@@ -497,8 +497,8 @@ def _cells(plan: Plan, table: NoisyTable, finest: Sequence[tuple[int, ...]], row
     if not table.spreads:
         return finest[row]
     from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-    from discreet.plan.spreads.chosen import ChosenLeaves
-    from discreet.plan.spreads.tree import NoisyTree
+    from discreet.plan.quantile_tree.chosen import ChosenLeaves
+    from discreet.plan.quantile_tree.tree import NoisyTree
 
     is_row = plan.question.table.unit.is_row
     read = zip(plan.question.spreads, plan.allocation.spreads, table.spreads, strict=True)

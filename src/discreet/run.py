@@ -13,9 +13,9 @@ from discreet.errors import BackendFailed
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.keys import sort_key
 from discreet.plan.plan import Plan
-from discreet.plan.spreads.chosen import named
-from discreet.plan.spreads.spread import Looked
-from discreet.plan.spreads.tree import ExactLeaves, Families, NoisyTree
+from discreet.plan.quantile_tree.chosen import named
+from discreet.plan.quantile_tree.shape import TreeRead
+from discreet.plan.quantile_tree.tree import ExactLeaves, Families, NoisyTree
 from discreet.release import NoisyTable
 
 if TYPE_CHECKING:
@@ -107,7 +107,7 @@ def _looked_at(plan: Plan, place: int, leaves: ExactLeaves, rng: Entropy) -> Fam
     """The noisy nodes of a group that the question's answers read, the noise of each drawn when it is first read; or
     the leaves that are chosen by rank.
     """
-    looked: Looked = plan.question.spreads[place]
+    looked: TreeRead = plan.question.spreads[place]
     noise, spread = plan.allocation.spreads[place], looked.spread
     if isinstance(noise, ExponentialQuantile):
         return named(noise.choose(leaves.leaves, leaves.before, spread.leaves, rng))

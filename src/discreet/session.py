@@ -18,10 +18,10 @@ if TYPE_CHECKING:
     from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.ledger.ledger import Ledger
-    from discreet.plan.auto.staged import StagedPlan
+    from discreet.plan.auto_bounds.staged import StagedPlan
     from discreet.plan.batch import Batch
     from discreet.plan.dialects.conventions import Prepared
-    from discreet.plan.people.toll import Toll
+    from discreet.plan.people.person_cost import PersonCost
     from discreet.plan.plan import Plan
     from discreet.plan.schema import TableSchema
     from discreet.release import NoisyTable, Release
@@ -56,7 +56,7 @@ class Session:
         self._backend = backend
         self._tables = tuple(tables)
         self._version = version
-        from discreet.plan.asked import bounds_asked
+        from discreet.plan.parameters import bounds_asked
 
         self._bounds = bounds_asked(bounds)
         self._people = PeopleOf.find(account, backend, tables)
@@ -166,10 +166,10 @@ class Session:
         Raises:
             PlanError, InvalidParameter: the question cannot be answered as asked.
         """
-        from discreet.plan.asked import bounds_asked, epsilon_asked
         from discreet.plan.dialects.conventions import prepare
         from discreet.plan.foretold import foretold
         from discreet.plan.least import least, read_wanted
+        from discreet.plan.parameters import bounds_asked, epsilon_asked
         from discreet.plan.plan import confidence_level
 
         prepared = prepare(sql, dialect, self._tables)
@@ -242,9 +242,9 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        from discreet.plan.asked import epsilon_asked
         from discreet.plan.dialects.conventions import prepare
         from discreet.plan.foretold import fitting
+        from discreet.plan.parameters import epsilon_asked
         from discreet.tables.shapes import look_again
 
         self._tables = look_again(self._backend, self._tables)
@@ -273,7 +273,7 @@ class Session:
     def _plan(
         self, prepared: Prepared, *, epsilon: Fraction, delta: Real, noise: str | None, truncation: Real
     ) -> Plan:
-        from discreet.plan.asked import share_asked
+        from discreet.plan.parameters import share_asked
         from discreet.plan.plan import make_plan
 
         return make_plan(
@@ -298,8 +298,8 @@ class Session:
         truncation: Real,
     ) -> StagedPlan | None:
         """The question in two stages; None where nothing that was asked to be chosen is missing."""
-        from discreet.plan.asked import bounds_asked, epsilon_asked, share_asked
-        from discreet.plan.auto.asking import plan_in_stages
+        from discreet.plan.auto_bounds.asking import plan_in_stages
+        from discreet.plan.parameters import bounds_asked, epsilon_asked, share_asked
 
         chosen = bounds_asked(bounds) or self._bounds
         if chosen is None:
@@ -376,8 +376,8 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        from discreet.plan.asked import epsilon_asked, share_asked
         from discreet.plan.batch import plan_batch
+        from discreet.plan.parameters import epsilon_asked, share_asked
         from discreet.tables.shapes import look_again
 
         if self._bounds is not None:
@@ -485,7 +485,7 @@ class Session:
             self._backend.rehearse(text, self._parameters(plan, text))
 
     @contextmanager
-    def _taking_part(self, toll: Toll | None, entry: Entry) -> Iterator[Rows]:
+    def _taking_part(self, toll: PersonCost | None, entry: Entry) -> Iterator[Rows]:
         """What runs SQL on the data of those who take part: of everybody, where people have no budgets of their own."""
         if toll is None or self._people is None:
             yield self._backend.rows

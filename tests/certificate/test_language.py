@@ -18,9 +18,9 @@ from discreet.plan.claim import claim_of
 from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import TableSchema
 from discreet.privacy.unit import Relation
-from discreet.rederive.check import check, derived
-from discreet.rederive.claim import Claim
-from discreet.rederive.failing import failure
+from discreet.verify.check import check, derived
+from discreet.verify.claim import Claim
+from discreet.verify.failing import failure
 from tests.plan.relations import tables
 from tests.plan.test_check import SQL, plan
 from tests.plan.test_relation import QUESTIONS

@@ -20,9 +20,9 @@ from discreet.privacy import codec
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.check import check_moves, derived, priced
-from discreet.rederive.claim import Claim
-from discreet.rederive.price import check_charge, check_divergence, check_events, check_total
+from discreet.verify.check import check_moves, derived, priced
+from discreet.verify.claim import Claim
+from discreet.verify.price import check_charge, check_divergence, check_events, check_total
 from tests.certificate.asked import SINGLE, ask, exported, plain, session
 from tests.certificate.forging import Document, forged, sealed
 

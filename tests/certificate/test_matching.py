@@ -12,8 +12,8 @@ import pytest
 import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.certificate.checker import check
-from discreet.rederive.matching import finds_one
 from discreet.session import Session
+from discreet.verify.matching import finds_one
 from tests.certificate.asked import ask, plain
 from tests.certificate.forging import Document, forged, measurement, sealed
 

@@ -22,8 +22,8 @@ from discreet.mechanisms.exponential_quantile import NAMED, ExponentialQuantile,
 from discreet.privacy import codec
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.unit import Relation
-from discreet.rederive.check import check as derive_again
-from discreet.rederive.check import derived, priced
+from discreet.verify.check import check as derive_again
+from discreet.verify.check import derived, priced
 from tests.certificate.asked import SINGLE, ask, plain, session
 from tests.certificate.forging import Document, forged, measurement, rewrite, sealed
 

@@ -6,7 +6,7 @@ import pytest
 import sqlglot
 
 from discreet.backends.connection import open_database
-from discreet.rederive.plain import ambiguity
+from discreet.verify.plain import ambiguity
 from tests.certificate.asked import SEVERAL, SINGLE, ask, plain, session
 
 OTHERWISE = {

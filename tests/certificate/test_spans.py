@@ -11,8 +11,8 @@ import pytest
 
 from discreet.backends.connection import open_database
 from discreet.certificate.checker import check
-from discreet.rederive.reach import span_of
-from discreet.rederive.shapes import read
+from discreet.verify.reach import span_of
+from discreet.verify.shapes import read
 from tests.certificate.forging import Document, forged, measurement, sealed
 from tests.exhaustive.certificate.test_forged_shapes import answers, broken, counted, honest, row
 

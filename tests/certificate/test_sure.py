@@ -15,10 +15,10 @@ import duckdb
 import pytest
 
 from discreet.backends.connection import open_database
-from discreet.rederive.failing import failure
-from discreet.rederive.reach import span_of
-from discreet.rederive.shapes import read
-from discreet.rederive.sure import Sure, Value, of_kind
+from discreet.verify.failing import failure
+from discreet.verify.reach import span_of
+from discreet.verify.shapes import read
+from discreet.verify.totality import TotalityChecker, Value, of_kind
 
 COLUMNS = {"i": "BIGINT", "j": "BIGINT", "x": "DOUBLE", "s": "VARCHAR", "b": "BOOLEAN"}
 WHOLE = [0, 1, 4, 100, 127, 128, -1, -128, -129, 32767, 2**31, -(2**31), 2**53 + 1, 2**63 - 1, -(2**63), None]
@@ -120,7 +120,7 @@ PART = 400
 @pytest.mark.parametrize("part", range(4))
 def test_what_is_said_not_to_fail_does_not_and_lies_where_it_is_said_to(part: int) -> None:
     accepted = 0
-    reader = Sure(lambda c: of_kind(COLUMNS[c.name]))
+    reader = TotalityChecker(lambda c: of_kind(COLUMNS[c.name]))
     with cells() as database:
         for seed in range(part * PART, (part + 1) * PART):
             maker = Maker(seed)

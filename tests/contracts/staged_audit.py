@@ -14,7 +14,7 @@ import discreet as dp
 from discreet.audit import Audit, distinguish
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.auto.staged import Choice, StagedPlan
+from discreet.plan.auto_bounds.staged import Choice, StagedPlan
 from discreet.privacy.guarantee import Budget
 from discreet.run import measure
 

@@ -10,7 +10,7 @@ LEVELS: tuple[set[str], ...] = (
     {"noise", "privacy"},
     {"accounting"},
     {"mechanisms", "local", "finite", "ledger", "catalog"},
-    {"rederive"},
+    {"verify"},
     {"certificate"},
     {"plan", "backends"},
     {"release"},
@@ -87,13 +87,12 @@ def test_relative_imports_are_resolved() -> None:
 
 
 def test_the_second_derivation_of_a_cost_shares_no_code_with_the_first() -> None:
-    again = SRC / "discreet" / "rederive"
+    again = SRC / "discreet" / "verify"
     outside = {
         target
         for path in again.glob("*.py")
         for target, _ in imports(path)
-        if target.startswith("discreet.")
-        and not target.startswith(("discreet.rederive.", "discreet.errors."))
+        if target.startswith("discreet.") and not target.startswith(("discreet.verify.", "discreet.errors."))
     }
     assert outside == {  # the values that a claim is made of, and no function of the planner's
         "discreet.mechanisms.additive.Additive",
@@ -116,7 +115,7 @@ def test_the_checker_of_certificates_reaches_no_planner_session_or_database() ->
         "accounting",
         "mechanisms",
         "ledger",
-        "rederive",
+        "verify",
         "certificate",
         "table",
     }

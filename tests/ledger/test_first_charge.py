@@ -18,12 +18,12 @@ from discreet.cli import main
 from discreet.errors import BudgetExceeded, DiscreetError, InvalidParameter, LedgerError
 from discreet.ledger.account import Account
 from discreet.ledger.first_charge import foresee
+from discreet.ledger.joint_charge import charge_together, find_together
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.memory import MemoryStore
 from discreet.ledger.overlay import EMPTY
 from discreet.ledger.places import prepared_store
 from discreet.ledger.sqlite import SQLiteStore
-from discreet.ledger.together import charge_together, find_together
 from discreet.ledger.unmade import Unmade
 from discreet.privacy.guarantee import Budget
 from tests.postgres import Server

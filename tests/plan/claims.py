@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from discreet.plan.claim import claim_of
 from discreet.plan.plan import Plan
-from discreet.rederive import check as again
+from discreet.verify import check as again
 
 
 def check(sql: str, plan: Plan) -> None:

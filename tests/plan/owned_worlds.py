@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from discreet.backends.connection import open_database
-from discreet.rederive.owned import Table
+from discreet.verify.owned import Table
 
 Row: TypeAlias = tuple[Any, ...]
 World: TypeAlias = dict[str, list[Row]]

@@ -9,8 +9,8 @@ from discreet.mechanisms.additive import Additive
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.expr import Column
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.spreads.spread import Spread
-from discreet.plan.spreads.tree import ExactLeaves, NoisyTree, children
+from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.tree import ExactLeaves, NoisyTree, children
 from discreet.plan.types import Type
 
 HALF = Fraction(1, 2)

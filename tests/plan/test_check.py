@@ -17,7 +17,7 @@ from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.derive import Source, derive
+from discreet.verify.derive import Source, derive
 from tests.plan.cases import SECRET, Engine
 from tests.plan.claims import check
 

@@ -15,7 +15,7 @@ from discreet.plan.types import Type
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.price import _divergence
+from discreet.verify.price import _divergence
 from tests.plan.claims import check
 
 COLUMNS = {"uid": Type.INT, "x": Type.INT, "day": Type.INT}

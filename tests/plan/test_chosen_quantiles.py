@@ -24,7 +24,7 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.plan.cost import Kind
 from discreet.plan.explain import citations
 from discreet.plan.plan import Plan
-from discreet.plan.spreads.tree import NoisyTree
+from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.release import NoisyTable, Release

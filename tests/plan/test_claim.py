@@ -15,8 +15,8 @@ from discreet.plan.claim import claim_of, claim_of_all
 from discreet.plan.plan import Plan
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import Relation
-from discreet.rederive.check import check
-from discreet.rederive.claim import Claim
+from discreet.verify.check import check
+from discreet.verify.claim import Claim
 from tests.plan.test_check import SQL, plan, table
 
 

@@ -15,8 +15,8 @@ from sqlglot import exp
 from discreet.backends.connection import open_database
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.types import OF_CELLS
-from discreet.rederive.kinds import PLAIN, Kind, are_the_same, is_real, kind_of
-from discreet.rederive.shapes import of_one_row
+from discreet.verify.kinds import PLAIN, Kind, are_the_same, is_real, kind_of
+from discreet.verify.shapes import of_one_row
 
 X, Y = "r.x", "r.y"
 ZERO = "CAST(0 AS DOUBLE)"

@@ -14,11 +14,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.levels.moves import Reach, joint_l1, level_moves
-from discreet.plan.levels.weigh import Agreement, rounding
-from discreet.plan.levels.weights import Kept, LevelCosts, Levels, shares, variances
+from discreet.plan.grouping_sets.moves import Reach, joint_l1, level_moves
+from discreet.plan.grouping_sets.split_budget import Agreement, rounding
+from discreet.plan.grouping_sets.weights import Kept, LevelCosts, Levels, shares, variances
 from discreet.privacy.unit import Relation
-from discreet.rederive.levels import Tier, gaussian_cost, laplace_cost, tier_of
+from discreet.verify.levels import Tier, gaussian_cost, laplace_cost, tier_of
 from tests.coverage import covers
 
 SPANS = [(0, 1), (0, 2), (-1, 1), (-1, 2), (-2, 1)]

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 
 from discreet.backends.connection import open_database
 from discreet.plan import bound
-from discreet.plan.bound import SHORT, Bounding, bounded_sql, list_sql
+from discreet.plan.bound import SHORT, BoundedQuery, bounded_sql, key_table_sql
 from discreet.plan.plan import bounding, make_plan
 from discreet.plan.schema import Range, Scalar, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.lists import key_lists
+from discreet.verify.lists import key_lists
 
 DATABASE = open_database()
 SECRET = 0x9E3779B97F4A7C15
@@ -27,7 +27,7 @@ SECRET = 0x9E3779B97F4A7C15
 
 def found(values: Sequence[Scalar], kind: Type) -> dict[Any, int]:
     """Value → place, as the database has them."""
-    stages = list_sql(0, values, kind).removesuffix(",\n")
+    stages = key_table_sql(0, values, kind).removesuffix(",\n")
     rows = DATABASE.execute(f'WITH {stages} SELECT v, g, typeof(v) FROM "key 0"').fetchall()
     assert {t for *_, t in rows} == {kind.value}
     return {v: g for v, g, _ in rows}
@@ -37,7 +37,9 @@ def counted(values: Sequence[Scalar], kind: Type) -> int:
     """How many there are, as the second derivation reads the text."""
     import sqlglot
 
-    tree = sqlglot.parse_one(f"WITH {list_sql(0, values, kind)} z AS (SELECT 1) SELECT 1", dialect="duckdb")
+    tree = sqlglot.parse_one(
+        f"WITH {key_table_sql(0, values, kind)} z AS (SELECT 1) SELECT 1", dialect="duckdb"
+    )
     ctes = {c.alias: c.this for c in tree.args["with_"].expressions}
     return key_lists(ctes)["key 0"]
 
@@ -143,7 +145,7 @@ def test_rows_are_cut_to_the_groups_to_which_tallies_are_cut(
         assert sorted(db.execute(more, {"secret": SECRET}).fetchall(), key=str) != second
 
 
-def written(b: Bounding, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def written(b: BoundedQuery, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The question with tallies cut, and with rows cut."""
     texts = []
     for few in (1 << 30, 0):

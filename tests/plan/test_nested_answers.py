@@ -17,9 +17,9 @@ import discreet as dp
 from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.expr import Histogram, Quantile, Several, Top
+from discreet.plan.quantile_tree.counted import histogram, histogram_intervals, top, top_intervals
+from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.plan.schema import Fact, Range, Values
-from discreet.plan.spreads.counted import histogram, histogram_intervals, top, top_intervals
-from discreet.plan.spreads.tree import NoisyTree
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.session import Session

@@ -20,13 +20,13 @@ from discreet.plan.batch import Together, plan_batch
 from discreet.plan.evaluate import evaluate_row
 from discreet.plan.expr import Literal, Measured, Within, walk
 from discreet.plan.partition import joint as regions
-from discreet.plan.partition.closer import variance_of
+from discreet.plan.partition.choose import variance_of
 from discreet.plan.partition.joint import condition
 from discreet.plan.partition.strategy import PARTS, Layers, _candidates, chosen, squared, weights
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.question import read_question
 from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.spreads.spread import Spread
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.release import Release

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy.stats import binom
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.spreads.spread import Looked
-from discreet.plan.spreads.tree import (
+from discreet.plan.quantile_tree.shape import TreeRead
+from discreet.plan.quantile_tree.tree import (
     CONFIDENCES,
     ExactLeaves,
     NoisyTree,
@@ -104,7 +104,7 @@ def test_what_is_drawn_on_demand_is_read_as_from_the_tree_with_all_noise_drawn()
         z = {(i, j, k): int(rng.laplace(0, 5)) for i in range(3) for j in range(16) for k in range(4)}
         weights = Counter(rng.integers(0, 60, 80).tolist())
         lazy = given(spread, weights, noise, lambda i, j, k, z=z: z[i, j, k])  # type: ignore[misc]
-        lazy.look(Looked(spread, (Fraction(1, 4), HALF)))
+        lazy.look(TreeRead(spread, (Fraction(1, 4), HALF)))
         full = whole(given(spread, weights, noise, lambda i, j, k, z=z: z[i, j, k]))  # type: ignore[misc]
         assert lazy.families.items() <= full.families.items() and len(lazy.families) < len(full.families)
         kept = NoisyTree(spread, noise, families_of(families_json(lazy.families)), is_row=True)
@@ -119,7 +119,7 @@ def test_an_interval_at_a_level_that_was_not_looked_at_is_wider_and_not_wrong() 
     beyond = 1 - Fraction(1, 10**6)
     for _ in range(20):
         tree = drawn(spread, Counter(range(0, 60, 2)), noise)
-        tree.look(Looked(spread, (HALF,)))
+        tree.look(TreeRead(spread, (HALF,)))
         kept = NoisyTree(spread, noise, tree.families, is_row=True)
         near, far = kept.interval(HALF, CONFIDENCES[-1]), kept.interval(HALF, beyond)
         full = tree.interval(HALF, beyond)

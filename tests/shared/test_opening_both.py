@@ -12,8 +12,8 @@ import discreet as dp
 from discreet.errors import InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.export import verify_export
+from discreet.ledger.joint_charge import charge_together
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.together import charge_together
 from tests.shared.test_shared_session import BUDGET, COUNT, UNITS, both, visits
 from tests.written import written
 

@@ -22,12 +22,12 @@ if TYPE_CHECKING:
     from discreet.audit.canary.canaries import Canaries as Canaries
     from discreet.audit.canary.canaries import many_runs as many_runs
     from discreet.audit.canary.canaries import one_run as one_run
-    from discreet.audit.counted import lower_bound as lower_bound
     from discreet.audit.exact.matrix import Finite as Finite
     from discreet.audit.exact.matrix import finite as finite
     from discreet.audit.games.play import attributes as attributes
     from discreet.audit.games.play import game as game
     from discreet.audit.games.played import Game as Game
+    from discreet.audit.lower_bound import lower_bound as lower_bound
     from discreet.audit.neighbours import Datasets as Datasets
     from discreet.audit.neighbours import Numbers as Numbers
     from discreet.audit.neighbours import Vectors as Vectors

@@ -13,8 +13,8 @@ from discreet.audit.claim import Claim
 from discreet.audit.evidence.intervals import clopper_pearson
 
 if TYPE_CHECKING:
+    from discreet.audit.event_predicate import EventPredicate
     from discreet.audit.evidence.power import Power
-    from discreet.audit.happens import Happens
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -68,7 +68,7 @@ class Witness:
     under_x: Chance
     under_neighbour: Chance
     epsilon: float
-    happens: Happens | None = field(default=None, repr=False, compare=False)
+    happens: EventPredicate | None = field(default=None, repr=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

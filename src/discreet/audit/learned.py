@@ -8,10 +8,10 @@ from typing import TypeAlias
 
 import numpy as np
 
+from discreet.audit.event_predicate import EventPredicate
 from discreet.audit.evidence.betting import Cuts, Ints
 from discreet.audit.evidence.events import Event, shown
 from discreet.audit.finding import Tried
-from discreet.audit.happens import Happens
 from discreet.audit.outputs.encoding import Encoded, Encoder
 from discreet.audit.outputs.sampling import Batch
 from discreet.audit.scores import learn
@@ -98,9 +98,9 @@ class Learned:
             return score.words(outputs, ~hits)
         return f"not: {score.words(outputs, hits)}"
 
-    def happens(self, event: Event) -> Happens:
+    def happens(self, event: Event) -> EventPredicate:
         """An event as a function of outputs."""
-        return Happens(
+        return EventPredicate(
             self.encoder, self.scores[event.score], self.cuts[event.score].at, event.cut, event.other
         )
 

@@ -13,13 +13,11 @@ import numpy as np
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
-from discreet.audit.duel import FOREVER, Duel, Until
 from discreet.audit.evidence.betting import Cuts
 from discreet.audit.finding import Audit, Bits, Probe, Tried
 from discreet.audit.neighbours import Inputs, Pair, described, read_inputs
 from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.sampling import Batch, Sampler, called, check
-from discreet.audit.race import race
 from discreet.audit.scores import learn
 from discreet.audit.sequential import (
     check_limits,
@@ -31,6 +29,8 @@ from discreet.audit.sequential import (
     planned,
     together,
 )
+from discreet.audit.sequential_test import FOREVER, SequentialTest, Until
+from discreet.audit.successive_halving import race
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget
@@ -162,7 +162,7 @@ def refute(
     return replace(audit, limit=seconds)
 
 
-_Test: TypeAlias = "tuple[_Candidate, Duel]"
+_Test: TypeAlias = "tuple[_Candidate, SequentialTest]"
 
 
 def _tested(
@@ -176,7 +176,7 @@ def _tested(
 
     def test(i: int, error: float, samples: int, **options: Any) -> _Test:
         candidate = best[i]
-        duel = Duel(
+        duel = SequentialTest(
             *search.samplers(candidate),
             search.claim,
             error=error,

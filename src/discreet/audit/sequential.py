@@ -12,11 +12,10 @@ import numpy as np
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
-from discreet.audit.duel import FOREVER, Until
-from discreet.audit.duel import Duel as Duel
 from discreet.audit.finding import BITS, CONSISTENT, LAW, VIOLATED, Audit, Bits, Probe
 from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.sampling import Sampler, called, check
+from discreet.audit.sequential_test import FOREVER, SequentialTest, Until
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget
@@ -80,9 +79,9 @@ def distinguish(
     check_limits(samples=samples, seconds=seconds, error=error, until=until, floats=floats)
     seconds, start = limit_of(samples, seconds), time.monotonic()
     first, second = (Sampler(mechanism, at, seconds_each=longest_call(seconds)) for at in (x, x_neighbour))
-    duels: list[Duel] = []
+    duels: list[SequentialTest] = []
     for (bits, part), most, end in planned(parts_of((first, second), floats), samples or FOREVER, seconds):
-        duel = Duel(
+        duel = SequentialTest(
             first,
             second,
             claim,
@@ -126,12 +125,14 @@ def planned(
     return [p for p in zip(parts, (law, samples - law), ends, strict=False) if p[1]]
 
 
-def clearest_of(duels: Sequence[Duel]) -> Duel:
+def clearest_of(duels: Sequence[SequentialTest]) -> SequentialTest:
     """Return the test that is shown: one that refutes, by the law if there is such; else that of the largest bound."""
     return max(duels, key=lambda duel: (duel.refuted, duel.refuted and duel.of_law, duel.epsilon_lower))
 
 
-def together(audit: Audit, shown: Duel, duels: Sequence[Duel], error: float, floats: Bits) -> Audit:
+def together(
+    audit: Audit, shown: SequentialTest, duels: Sequence[SequentialTest], error: float, floats: Bits
+) -> Audit:
     """Return the audit of all tests, from that of the one that is shown; its power is that against the law."""
     laws = [duel for duel in duels if duel.of_law]
     refuted = LAW if shown.of_law else BITS if laws else None
@@ -188,7 +189,11 @@ def _is_number(x: object) -> bool:
 
 
 def float_probes(
-    mechanism: Callable[..., object], pair: tuple[object, object], claim: Claim, duel: Duel, source: Sampler
+    mechanism: Callable[..., object],
+    pair: tuple[object, object],
+    claim: Claim,
+    duel: SequentialTest,
+    source: Sampler,
 ) -> tuple[Probe, ...]:
     """Floating-point probes of a pair, where a float is released, in a fifth of the test's time or a second."""
     some = source.draw(8)

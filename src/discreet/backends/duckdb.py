@@ -20,7 +20,7 @@ from discreet.backends.sources import open_source, views_beside
 from discreet.backends.view import kind_of, projection, read_together
 from discreet.catalog.ids import Storage
 from discreet.errors import BackendFailed, DiscreetError, InternalError, InvalidParameter, SourceError
-from discreet.rederive.view import read_view
+from discreet.verify.view import read_view
 
 _CATALOG = "memory"
 """What DuckDB calls a database that has no file."""

@@ -30,15 +30,15 @@ from discreet.errors import DiscreetError, InternalError
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Opened
 from discreet.privacy.event import Composed
-from discreet.rederive.check import Found, check_moves, derived, priced
-from discreet.rederive.claim import Claim
-from discreet.rederive.derive import Source
-from discreet.rederive.flows import Edges, FlowClaim, Side, derived_flows, priced_side, side_moves
-from discreet.rederive.matching import finds_one
-from discreet.rederive.moves import column_moves, norms, tree_moves
-from discreet.rederive.plain import ambiguity
-from discreet.rederive.price import check_charge, check_divergence, check_events, check_total
-from discreet.rederive.shapes import disagree
+from discreet.verify.check import Found, check_moves, derived, priced
+from discreet.verify.claim import Claim
+from discreet.verify.derive import Source
+from discreet.verify.flows import Edges, FlowClaim, Side, derived_flows, priced_side, side_moves
+from discreet.verify.matching import finds_one
+from discreet.verify.moves import column_moves, norms, tree_moves
+from discreet.verify.plain import ambiguity
+from discreet.verify.price import check_charge, check_divergence, check_events, check_total
+from discreet.verify.shapes import reject
 
 
 def check(document: Any, ledger: Iterable[str] | None = None, *, head: str | None = None) -> Verdict:
@@ -329,13 +329,13 @@ def check_exact(claim: Claim, found: Sequence[Found]) -> None:
     other = claim.relation.value == "replace"
     for m, facts in zip(claim.measurements, found, strict=True):
         if m.groups != facts.groups:
-            disagree("how many groups a unit enters")
+            reject("how many groups a unit enters")
         for column, (low, high) in zip(m.columns, facts.spans, strict=True):
             if (column.low, column.high) != (min(low, 0), max(high, 0)):
-                disagree("what a unit adds to a group")
+                reject("what a unit adds to a group")
             moved = column_moves((low, high), facts.groups, m.declared, replace=other)
             if moved.norms != norms(column.sensitivity):
-                disagree("how far a unit moves a column")
+                reject("how far a unit moves a column")
         for tree, reach in zip(m.trees, facts.trees, strict=True):
             moved = tree_moves(reach, facts.groups, replace=other)
             nodes = (
@@ -344,7 +344,7 @@ def check_exact(claim: Claim, found: Sequence[Found]) -> None:
             if m.declared is not None:
                 nodes = min(nodes, m.declared * reach.leaves)
             if (nodes, reach.total, moved.l1, moved.l2_squared) != norms(tree.sensitivity):
-                disagree("how far a unit moves a spread")
+                reject("how far a unit moves a spread")
 
 
 def _words(error: Exception) -> str:

@@ -30,10 +30,10 @@ from discreet.privacy import codec
 from discreet.privacy.event import Composed
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.rederive.claim import Claim, Column, Cost, Level, Look, Measurement, Tree
-from discreet.rederive.derive import Source
-from discreet.rederive.flows import FlowClaim, FlowColumn, Pipe, Side
-from discreet.rederive.owned import Table
+from discreet.verify.claim import Claim, Column, Cost, Level, Look, Measurement, Tree
+from discreet.verify.derive import Source
+from discreet.verify.flows import FlowClaim, FlowColumn, Pipe, Side
+from discreet.verify.owned import Table
 
 
 def encode(claim: Claim | FlowClaim) -> dict[str, Any]:

@@ -24,8 +24,8 @@ from discreet.certificate.registry import registry, registry_of_both
 from discreet.errors import InternalError
 from discreet.ledger.entry import Charged, Opened
 from discreet.privacy.unit import Relation
-from discreet.rederive.claim import Claim, Cost
-from discreet.rederive.flows import FlowClaim
+from discreet.verify.claim import Claim, Cost
+from discreet.verify.flows import FlowClaim
 
 FORMAT, OF_BOTH = "discreet certificate, format 1", "discreet certificate of two populations, format 1"
 """Format that a certificate names, of one population and of two; another one is refused."""

@@ -14,12 +14,12 @@ from discreet.certificate.forms import digest, record
 from discreet.certificate.verdict import must
 from discreet.ledger.entry import Charged, Entry, Opened, Pinned, Released
 from discreet.ledger.export import verify_export
-from discreet.ledger.together import TOGETHER
+from discreet.ledger.joint_charge import TOGETHER
 from discreet.privacy.unit import Relation
-from discreet.rederive.claim import Cost
-from discreet.rederive.derive import Source
-from discreet.rederive.failing import failure
-from discreet.rederive.view import check_views
+from discreet.verify.claim import Cost
+from discreet.verify.derive import Source
+from discreet.verify.failing import failure
+from discreet.verify.view import check_views
 
 Schemas = dict[str, dict[str, Any]]
 """What the ledger fixed of each table, by its name in lower case."""

@@ -9,9 +9,9 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.rederive.claim import Claim, Column, Cost, Measurement
-from discreet.rederive.levels import Tier, gaussian_cost, laplace_cost, tier_of
-from discreet.rederive.shapes import disagree
+from discreet.verify.claim import Claim, Column, Cost, Measurement
+from discreet.verify.levels import Tier, gaussian_cost, laplace_cost, tier_of
+from discreet.verify.shapes import reject
 
 
 def of_measurements(claim: Claim) -> Composed:
@@ -91,7 +91,7 @@ def _of_column(m: Measurement, place: int, column: Column, *, replace: bool) -> 
         scale = noise.scale if isinstance(noise, DiscreteLaplaceNoise) else Fraction(1)
         tier = tier_of(sizes, keys, scale)
         if tier is None:
-            disagree("what totals are measured")
+            reject("what totals are measured")
         moved = _moved(tier, span, m.groups, replace=replace)
         tiers.append(tier)
         apart += moved.l1 / scale

@@ -12,9 +12,9 @@ from discreet.certificate.entries import names_of
 from discreet.certificate.evidence import CERTIFIED, Evidence, evidence_of
 from discreet.errors import InvalidParameter
 from discreet.ledger.entry import Released
-from discreet.ledger.together import store_together
-from discreet.rederive.claim import Claim
-from discreet.rederive.flows import FlowClaim
+from discreet.ledger.joint_charge import store_together
+from discreet.verify.claim import Claim
+from discreet.verify.flows import FlowClaim
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account

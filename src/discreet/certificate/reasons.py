@@ -6,8 +6,8 @@ import math
 
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.rederive.claim import Claim, Measurement
-from discreet.rederive.flows import FlowClaim, span_of_side
+from discreet.verify.claim import Claim, Measurement
+from discreet.verify.flows import FlowClaim, span_of_side
 
 
 def reasons(claim: Claim) -> list[str]:

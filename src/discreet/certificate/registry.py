@@ -18,9 +18,9 @@ from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.privacy.codec import fraction_text
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
-from discreet.rederive.claim import Claim, Cost
-from discreet.rederive.derive import Source
-from discreet.rederive.flows import FlowClaim, span_of_side
+from discreet.verify.claim import Claim, Cost
+from discreet.verify.derive import Source
+from discreet.verify.flows import FlowClaim, span_of_side
 
 
 def registry(claim: Claim, opened: Opened, *, population: str, version: str | None) -> dict[str, Any]:

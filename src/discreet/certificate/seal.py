@@ -13,8 +13,8 @@ from typing import Any
 from discreet.certificate.codec import encode
 from discreet.ledger.chain import canonical
 from discreet.privacy.event import Composed
-from discreet.rederive.claim import Claim
-from discreet.rederive.flows import FlowClaim
+from discreet.verify.claim import Claim
+from discreet.verify.flows import FlowClaim
 
 
 def digest(value: Any) -> str:

@@ -15,8 +15,8 @@ from discreet.certificate.forms import Form, anything, flag, listed, number, rec
 from discreet.ledger.chain import canonical
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.flanks import EDGES
-from discreet.rederive.check import Found
-from discreet.rederive.claim import Claim, Measurement, Tree
+from discreet.verify.check import Found
+from discreet.verify.claim import Claim, Measurement, Tree
 
 
 def check_stored(release: Mapping[str, Any], claim: Claim, found: Sequence[Found]) -> None:

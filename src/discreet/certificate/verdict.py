@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from discreet.certificate.document import Certificate
-    from discreet.rederive.claim import Claim
-    from discreet.rederive.flows import FlowClaim
+    from discreet.verify.claim import Claim
+    from discreet.verify.flows import FlowClaim
 
 STEPS = {
     "format": "the certificate has the fields of its format, and no others",

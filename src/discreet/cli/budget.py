@@ -143,8 +143,8 @@ def _say(accounts: Sequence[Account], *, history: bool) -> None:
 
 def _lines(account: Account) -> list[str]:
     """What is promised where it is more than the budget, whether charges are taken, and for how long it will do."""
+    from discreet.ledger.account_state import Status
     from discreet.ledger.entry import Analysts
-    from discreet.ledger.standing import Status
 
     lines = []
     if account.people is not None or account.analysts is Analysts.APART:

@@ -9,7 +9,7 @@ from discreet.cli import output, writing
 from discreet.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from discreet.plan.auto.staged import StagedPlan
+    from discreet.plan.auto_bounds.staged import StagedPlan
     from discreet.plan.plan import Plan
     from discreet.release import Release
 
@@ -26,7 +26,7 @@ def check(file: str, used: Iterable[str]) -> None:
 
 def foresee(plan: Plan | StagedPlan) -> None:
     """Refuse a question whose answer no picture has room for; planning it is free."""
-    from discreet.plan.auto.staged import StagedPlan
+    from discreet.plan.auto_bounds.staged import StagedPlan
     from discreet.plots.answers import columns, room
 
     if isinstance(plan, StagedPlan):  # its caps, and so its intervals, follow from its first stage

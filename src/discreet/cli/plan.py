@@ -17,7 +17,7 @@ from discreet.errors import InvalidParameter
 from discreet.table import Align, render
 
 if TYPE_CHECKING:
-    from discreet.plan.auto.staged import StagedPlan
+    from discreet.plan.auto_bounds.staged import StagedPlan
     from discreet.plan.plan import Plan
 
 _EXAMPLE = """\b
@@ -73,7 +73,7 @@ def command(
     wanted: dict[str, Any] = (
         {"error": dict(errors), "confidence": confidence, "assuming": guesses} if errors else {}
     )
-    from discreet.plan.auto.staged import StagedPlan
+    from discreet.plan.auto_bounds.staged import StagedPlan
     from discreet.plan.explain import report_errors, report_lines
 
     with asked_for.open_without_account() as session:

@@ -8,7 +8,8 @@ from typing import Any, TypeVar
 from discreet.accounting.filter import Charge, Filter, Tally
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, LedgerCorrupt, LedgerError
-from discreet.ledger import analysts, owner, quick
+from discreet.ledger import analysts, fast_charge, owner
+from discreet.ledger.account_state import Limit, Standing, Status
 from discreet.ledger.analysts import Standings
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import (
@@ -24,13 +25,12 @@ from discreet.ledger.entry import (
     release_in,
 )
 from discreet.ledger.first_charge import Step
+from discreet.ledger.joint_charge import TOGETHER
 from discreet.ledger.log import NO_END, Log, View
 from discreet.ledger.names import name
 from discreet.ledger.people.keeping import PersonBudgets
 from discreet.ledger.refusals import above_each_query, above_one_query, refused, shut, too_long
-from discreet.ledger.standing import Limit, Standing, Status
 from discreet.ledger.states import read_secret, secret_name, tally_text
-from discreet.ledger.together import TOGETHER
 from discreet.ledger.units import meter
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
@@ -252,12 +252,12 @@ class Account:
             raise InvalidParameter(
                 f"a note's {TOGETHER!r} is written by charges of several accounts at once."
             )
-        entry = quick.charge(self, question, charge, note)
+        entry = fast_charge.charge(self, question, charge, note)
         self.arrive()
         return entry
 
     def charging(self, question: str, charge: Charge, note: dict[str, Any]) -> Callable[[View], Entry]:
-        """As `charge`, as a step of a transaction, which several accounts may share (`together.py`)."""
+        """As `charge`, as a step of a transaction, which several accounts may share (`joint_charge.py`)."""
         name("question", question)
         units, own = self._units, self._cost(charge)
 

@@ -16,6 +16,7 @@ from fractions import Fraction
 from discreet.accounting.filter import Filter, Tally
 from discreet.errors import DiscreetError, InvalidParameter
 from discreet.ledger import names
+from discreet.ledger.account_state import Cap, Limit, Standing
 from discreet.ledger.entry import (
     AnalystCapped,
     Analysts,
@@ -29,8 +30,7 @@ from discreet.ledger.entry import (
     Released,
 )
 from discreet.ledger.owner import Owned
-from discreet.ledger.reserving import reserved, reserved_of, total
-from discreet.ledger.standing import Cap, Limit, Standing
+from discreet.ledger.reserved_caps import reserved, reserved_of, total
 from discreet.ledger.states import analyst_name, group_name, tally_text
 from discreet.ledger.units import refit, within
 from discreet.privacy.guarantee import Budget, words

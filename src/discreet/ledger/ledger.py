@@ -17,6 +17,7 @@ from discreet.accounting.renyi_filter import curve_of
 from discreet.errors import InvalidParameter, LedgerCorrupt
 from discreet.ledger import names
 from discreet.ledger.account import Account, stored_account
+from discreet.ledger.account_state import Standing
 from discreet.ledger.chain import GENESIS
 from discreet.ledger.entry import Analysts, Entry, Opened, People
 from discreet.ledger.export import export_lines
@@ -26,7 +27,6 @@ from discreet.ledger.names import population as population_name
 from discreet.ledger.owner import refuse_moved
 from discreet.ledger.places import MEMORY, existing_store, made_store, prepared_store
 from discreet.ledger.sign import SignedHead, sign_head
-from discreet.ledger.standing import Standing
 from discreet.ledger.states import (
     MOVED,
     Terms,

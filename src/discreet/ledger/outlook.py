@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from discreet.accounting.filter import Charge, Tally
 from discreet.errors import DiscreetError
 from discreet.ledger.account import Account
+from discreet.ledger.account_state import Limit
 from discreet.ledger.analysts import left_after, times
-from discreet.ledger.standing import Limit
 from discreet.privacy.guarantee import Budget, words
 
 

@@ -8,10 +8,10 @@ from discreet.accounting.filter import Filter
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, LedgerError
 from discreet.ledger import names
+from discreet.ledger.account_state import Standing, Status
 from discreet.ledger.entry import Analysts, Closed, Content, Entry, Frozen, Opened, Rebudgeted, Thawed
 from discreet.ledger.log import View
-from discreet.ledger.reserving import reserved
-from discreet.ledger.standing import Standing, Status
+from discreet.ledger.reserved_caps import reserved
 from discreet.ledger.states import MOVED, Terms, read_moved, terms_name, terms_text
 from discreet.ledger.units import along, refit, within
 from discreet.privacy.guarantee import Budget

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, InvalidParameter
-from discreet.ledger.standing import Limit, Status
+from discreet.ledger.account_state import Limit, Status
 from discreet.privacy.guarantee import Budget, decimal
 
 _DIGITS = 3000

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from discreet.errors import DiscreetError
-from discreet.ledger.book import Book
 from discreet.ledger.chain import GENESIS
 from discreet.ledger.entry import (
     AnalystCapped,
@@ -24,11 +23,12 @@ from discreet.ledger.entry import (
     Thawed,
     from_row,
 )
+from discreet.ledger.joint_charge import Followed
 from discreet.ledger.lock import LEDGER, Act, is_signed
 from discreet.ledger.log import HEAD, follows
+from discreet.ledger.rules import Book
 from discreet.ledger.states import ARRIVED, MARK, MARKED, MOVED, moved_text, read_secret, secret_name
 from discreet.ledger.store import Row
-from discreet.ledger.together import Followed
 
 _PEOPLE = "people/"  # the states of a person table, which is private and checked where it is kept
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from discreet.errors import LedgerCorrupt
-from discreet.ledger.book import Book
 from discreet.ledger.log import Log, View
 from discreet.ledger.people.keeping import problems
 from discreet.ledger.replay import Replay
+from discreet.ledger.rules import Book
 from discreet.ledger.states import read_secret, secret_name
 from discreet.ledger.store import Row, Store
 

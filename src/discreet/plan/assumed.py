@@ -25,7 +25,7 @@ from discreet.plan.expr import (
 )
 from discreet.plan.intervals.covariance import CovarianceError
 from discreet.plan.intervals.interval import MeanError, affine_of, atoms, half_width, image_over, quantile
-from discreet.plan.partition.closer import joint_error
+from discreet.plan.partition.choose import joint_error
 from discreet.plan.partition.counted import combined
 from discreet.plan.types import Type
 from discreet.privacy.exact import Real, exact

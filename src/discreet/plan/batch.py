@@ -32,15 +32,15 @@ from discreet.plan.measures.measure import Measure
 from discreet.plan.needs import equivalent, is_composed, law_of, least_scales, needs_of, noise_delta_of
 from discreet.plan.partition.lifted import counted_now, keeps_to, lifted
 from discreet.plan.plan import Plan, bounding, kind_of, make_plan, statements, with_levels
+from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.question import Outer, Question
 from discreet.plan.schema import TableSchema
-from discreet.plan.spreads.spread import Spread
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.guarantee import Approximate, words
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.rederive.check import check
-from discreet.rederive.claim import Claim
+from discreet.verify.check import check
+from discreet.verify.claim import Claim
 
 MOST_QUESTIONS = 1000
 """Questions in one batch."""

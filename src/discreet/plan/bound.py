@@ -18,8 +18,8 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from discreet.plan.auto.advice import place_sql
-from discreet.plan.auto.extent import value_place_sql
+from discreet.plan.auto_bounds.caps import place_sql
+from discreet.plan.auto_bounds.ranges import value_place_sql
 from discreet.plan.expr import Column, Expr
 from discreet.plan.keys import Keys
 from discreet.plan.measures.lattice_value import LatticeValue
@@ -33,7 +33,7 @@ SECRET = "$secret"  # noqa: S105  # the placeholder, not a secret
 
 
 @dataclass(frozen=True, slots=True)
-class Bounding:
+class BoundedQuery:
     """What the writer needs: the table, the row filter, the groups, the measures, and the caps. `rows` is the SELECT
     that gives the table's rows, where they are not just those of a connected one.
     """
@@ -47,12 +47,12 @@ class Bounding:
     rows: str | None = None
 
 
-def bounded_sql(b: Bounding) -> str:
+def bounded_sql(b: BoundedQuery) -> str:
     """The question's SQL: one row per group with its keys (`g0`, …) and bounded sums (`m0`, …)."""
     return _per_row(b) if b.table.unit.is_row else _per_unit(b)
 
 
-def totals_sql(b: Bounding, tests: Sequence[str], places: int) -> str:
+def totals_sql(b: BoundedQuery, tests: Sequence[str], places: int) -> str:
     """How many units there are for each set of tests that hold, `places` counts, on how many groups a unit has rows in
     (`groups`) and on how many rows at most in one of them (`most`).
     """
@@ -64,7 +64,7 @@ def totals_sql(b: Bounding, tests: Sequence[str], places: int) -> str:
     )
 
 
-def columns_sql(b: Bounding, columns: Sequence[tuple[Sequence[str], int]]) -> str:
+def columns_sql(b: BoundedQuery, columns: Sequence[tuple[Sequence[str], int]]) -> str:
     """For each of `columns`, which are tests on a row and a number of places: how many units have no row of which one
     of the tests holds, and how many have rows of each set of tests; where each row is a unit, of the first that holds.
 
@@ -110,7 +110,7 @@ def _as(prefix: str, texts: Sequence[str]) -> str:
     )
 
 
-def census_sql(b: Bounding) -> str:
+def census_sql(b: BoundedQuery) -> str:
     """How many units there are of each kind (`place_sql`): of so many groups, so many rows, and so uneven."""
     rows, groups, _ = _stages(replace(b, measures=()))
     places = place_sql("groups", "total", "most")
@@ -122,7 +122,7 @@ def census_sql(b: Bounding) -> str:
     )
 
 
-def values_sql(b: Bounding, values: Sequence[Expr]) -> str:
+def values_sql(b: BoundedQuery, values: Sequence[Expr]) -> str:
     """For each two places of each value (`value_place_sql`), how many units have their largest value in one and their
     least in the other; where each row is a unit, how many rows have their value in a place. A row of the answer is of
     one value.
@@ -157,7 +157,7 @@ def _counted(places: int, by: str) -> str:
     return f'SELECT {shown}, CAST(count(*) AS VARCHAR) AS m0 FROM "unit places" GROUP BY {by}'
 
 
-def weighted_stages(b: Bounding) -> str:
+def weighted_stages(b: BoundedQuery) -> str:
     """WITH, the rows in question (`"unit rows"`) and, where a unit has many, the weight w that its one measure gives to
     each of its rows in each group that it keeps (`"unit weights"`).
     """
@@ -171,23 +171,23 @@ def weighted_stages(b: Bounding) -> str:
     return f"WITH {_keys_with(b)}{rows},\n{groups},\n{weights}"
 
 
-def value_rows(b: Bounding, value: Expr) -> str:
+def value_rows(b: BoundedQuery, value: Expr) -> str:
     """WITH and the rows in question (`"unit rows"`): their unit u, the keys, and a value d."""
     return rows_with(b, [f"{finite(value)} AS d"])
 
 
-def rows_with(b: Bounding, columns: Sequence[str]) -> str:
+def rows_with(b: BoundedQuery, columns: Sequence[str]) -> str:
     """WITH and the rows in question (`"unit rows"`): their unit u, the keys, and these columns of each row."""
     selected = ", ".join([f"{finite(unit_expr(b.table))} AS u", *_key_columns(b), *columns])
     return f'WITH {_keys_with(b)}"unit rows" AS (\n  SELECT {selected}\n  FROM {_source(b)}\n)'
 
 
-def different_rows_sql(b: Bounding, value: Expr) -> str:
+def different_rows_sql(b: BoundedQuery, value: Expr) -> str:
     """How many different values the rows of each group have (`m0`), where each row is a unit."""
     return _of_rows(b, [f"{finite(value)} AS d"], ["count(DISTINCT d)"])
 
 
-def needs_secret(b: Bounding) -> bool:
+def needs_secret(b: BoundedQuery) -> bool:
     """Whether groups are ranked at all: not when a unit can enter every group."""
     return not b.table.unit.is_row and (b.keys.count is None or b.keys.count > b.max_groups)
 
@@ -215,24 +215,24 @@ def lattice_sql(v: LatticeValue) -> str:
     return f"CASE WHEN isfinite({text}) THEN CAST({steps} AS {width}) END"
 
 
-def contribution_stages(b: Bounding) -> str:
+def contribution_stages(b: BoundedQuery) -> str:
     """WITH and the stages of the question's SQL up to `"unit bounded"`, in which the unit u stands beside what it adds
     to a group (`m0`, …) instead of the group's keys. No row of it is of two units.
     """
     return _bounded(b, ["u"])
 
 
-def scope_stages(b: Bounding) -> str:
+def scope_stages(b: BoundedQuery) -> str:
     """WITH and `"unit rows"`: the unit u of each row in question, whatever is measured of it."""
     rows, _, _ = _stages(replace(b, measures=()))
     return f"WITH {_keys_with(b)}{rows}"
 
 
-def _per_unit(b: Bounding) -> str:
+def _per_unit(b: BoundedQuery) -> str:
     return f"{_bounded(b, _names('g', len(b.keys.exprs)))}\n{_totals(b)}"
 
 
-def _bounded(b: Bounding, beside: Sequence[str]) -> str:
+def _bounded(b: BoundedQuery, beside: Sequence[str]) -> str:
     """WITH and the stages up to what each unit adds to each group, with these columns beside it."""
     first = needs_secret(b) and (b.keys.count is None or b.keys.count > _FEW)
     rows, groups, name = _stages(b, kept=first)
@@ -248,32 +248,32 @@ of a unit have one row: then ranking the rows leaves little to tally, and costs 
 """
 
 
-def _rank(b: Bounding) -> str:
+def _rank(b: BoundedQuery) -> str:
     """The clause that keeps so many groups of each unit, in an order under the account's secret."""
     if not needs_secret(b):
         return ""
     return f"\n  QUALIFY row_number() OVER (PARTITION BY u ORDER BY {_order(b)}) <= {b.max_groups}"
 
 
-def _kept(b: Bounding, columns: Sequence[str]) -> str:
+def _kept(b: BoundedQuery, columns: Sequence[str]) -> str:
     """The stage of the rows that lie in the groups that `_rank` would keep: rows of one group have one rank."""
     rank = f"dense_rank() OVER (PARTITION BY u ORDER BY {_order(b)}) <= {b.max_groups}"
     return f',\n"unit kept" AS (\n  SELECT {", ".join(columns)} FROM "unit rows"\n  QUALIFY {rank}\n)'
 
 
-def _order(b: Bounding) -> str:
+def _order(b: BoundedQuery) -> str:
     """A total order of a unit's groups, which nobody without the secret can foresee."""
     g = _names("g", len(b.keys.exprs))
     return ", ".join([f"hash(u, {', '.join(g)}, {SECRET})", *g])
 
 
-def _per_row(b: Bounding) -> str:
+def _per_row(b: BoundedQuery) -> str:
     """Each row is a unit: nothing has to be grouped by unit, and the declared keys are looked up once per group."""
     values = _Values(b.measures)
     return _of_rows(b, [*values.columns(), "1 AS one"], [m.summed(values.name) for m in b.measures])
 
 
-def _of_rows(b: Bounding, columns: Sequence[str], totals: Sequence[str]) -> str:
+def _of_rows(b: BoundedQuery, columns: Sequence[str], totals: Sequence[str]) -> str:
     """Totals over the rows of each group, and these columns of each row."""
     g, n = _names("g", len(b.keys.exprs)), len(b.keys.exprs)
     raw_keys = [f"{finite(e)} AS g{i}" for i, e in enumerate(b.keys.exprs)]
@@ -333,7 +333,7 @@ class _Values:
         return f"v{same[0]}" if same else f"x{self.presence.index(value)}"
 
 
-def _stages(b: Bounding, *, kept: bool = False) -> tuple[str, str, Name]:
+def _stages(b: BoundedQuery, *, kept: bool = False) -> tuple[str, str, Name]:
     """The first two stages: the rows in question, and the tallies of each unit in each group; `kept`: of the rows only
     those in the groups that the unit keeps.
     """
@@ -367,23 +367,23 @@ def _stages(b: Bounding, *, kept: bool = False) -> tuple[str, str, Name]:
     return rows, groups, name
 
 
-def _totals(b: Bounding) -> str:
+def _totals(b: BoundedQuery) -> str:
     g = _names("g", len(b.keys.exprs))
     sums = [f"CAST(coalesce(sum(m{i}), 0) AS VARCHAR) AS m{i}" for i in range(len(b.measures))]
     grouped = f" GROUP BY {', '.join(g)}" if g else ""
     return f'SELECT {", ".join([*g, *sums])} FROM "unit bounded"{grouped}'
 
 
-def _source(b: Bounding) -> str:
+def _source(b: BoundedQuery) -> str:
     """FROM, the joins to the declared keys, and WHERE."""
     return f"{_table(b)}{_joins(b, [finite(e) for e in b.keys.exprs])}{_where(b)}"
 
 
-def _table(b: Bounding) -> str:
+def _table(b: BoundedQuery) -> str:
     return f"main.{quoted(b.table.name)} s" if b.rows is None else f"({b.rows}) s"
 
 
-def _joins(b: Bounding, keys: Sequence[str], how: str = "JOIN") -> str:
+def _joins(b: BoundedQuery, keys: Sequence[str], how: str = "JOIN") -> str:
     """The declared keys, looked up by the texts of the key expressions; a row without one is dropped by a JOIN."""
     if b.keys.lists is None:
         return ""
@@ -394,25 +394,25 @@ def _joins(b: Bounding, keys: Sequence[str], how: str = "JOIN") -> str:
     return joins
 
 
-def _where(b: Bounding) -> str:
+def _where(b: BoundedQuery) -> str:
     conditions = [] if b.where is None else [finite(b.where)]
     if not b.table.unit.is_row:
         conditions.append(f"{finite(unit_expr(b.table))} IS NOT NULL")
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 
-def _key_columns(b: Bounding) -> list[str]:
+def _key_columns(b: BoundedQuery) -> list[str]:
     """Declared keys by their place in the list, others by value."""
     if b.keys.lists is not None:
         return [f"k{i}.g AS g{i}" for i in range(len(b.keys.exprs))]
     return [f"{finite(e)} AS g{i}" for i, e in enumerate(b.keys.exprs)]
 
 
-def _keys_with(b: Bounding) -> str:
+def _keys_with(b: BoundedQuery) -> str:
     if b.keys.lists is None:
         return ""
     pairs = zip(b.keys.exprs, b.keys.lists, strict=True)
-    return "".join(list_sql(i, values, e.type) for i, (e, values) in enumerate(pairs))
+    return "".join(key_table_sql(i, values, e.type) for i, (e, values) in enumerate(pairs))
 
 
 def _names(prefix: str, n: int) -> list[str]:
@@ -427,7 +427,7 @@ is read a hundred times faster than so many constants.
 _SEPARATORS = (",", ";", "|", "\n", "\t", "\x1f")
 
 
-def list_sql(place: int, values: Sequence[Scalar], kind: Type | None) -> str:
+def key_table_sql(place: int, values: Sequence[Scalar], kind: Type | None) -> str:
     """The stages that give the values of one key (`v`) with their places (`g`), followed by a comma."""
     spelled = _spelled(values, kind) if len(values) > SHORT else None
     if spelled is None:

@@ -1,4 +1,4 @@
-"""What a plan claims, as the second derivation and certificates take it: the only bridge from a plan to `rederive`."""
+"""What a plan claims, as the second derivation and certificates take it: the only bridge from a plan to `verify`."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Never
 
 from discreet.errors import InternalError
-from discreet.rederive.claim import Claim, Column, Cost, Level, Look, Measurement, Tree
-from discreet.rederive.derive import Source
-from discreet.rederive.owned import Table
+from discreet.verify.claim import Claim, Column, Cost, Level, Look, Measurement, Tree
+from discreet.verify.derive import Source
+from discreet.verify.owned import Table
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from discreet.plan.expr import Call, Column, Expr, Literal, columns_of
 from discreet.plan.measures.lattice_value import LatticeValue, range_of
-from discreet.plan.spreads.counted import EPOCH
+from discreet.plan.quantile_tree.counted import EPOCH
 from discreet.plan.types import Type
 
 if TYPE_CHECKING:

@@ -25,13 +25,13 @@ from discreet.plan.expr import (
     Within,
 )
 from discreet.plan.functions import FUNCTIONS
+from discreet.plan.quantile_tree.counted import histogram, top
 from discreet.plan.schema import Scalar
-from discreet.plan.spreads.counted import histogram, top
 from discreet.plan.types import Type
 
 if TYPE_CHECKING:
-    from discreet.plan.spreads.spread import Spread
-    from discreet.plan.spreads.tree import NoisyTree
+    from discreet.plan.quantile_tree.shape import Spread
+    from discreet.plan.quantile_tree.tree import NoisyTree
 
 Answer: TypeAlias = Callable[[Sequence[Scalar], Sequence[int]], Any]
 """From a row's keys and noisy integers to a value; where spreads are read, their noisy trees come last."""

@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import COUNTED, NAMED, NEAR, ExponentialQuantile
 from discreet.plan.expr import Within, walk
-from discreet.plan.levels.weigh import agreements, levels_of
+from discreet.plan.grouping_sets.split_budget import agreements, levels_of
 from discreet.plan.measures.measure import Measure
-from discreet.plan.partition.closer import variance_of
+from discreet.plan.partition.choose import variance_of
 from discreet.plan.partition.strategy import weights
+from discreet.plan.quantile_tree.chosen import rank_off
+from discreet.plan.quantile_tree.counted import histogram_error
+from discreet.plan.quantile_tree.shape import Spread, TreeRead
 from discreet.plan.reported import reported
 from discreet.plan.reports import report_moves
 from discreet.plan.schema import TableSchema
-from discreet.plan.spreads.chosen import rank_off
-from discreet.plan.spreads.counted import histogram_error
-from discreet.plan.spreads.spread import Looked, Spread
 from discreet.privacy.guarantee import decimal, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
@@ -141,7 +141,7 @@ def _column(i: int, measure: Measure, s: Sensitivity, noise: Additive, plan: Pla
     ]
 
 
-def _spread(i: int, looked: Looked, s: Sensitivity, plan: Plan) -> list[str]:
+def _spread(i: int, looked: TreeRead, s: Sensitivity, plan: Plan) -> list[str]:
     spread, unit, noise = looked.spread, plan.question.table.unit, plan.allocation.spreads[i]
     assert unit.max_rows is not None
     steps = spread.steps(is_row=unit.is_row)
@@ -170,7 +170,7 @@ def _spread(i: int, looked: Looked, s: Sensitivity, plan: Plan) -> list[str]:
     return lines
 
 
-def _chosen(i: int, looked: Looked, q: ExponentialQuantile, plan: Plan) -> list[str]:
+def _chosen(i: int, looked: TreeRead, q: ExponentialQuantile, plan: Plan) -> list[str]:
     """A quantile whose leaf is chosen by rank."""
     spread, unit = looked.spread, plan.question.table.unit
     steps = spread.steps(is_row=unit.is_row)

@@ -11,7 +11,7 @@ from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 
 if TYPE_CHECKING:
-    from discreet.plan.spreads.spread import Spread
+    from discreet.plan.quantile_tree.shape import Spread
 
 
 @dataclass(frozen=True, slots=True)

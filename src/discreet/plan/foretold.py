@@ -15,7 +15,7 @@ from discreet.privacy.guarantee import words
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
-    from discreet.plan.auto.staged import StagedPlan
+    from discreet.plan.auto_bounds.staged import StagedPlan
     from discreet.plan.plan import Plan
 
     P = TypeVar("P", Plan, StagedPlan)

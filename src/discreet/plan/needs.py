@@ -22,7 +22,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.cost import Allocation, Kind
 from discreet.plan.partition.joint import ranges_of, width_of
-from discreet.plan.spreads.spread import Spread
+from discreet.plan.quantile_tree.shape import Spread
 from discreet.privacy.event import Composed, GaussianEvent
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from discreet.plan.measures.capped import CappedCount, CappedTotal
 from discreet.plan.measures.distinct import Distinct
 from discreet.plan.measures.lattice_value import LatticeValue, range_of
 from discreet.plan.measures.measure import KnownUnits, UnitCount
+from discreet.plan.quantile_tree.binned import BEYOND
+from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.relation.node import is_once
-from discreet.plan.spreads.binned import BEYOND
-from discreet.plan.spreads.spread import Spread
 from discreet.plan.types import Type
 from discreet.privacy.guarantee import decimal
 

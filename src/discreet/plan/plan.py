@@ -14,7 +14,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, MissingBounds, UnknownColumn
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.plan.bound import Bounding, bounded_sql, needs_secret
+from discreet.plan.bound import BoundedQuery, bounded_sql, needs_secret
 from discreet.plan.claim import claim_of
 from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
 from discreet.plan.expr import Expr, Histogram, Mean, Quantile
@@ -22,20 +22,20 @@ from discreet.plan.intervals.interval import MeanError, half_width
 from discreet.plan.measures.distinct import Distinct, distinct_sql
 from discreet.plan.measures.measure import UnitCount
 from discreet.plan.measures.ranges import Ranges
-from discreet.plan.partition.closer import is_closer, joint_error
+from discreet.plan.partition.choose import is_more_accurate, joint_error
 from discreet.plan.partition.joint import counted_jointly, shares_of, width_of
+from discreet.plan.quantile_tree.chosen import is_chosen, rank_off
+from discreet.plan.quantile_tree.counted import histogram_error
+from discreet.plan.quantile_tree.shape import TreeRead
+from discreet.plan.quantile_tree.sql import spread_sql
 from discreet.plan.question import Question, read_question
 from discreet.plan.reports import Report, report_moves, report_sql, reports_of
 from discreet.plan.schema import TableSchema
-from discreet.plan.spreads.chosen import is_chosen, rank_off
-from discreet.plan.spreads.counted import histogram_error
-from discreet.plan.spreads.spread import Looked
-from discreet.plan.spreads.sql import spread_sql
 from discreet.plan.totals import summed_noises
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.privacy.guarantee import Budget, words
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.rederive.check import check
+from discreet.verify.check import check
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class Plan:
                 hint="declare the keys with dp.Values; the release itself has intervals",
             )
         if self.allocation.levels:
-            from discreet.plan.levels.weigh import agreements
+            from discreet.plan.grouping_sets.split_budget import agreements
 
             found = [
                 [a.noise(kept) for kept in a.levels.kept] for a in agreements(self.question, self.allocation)
@@ -314,7 +314,7 @@ def make_plan(
     joint = counted_jointly(question, bounding(question), gaussian=kind is Kind.GAUSSIAN) if jointly else None
     if joint is not None:
         other = decide(joint, trees=True)
-        plan = other if is_closer(other, plan) else plan
+        plan = other if is_more_accurate(other, plan) else plan
     check(claim_of(plan))
     return plan
 
@@ -367,7 +367,7 @@ def _decided(
     return Plan(question, identity, epsilon, delta, text, extra, sensitivities, allocation, distinct, spreads)
 
 
-def bounding(question: Question) -> Bounding:
+def bounding(question: Question) -> BoundedQuery:
     """The question as the writer of SQL takes it; where groups are selected privately, their units are counted last."""
     unit = question.table.unit
     if unit.max_groups is None or unit.max_rows is None:
@@ -380,7 +380,7 @@ def bounding(question: Question) -> Bounding:
     sums = tuple(m for m in question.measures if not isinstance(m, Distinct))
     measures = sums if groups is not None else (*sums, UnitCount())
     rows = None if question.relation is None else question.relation.sql
-    return Bounding(question.table, question.where, question.keys, measures, k, unit.max_rows, rows)
+    return BoundedQuery(question.table, question.where, question.keys, measures, k, unit.max_rows, rows)
 
 
 def statements(question: Question) -> tuple[str, tuple[tuple[int, str], ...]]:
@@ -394,15 +394,15 @@ def with_levels(question: Question, allocation: Allocation, *, plain: bool) -> A
     """The allocation of a question with totals, with its columns' noise divided among levels where that is better."""
     if question.outer.sets is None or question.keys.lists is None:
         return allocation
-    from discreet.plan.levels.moves import Reach
-    from discreet.plan.levels.weigh import weighed
+    from discreet.plan.grouping_sets.moves import Reach
+    from discreet.plan.grouping_sets.split_budget import weighed
 
     b = bounding(question)
     reaches = [Reach(m.span(b.max_rows), b.max_groups, question.table.relation) for m in question.measures]
     return weighed(question, allocation, reaches, plain=plain)
 
 
-def spread_moves(b: Bounding, looked: Looked) -> Sensitivity:
+def spread_moves(b: BoundedQuery, looked: TreeRead) -> Sensitivity:
     """How far one unit moves each level of a spread; no level has more nodes than there are leaves."""
     spread, unit = looked.spread, b.table.unit
     total = spread.total(b.max_rows, is_row=unit.is_row)
@@ -410,7 +410,7 @@ def spread_moves(b: Bounding, looked: Looked) -> Sensitivity:
 
 
 def _chosen(
-    question: Question, b: Bounding, moves: Sequence[Sensitivity]
+    question: Question, b: BoundedQuery, moves: Sequence[Sensitivity]
 ) -> dict[int, Callable[[Fraction], ExponentialQuantile]]:
     """The places of the spreads whose quantile is chosen by rank, each with the mechanism for an ε."""
     found: dict[int, Callable[[Fraction], ExponentialQuantile]] = {}

@@ -22,10 +22,10 @@ from discreet.plan.keys import Keys, find_keys
 from discreet.plan.measures.measure import CentredTotal, KnownCount, Measure, RowCount, Total
 from discreet.plan.measures.ranges import Missing, Ranges
 from discreet.plan.parse import Ordering, Select, default_name, group_nodes, parse_select
+from discreet.plan.quantile_tree.shape import TreeRead, looked_at
 from discreet.plan.relation.rows import Relation, draft
 from discreet.plan.schema import TableSchema, find_table
 from discreet.plan.scope import Scope, TableScope
-from discreet.plan.spreads.spread import Looked, looked_at
 from discreet.plan.totals import Sets
 
 FORMAT = 1
@@ -79,7 +79,7 @@ class Question:
     relation: Relation | None = None
 
     @property
-    def spreads(self) -> tuple[Looked, ...]:
+    def spreads(self) -> tuple[TreeRead, ...]:
         """What is read of spreads: measured beside `measures`, each by a statement of its own."""
         return looked_at(self.outer.expressions)
 

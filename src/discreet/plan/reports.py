@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bind import call
-from discreet.plan.bound import Bounding, columns_sql, totals_sql
+from discreet.plan.bound import BoundedQuery, columns_sql, totals_sql
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
 from discreet.plan.expr import Call, Expr, Literal
 from discreet.plan.measures.lattice_value import LatticeValue
@@ -27,8 +27,8 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 
 if TYPE_CHECKING:
+    from discreet.plan.quantile_tree.shape import Spread
     from discreet.plan.question import Question
-    from discreet.plan.spreads.spread import Spread
 
 
 class Part(Enum):
@@ -115,7 +115,7 @@ def _named_apart(found: Sequence[Report]) -> Iterator[Report]:
         yield replace(r, name=r.name + number)
 
 
-def report_sql(b: Bounding, reports: Sequence[Report]) -> tuple[str, ...]:
+def report_sql(b: BoundedQuery, reports: Sequence[Report]) -> tuple[str, ...]:
     """The statements of the reports, in their order: each gives one row of counts, those of a report side by side."""
     caps = [r for r in reports if r.of is None]
     columns = [r for r in reports if r.of is not None]

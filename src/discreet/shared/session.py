@@ -126,9 +126,9 @@ class SharedSession:
     def _decided(
         self, sql: str, *, epsilon: ForEach | None, delta: ForEach, noise: str | None, dialect: str
     ) -> SharedPlan:
-        from discreet.plan.asked import epsilon_asked
         from discreet.plan.dialects.conventions import prepare
         from discreet.plan.flows.plan import make_shared_plan
+        from discreet.plan.parameters import epsilon_asked
         from discreet.plan.plan import kind_of
 
         prepared = prepare(sql, dialect, self._tables)
@@ -239,7 +239,7 @@ class SharedSession:
     def _stored(self, plan: SharedPlan) -> SharedRelease | None:
         """The answer that both accounts have; None when one of them has none."""
         from discreet.ledger.entry import release_in
-        from discreet.ledger.together import find_together
+        from discreet.ledger.joint_charge import find_together
         from discreet.release import NoisyTable
 
         found = find_together(list(self._accounts.values()), plan.identity)
@@ -276,7 +276,7 @@ class SharedSession:
 
     def _charge(self, plan: SharedPlan) -> list[Entry]:
         from discreet.certificate.seal import noted
-        from discreet.ledger.together import charge_together
+        from discreet.ledger.joint_charge import charge_together
 
         asked = {"sql": plan.question.text, "table": plan.question.table.name, "version": self._version}
         note = {**asked, **noted(plan.claim)}
@@ -287,8 +287,8 @@ class SharedSession:
 
     def _outlook(self, plan: SharedPlan) -> str:
         """What each account would say to it now."""
+        from discreet.ledger.joint_charge import find_together
         from discreet.ledger.outlook import outlook
-        from discreet.ledger.together import find_together
 
         if find_together(list(self._accounts.values()), plan.identity) is not None:
             return "It has been answered: asking it again is free."
@@ -359,6 +359,6 @@ def _refuse_chosen(bounds: str | None, truncation: Real) -> None:
 
 
 def _delta(delta: Real | None) -> Fraction:
-    from discreet.plan.asked import share_asked
+    from discreet.plan.parameters import share_asked
 
     return share_asked("delta", 0 if delta is None else delta)

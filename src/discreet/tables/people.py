@@ -23,8 +23,8 @@ if TYPE_CHECKING:
     from discreet.backends.backend import Backend
     from discreet.ledger.account import Account
     from discreet.ledger.people.keeping import PersonBudgets
-    from discreet.plan.auto.staged import StagedPlan
-    from discreet.plan.people.toll import Toll
+    from discreet.plan.auto_bounds.staged import StagedPlan
+    from discreet.plan.people.person_cost import PersonCost
     from discreet.plan.plan import Plan
     from discreet.plan.schema import TableSchema
 
@@ -59,20 +59,20 @@ class PeopleOf:
         assert budgets is not None
         return budgets
 
-    def toll(self, plans: Sequence[Plan], charge: Charge) -> Toll:
+    def toll(self, plans: Sequence[Plan], charge: Charge) -> PersonCost:
         """What a charge for these measurements costs each person; its statement has been tried on empty tables.
 
         Raises:
             PlanError, InvalidParameter: it cannot be charged to each person.
             BudgetExceeded: it costs everybody in it more than a whole budget.
         """
-        from discreet.plan.people.toll import toll_of
+        from discreet.plan.people.person_cost import toll_of
 
         return self._rehearsed(toll_of(plans, charge, self._budgets.filter, self._budgets.capacity), charge)
 
-    def toll_of_stages(self, staged: StagedPlan) -> Toll:
+    def toll_of_stages(self, staged: StagedPlan) -> PersonCost:
         """As `toll`, of a question in two stages: each person in it pays the worst case of both."""
-        from discreet.plan.people.toll import whole_toll
+        from discreet.plan.people.person_cost import whole_toll
 
         toll = whole_toll(staged.last, staged.charge, self._budgets.filter, self._budgets.capacity)
         return self._rehearsed(toll, staged.charge)
@@ -83,7 +83,7 @@ class PeopleOf:
         Raises:
             InternalError: it asks of others.
         """
-        from discreet.plan.people.toll import same_people
+        from discreet.plan.people.person_cost import same_people
 
         if not same_people(staged.last, chosen):
             raise InternalError(
@@ -92,7 +92,7 @@ class PeopleOf:
             )
 
     @contextmanager
-    def taking_part(self, toll: Toll, charge: int, secret: int) -> Iterator[Rows]:
+    def taking_part(self, toll: PersonCost, charge: int, secret: int) -> Iterator[Rows]:
         """Settles the people of a charge, and gives what runs SQL on the data of those who can pay.
 
         Raises:
@@ -103,13 +103,13 @@ class PeopleOf:
             _forgetting(lambda: self._settle(leaving, toll, charge, secret))
             yield leaving.rows
 
-    def _settle(self, leaving: Leaving, toll: Toll, charge: int, secret: int) -> None:
+    def _settle(self, leaving: Leaving, toll: PersonCost, charge: int, secret: int) -> None:
         hashes, costs = leaving.people(_text(toll), self._parameters(toll, secret), toll.sums)
         worst = np.array(toll.worst, np.int64)[:, None]
         costs = np.where(costs[0] > worst[0], worst, costs)  # both are prices of the whole charge
         leaving.leave_out(self._budgets.settle(charge, hashes, costs))
 
-    def _rehearsed(self, toll: Toll, charge: Charge) -> Toll:
+    def _rehearsed(self, toll: PersonCost, charge: Charge) -> PersonCost:
         if toll.hopeless:
             asked, has = charge.guarantee, self._budgets.filter.budget
             raise BudgetExceeded(
@@ -122,7 +122,7 @@ class PeopleOf:
         self._backend.rehearse(_text(toll), self._parameters(toll, 0))
         return toll
 
-    def _parameters(self, toll: Toll, secret: int) -> dict[str, int | str]:
+    def _parameters(self, toll: PersonCost, secret: int) -> dict[str, int | str]:
         key: dict[str, int | str] = {PERSON.removeprefix("$"): self._budgets.key}
         return key | {"secret": secret} if toll.keyed else key
 
@@ -154,7 +154,7 @@ def _refuse_rows() -> Never:
     )
 
 
-def _text(toll: Toll) -> str:
+def _text(toll: PersonCost) -> str:
     return hashed(toll.sql, toll.sums)
 
 

@@ -16,7 +16,7 @@ from discreet.certificate.verdict import STEPS
 from discreet.privacy import codec
 from discreet.privacy.codec import fraction_text
 from discreet.privacy.event import Composed
-from discreet.rederive.flows import side_moves
+from discreet.verify.flows import side_moves
 from tests.certificate.asked_both import asked, both, exported, honest, rewritten, sealed
 from tests.certificate.forging import Change, Document, forged, relink
 

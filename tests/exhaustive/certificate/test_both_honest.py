@@ -14,8 +14,8 @@ from discreet.certificate.checker import check, words
 from discreet.certificate.seal import of_claim
 from discreet.certificate.verdict import STEPS
 from discreet.errors import InvalidParameter
+from discreet.ledger.joint_charge import charge_together, store_together
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.together import charge_together, store_together
 from discreet.release import NoisyTable
 from discreet.shared import run
 from discreet.shared.release import SharedRelease

@@ -11,7 +11,7 @@ from discreet.backends.connection import open_database
 from discreet.certificate.checker import check
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.render import finite
-from discreet.rederive.failing import failure
+from discreet.verify.failing import failure
 from tests.certificate.asked import SINGLE, ask, exported, plain, session
 from tests.certificate.forging import Document, forged, measurement, sealed
 from tests.plan.function_cases import calls, columns

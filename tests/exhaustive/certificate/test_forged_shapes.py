@@ -13,11 +13,11 @@ import pytest
 from discreet.backends.connection import open_database
 from discreet.certificate.checker import check
 from discreet.errors import InternalError
-from discreet.rederive.arguments import nothing_unread
-from discreet.rederive.census import derive_reports
-from discreet.rederive.derive import Source
-from discreet.rederive.levels import gaussian_cost, tier_of
-from discreet.rederive.shapes import nodes_of, read
+from discreet.verify.arguments import nothing_unread
+from discreet.verify.census import derive_reports
+from discreet.verify.derive import Source
+from discreet.verify.levels import gaussian_cost, tier_of
+from discreet.verify.shapes import nodes_of, read
 from tests.certificate.asked import SEVERAL, SINGLE, VISITS, ask, plain, session
 from tests.certificate.forging import Document, forged, measurement, sealed
 

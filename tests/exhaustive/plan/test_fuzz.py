@@ -150,10 +150,10 @@ def test_a_plan_that_crashes_is_seen(databases: Databases, monkeypatch: pytest.M
 def test_a_second_derivation_that_disagrees_is_seen_where_it_is_asked(
     databases: Databases, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def disagree(_: object) -> None:
+    def reject(_: object) -> None:
         raise InternalError("no")
 
-    monkeypatch.setattr("discreet.plan.plan.check", disagree)
+    monkeypatch.setattr("discreet.plan.plan.check", reject)
     sql = "SELECT COUNT(*) FROM customers"
     assert "two derivations disagree" in tried(databases, asked(sql)).broken[0]
     assert tried(databases, asked(sql, derived=False)).broken == []

@@ -18,9 +18,9 @@ from discreet.plan.schema import Reached, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
 from discreet.privacy.unit import Relation as PopulationRelation
-from discreet.rederive.census import derive_reports
-from discreet.rederive.derive import Source, derive
-from discreet.rederive.owned import Relation, Table, owned
+from discreet.verify.census import derive_reports
+from discreet.verify.derive import Source, derive
+from discreet.verify.owned import Relation, Table, owned
 from tests.plan.claims import check
 from tests.plan.owned_texts import MUTANTS, ORDERS, TEXTS, ZONES
 from tests.plan.owned_worlds import TABLES, Engine, World, breaches, random_world

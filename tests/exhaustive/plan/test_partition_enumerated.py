@@ -16,13 +16,13 @@ from discreet.errors import InternalError
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.claim import claim_of
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.quantile_tree.tree import ExactLeaves
 from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.spreads.spread import Spread
-from discreet.plan.spreads.tree import ExactLeaves
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.check import check
 from discreet.run import exact_leaves
+from discreet.verify.check import check
 from tests.plan.cases import Engine
 from tests.reference.expression import Row
 from tests.reference.values import Kind

@@ -19,9 +19,9 @@ from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.dialects.conventions import prepare
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.quantile_tree.shape import TreeRead
+from discreet.plan.quantile_tree.tree import ExactLeaves, NoisyTree, families_json, families_of
 from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.spreads.spread import Looked
-from discreet.plan.spreads.tree import ExactLeaves, NoisyTree, families_json, families_of
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import NOTHING, Cells, Leaves, exact
@@ -157,7 +157,7 @@ def test_no_node_is_drawn_twice_and_what_was_stored_gives_the_same_answers(leave
         return tuple(noise.add(exact_leaves.sums(spread, level, place), SystemEntropy()))
 
     tree, shares = NoisyTree(spread, noise, {}, is_row=True, draw=draw), (Fraction(0), Fraction(1, 3))
-    tree.look(Looked(spread, shares))
+    tree.look(TreeRead(spread, shares))
     stored = NoisyTree(spread, noise, families_of(families_json(tree.families)), is_row=True)
     for p in shares:
         for level in (Fraction(1, 2), Fraction(19, 20), Fraction(9999, 10_000)):

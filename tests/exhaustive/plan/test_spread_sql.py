@@ -13,14 +13,14 @@ import pytest
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.quantile_tree.shape import STEPS
+from discreet.plan.quantile_tree.tree import ExactLeaves
 from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.spreads.spread import STEPS
-from discreet.plan.spreads.tree import ExactLeaves
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.derive import Source
-from discreet.rederive.spread import derive_spread
 from discreet.run import exact_leaves
+from discreet.verify.derive import Source
+from discreet.verify.spread import derive_spread
 from tests.plan.cases import Engine
 from tests.plan.claims import check
 from tests.reference.expression import Row

@@ -10,8 +10,8 @@ import pytest
 
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import Plan, make_plan
+from discreet.plan.quantile_tree.tree import ExactLeaves
 from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.spreads.tree import ExactLeaves
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.release import Release

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom
 
 from discreet.audit import Audit, assert_private, audit_sql, distinguish, refute
-from discreet.audit.duel import Duel
+from discreet.audit.sequential_test import SequentialTest
 from discreet.audit.sql.tables import Neighbours
 from discreet.errors import InvalidParameter
 from discreet.privacy.guarantee import Budget
@@ -114,13 +114,13 @@ def test_a_search_sees_the_real_numbers_that_only_some_inputs_give() -> None:
 @pytest.mark.parametrize("search", [False, True])
 def test_the_two_tests_share_error_samples_and_time(monkeypatch: pytest.MonkeyPatch, search: bool) -> None:
     made: list[tuple[bool, float, int]] = []
-    begin = Duel.__init__
+    begin = SequentialTest.__init__
 
-    def init(self: Duel, *args: Any, error: float, samples: int, **options: Any) -> None:
+    def init(self: SequentialTest, *args: Any, error: float, samples: int, **options: Any) -> None:
         made.append((options["bits"], error, samples + options.get("more", 0)))
         begin(self, *args, error=error, samples=samples, **options)
 
-    monkeypatch.setattr(Duel, "__init__", init)
+    monkeypatch.setattr(SequentialTest, "__init__", init)
 
     def audit(noise: Noise, floats: Floats) -> Audit:
         made.clear()
@@ -209,13 +209,13 @@ def test_an_engine_is_audited_by_its_law_alone_where_that_is_asked_for(
 
 def test_the_bits_have_their_time_where_the_law_takes_all_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
     given: list[float | None] = []
-    give = Duel.give
+    give = SequentialTest.give
 
-    def giving(self: Duel, seconds: float | None) -> None:
+    def giving(self: SequentialTest, seconds: float | None) -> None:
         given.append(seconds)
         give(self, seconds)
 
-    monkeypatch.setattr(Duel, "give", giving)
+    monkeypatch.setattr(SequentialTest, "give", giving)
     audit = distinguish(added(on_a_public_grid(1), 7), 0.0, 1.0, CLAIM, seconds=2, error=ERROR, probes=False)
     law, bits = given
     assert law is not None and 1 < law <= 1.5

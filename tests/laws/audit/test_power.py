@@ -10,8 +10,8 @@ import pytest
 from numpy.typing import NDArray
 
 from discreet.audit.claim import Claim
-from discreet.audit.duel import Duel
 from discreet.audit.sequential import distinguish
+from discreet.audit.sequential_test import SequentialTest
 from discreet.privacy.guarantee import Budget
 
 CLAIM, SAMPLES, AUDITS = Claim.of(1), 20_000, 9
@@ -28,9 +28,9 @@ class Coin:
         return (self._random.random(n) < self.chance).astype(np.int64)
 
 
-def duel_of(p: float, q: float, seed: int, samples: int) -> Duel:
+def duel_of(p: float, q: float, seed: int, samples: int) -> SequentialTest:
     one, two = Coin(p, 2 * seed), Coin(q, 2 * seed + 1)
-    return Duel(one, two, CLAIM, error=1e-3, samples=samples, effort=0).run()
+    return SequentialTest(one, two, CLAIM, error=1e-3, samples=samples, effort=0).run()
 
 
 def found(p: float, q: float, samples: int) -> float:

@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from discreet.audit import Audit, Claim
-from discreet.audit.duel import Duel, Source
 from discreet.audit.evidence.betting import Bets, Cuts, Wealth
 from discreet.audit.outputs.sampling import Batch
 from discreet.audit.sequential import distinguish, longest_call
+from discreet.audit.sequential_test import SequentialTest, Source
 from discreet.errors import InvalidParameter
 from discreet.privacy.guarantee import Budget
 
@@ -50,7 +50,7 @@ def flipped(epsilon: float, audits: int, samples: int, error: float, claimed: Bu
     """Audits of randomised response."""
     truth = 1 / (1 + math.exp(-epsilon))
     return [
-        Duel(
+        SequentialTest(
             response(truth, 2 * k),
             response(1 - truth, 2 * k + 1),
             Claim.of(claimed),
@@ -154,7 +154,7 @@ def test_bets_are_placed_before_the_samples_on_which_they_are_settled_are_drawn(
     kept: list[Bets] = []
     monkeypatch.setattr(Wealth, "plan", planning)
     monkeypatch.setattr(Wealth, "settle", settling)
-    duel = Duel(
+    duel = SequentialTest(
         response(0.6, 1), response(0.4, 2), Claim.of(1), error=0.01, samples=10_000, until="end", effort=0
     )
     duel.run()
@@ -210,7 +210,7 @@ def test_exceptions_and_constants_are_outputs() -> None:
 def test_a_whole_curve_is_a_claim() -> None:
     claim = Claim(tuple((e, _normal(e)) for e in (3.0, 1.0, 0.0)), "1-GDP")
     for shift, broken in ((1.0, False), (1.15, True)):
-        duel = Duel(
+        duel = SequentialTest(
             Tape(lambda rng, n, s=shift: np.round(rng.normal(s, 1, n), 3), 1),  # type: ignore[misc]
             Tape(lambda rng, n: np.round(rng.normal(0, 1, n), 3), 2),
             claim,
@@ -247,14 +247,14 @@ def test_the_lower_bound_goes_on_to_rarer_events_of_a_larger_ratio() -> None:
         Tape(lambda rng, n, c=chances: rng.choice(3, n, p=c).astype(np.float64), seed)  # type: ignore[misc]
         for seed, chances in ((1, [0.68, 0.3, 0.02]), (2, [0.74, 0.25, 0.01]))
     )
-    duel = Duel(first, second, Claim.of(0.1), error=1e-3, samples=100_000, until="end").run()
+    duel = SequentialTest(first, second, Claim.of(0.1), error=1e-3, samples=100_000, until="end").run()
     assert duel.refuted
     assert 0.5 < duel.epsilon_lower <= math.log(2)
 
 
 def test_samples_that_were_drawn_before_only_train() -> None:
     first, second = response(0.9, 1), response(0.1, 2)
-    duel = Duel(
+    duel = SequentialTest(
         first,
         second,
         Claim.of(1),

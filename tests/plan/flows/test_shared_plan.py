@@ -25,7 +25,7 @@ from discreet.plan.flows.plan import SharedPlan, make_shared_plan
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.flows import FlowClaim, check_flows
+from discreet.verify.flows import FlowClaim, check_flows
 
 HALF = Fraction(1, 2)
 ADD, REPLACE = Relation.ADD_REMOVE, Relation.REPLACE

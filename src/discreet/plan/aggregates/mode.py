@@ -6,7 +6,7 @@ from discreet.errors import MissingBounds
 from discreet.plan.aggregates.aggregate import Needs, type_of
 from discreet.plan.aggregates.dated import as_moment, counted_moments
 from discreet.plan.expr import Commonest, Expr
-from discreet.plan.spreads.spread import counted_spread
+from discreet.plan.quantile_tree.shape import counted_spread
 from discreet.plan.types import Type
 
 

@@ -7,8 +7,8 @@ from discreet.plan.aggregates.aggregate import Aggregate, Needs, type_of
 from discreet.plan.aggregates.dated import counted_moments
 from discreet.plan.expr import Expr, Histogram, Literal, Several, Top
 from discreet.plan.measures.lattice_value import range_of
-from discreet.plan.spreads.binned import binned_spread
-from discreet.plan.spreads.spread import Spread, counted_spread
+from discreet.plan.quantile_tree.binned import binned_spread
+from discreet.plan.quantile_tree.shape import Spread, counted_spread
 from discreet.plan.types import Type
 
 MOST_SHOWN = 1000

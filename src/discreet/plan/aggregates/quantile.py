@@ -6,7 +6,7 @@ from fractions import Fraction
 
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.expr import Expr, Literal, Quantile
-from discreet.plan.spreads.spread import ordered_spread
+from discreet.plan.quantile_tree.shape import ordered_spread
 from discreet.plan.types import Type
 
 

@@ -22,7 +22,7 @@ from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.bound import Bounding, lattice_sql, rows_with
+from discreet.plan.bound import BoundedQuery, lattice_sql, rows_with
 from discreet.plan.cost import Allocation, Kind, allocate, root_above, sensitivity_of
 from discreet.plan.expr import Call, Column, Expr, Measured, identity
 from discreet.plan.flows.network import Flow, Network, coarser, network
@@ -36,8 +36,8 @@ from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.rederive.claim import Cost
-from discreet.rederive.flows import FlowClaim, FlowColumn, Pipe, Side, check_flows
+from discreet.verify.claim import Cost
+from discreet.verify.flows import FlowClaim, FlowColumn, Pipe, Side, check_flows
 
 FORMAT = 1
 """The version of the identity of questions to two populations."""
@@ -362,7 +362,7 @@ def edges_sql(question: Question, second: str, flows: Sequence[Flow]) -> str:
         *(f"{lattice_sql(v)} AS v{i}" for i, v in enumerate(values)),
         *(f"CASE WHEN {finite(e)} IS NOT NULL THEN 1 END AS x{i}" for i, e in enumerate(known) if e),  # type: ignore[arg-type]  # no lattice value is among them
     ]
-    rows = rows_with(Bounding(table, question.where, question.keys, (), 1, 1), columns)
+    rows = rows_with(BoundedQuery(table, question.where, question.keys, (), 1, 1), columns)
 
     def carried(flow: Flow) -> str:
         if flow.of is None:

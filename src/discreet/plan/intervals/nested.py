@@ -10,8 +10,8 @@ from discreet.mechanisms.additive import Additive
 from discreet.plan.evaluate import tree_of
 from discreet.plan.expr import Expr, Histogram, Key, Several, Top
 from discreet.plan.intervals.interval import atoms, interval_of
+from discreet.plan.quantile_tree.counted import histogram_intervals, moments, top_intervals
 from discreet.plan.schema import Scalar
-from discreet.plan.spreads.counted import histogram_intervals, moments, top_intervals
 
 CellInterval: TypeAlias = Callable[[Sequence[Scalar], Sequence[int]], Any]
 """From a row's keys and noisy integers to what has the shape of the cell: an interval, a list or a dict of them; None

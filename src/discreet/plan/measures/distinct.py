@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar, Never
 
 from discreet.errors import UnsupportedQuery
-from discreet.plan.bound import SECRET, Bounding, different_rows_sql, needs_secret, value_rows
+from discreet.plan.bound import SECRET, BoundedQuery, different_rows_sql, needs_secret, value_rows
 from discreet.plan.expr import Expr, Literal, identity
 from discreet.plan.measures.measure import Measure, Name, Part
 
@@ -49,7 +49,7 @@ class Distinct(Measure):
         return ["distinct", identity(self.argument)]
 
 
-def distinct_sql(b: Bounding, argument: Expr) -> str:
+def distinct_sql(b: BoundedQuery, argument: Expr) -> str:
     """One row per group with any row: its keys (`g0`, …) and how many different values it has (`m0`), as text.
 
     The writer's measures are not looked at; its keys, its filter and its caps are.

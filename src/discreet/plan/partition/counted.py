@@ -23,8 +23,8 @@ from discreet.plan.partition.strategy import PARTS, weights
 from discreet.plan.types import Type
 
 if TYPE_CHECKING:
-    from discreet.plan.spreads.spread import Spread
-    from discreet.plan.spreads.tree import NoisyTree
+    from discreet.plan.quantile_tree.shape import Spread
+    from discreet.plan.quantile_tree.tree import NoisyTree
 
 
 Read: TypeAlias = Mapping[tuple[int, int], Fraction]

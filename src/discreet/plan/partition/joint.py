@@ -40,17 +40,17 @@ from discreet.plan.expr import (
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import KnownCount, Measure, RowCount
 from discreet.plan.partition.strategy import chosen
+from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.render import finite
 from discreet.plan.schema import Scalar
-from discreet.plan.spreads.spread import Spread
 from discreet.plan.types import Type
 
 if TYPE_CHECKING:
-    from discreet.plan.bound import Bounding
+    from discreet.plan.bound import BoundedQuery
     from discreet.plan.question import Outer, Question
 
 
-def counted_jointly(question: Question, b: Bounding, *, gaussian: bool) -> Question | None:
+def counted_jointly(question: Question, b: BoundedQuery, *, gaussian: bool) -> Question | None:
     """The same question with its counts under conditions read from one partition; None where there are no two of them,
     where that is not better, or where a unit has many rows: what counts of its rows under a cap then depended on which
     other conditions are asked for.
@@ -96,7 +96,7 @@ def condition(measure: Measure) -> Expr | None:
 
 
 def joint_spread(
-    conditions: Sequence[Expr], b: Bounding, *, gaussian: bool
+    conditions: Sequence[Expr], b: BoundedQuery, *, gaussian: bool
 ) -> tuple[Spread, list[tuple[int, ...]]] | None:
     """The spread from which the rows under these conditions are counted, and for each condition its leaves; None where
     each is better counted by itself.
@@ -177,7 +177,7 @@ def in_ratios(expr: Expr) -> list[Measured]:
     return found
 
 
-def _moved(b: Bounding, cells: int) -> tuple[float, float]:
+def _moved(b: BoundedQuery, cells: int) -> tuple[float, float]:
     """The norms by which one unit moves a level of the cells, of those by which it moves one count."""
     one = sensitivity_of((0, 1), b.max_groups, b.keys.count, b.table.relation)
     level = spread_sensitivity(1, b.max_groups, b.keys.count, cells, b.table.relation)

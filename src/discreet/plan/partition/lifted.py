@@ -16,11 +16,11 @@ from discreet.plan.expr import Expr, Literal, Measured, Within, walk
 from discreet.plan.keys import Keys
 from discreet.plan.measures.measure import RowCount
 from discreet.plan.needs import is_composed
-from discreet.plan.partition.closer import is_no_noisier, variance_of
+from discreet.plan.partition.choose import is_no_noisier, variance_of
 from discreet.plan.partition.joint import condition, in_ratios, joint_spread, swapped
 from discreet.plan.plan import bounding, spread_moves
-from discreet.plan.spreads.spread import Looked
-from discreet.plan.spreads.sql import spread_sql
+from discreet.plan.quantile_tree.shape import TreeRead
+from discreet.plan.quantile_tree.sql import spread_sql
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 
@@ -48,7 +48,7 @@ def lifted(alone: Mapping[str, Plan], kind: Kind) -> dict[str, Plan]:
         if joint is None:
             continue
         spread, leaves = joint
-        measured = (spread_moves(b, Looked(spread, ())), spread_sql(b, spread))
+        measured = (spread_moves(b, TreeRead(spread, ())), spread_sql(b, spread))
         for name, own in zip(conditions, leaves, strict=True):
             found[name] = _read_from(alone[name], Within(spread, own), measured)
     return found

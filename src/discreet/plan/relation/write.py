@@ -1,4 +1,4 @@
-"""A settled tree as nested SELECTs: the grammar of decision 0005, which `rederive/owned.py` reads again."""
+"""A settled tree as nested SELECTs: the grammar of decision 0005, which `verify/owned.py` reads again."""
 
 from __future__ import annotations
 

@@ -1,0 +1,79 @@
+"""From a question as it was asked to its two stages."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from discreet.errors import InvalidParameter
+from discreet.plan.auto_bounds.caps import Caps
+from discreet.plan.auto_bounds.staged import Asked, StagedPlan, stage, with_caps
+from discreet.plan.dialects.conventions import Prepared
+from discreet.plan.measures.ranges import Ranges
+from discreet.plan.plan import Plan, kind_of, make_plan
+from discreet.plan.question import Question
+from discreet.plan.schema import TableSchema
+from discreet.privacy.exact import Real, probability
+
+
+def plan_in_stages(
+    prepared: Prepared,
+    tables: Sequence[TableSchema],
+    *,
+    caps: bool,
+    population: str,
+    version: str | None,
+    epsilon: Fraction,
+    delta: Real,
+    noise: str | None,
+    truncation: Real,
+) -> StagedPlan | None:
+    """A question in two stages; None where nothing that was asked to be chosen is missing.
+
+    Args:
+        prepared: the question.
+        tables: the connected tables.
+        caps: whether caps are chosen; else only ranges are.
+        population: whose account pays.
+        version: the owner's public label of the data.
+        epsilon: the ε of both stages.
+        delta: the δ of the second.
+        noise: "laplace" or "gaussian", of the second.
+        truncation: the share of the second's ε that is spent on truncation reports.
+
+    Raises:
+        PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.
+    """
+    if caps and prepared.tables != tuple(tables):
+        raise InvalidParameter(
+            "max_groups_contributed caps the groups of a unit, and bounds='auto' chooses that cap.",
+            hint="say one of the two",
+        )
+    spent = probability("delta", prepared.delta_or(delta))
+
+    def make(left: Fraction, under: Caps | None, ranges: Ranges) -> Plan:
+        return make_plan(
+            prepared.text,
+            prepared.tables if under is None else with_caps(prepared.tables, under),
+            population=population,
+            version=version,
+            epsilon=left,
+            delta=spent,
+            noise=noise,
+            truncation=truncation,
+            ranges=ranges,
+            jointly=False,
+        )
+
+    def identify(question: Question, left: Fraction) -> str:
+        return question.identity(
+            population=population,
+            version=version,
+            epsilon=left,
+            delta=spent,
+            kind=kind_of(noise),
+            report_share=probability("truncation", truncation),
+        )
+
+    rows = max((t.unit.max_rows or 1 for t in prepared.tables if not t.public), default=1)
+    return stage(Asked(make, identify, epsilon, spent, caps, rows))

@@ -1,0 +1,310 @@
+"""The budget of totals: each column's share, divided among the levels that are measured, which are then made to agree.
+
+The noisy finest groups are corrected by what the noisy totals say of them; every total is then the sum of its parts.
+Groups are a product of lists, so that least squares is a sum over the components of the analysis of variance, each a
+weighed mean of what the levels know of it. In a ROLLUP that is the estimate of Hay et al.; in a CUBE no tree would do.
+
+The corrections are rounded together: what is rounded is their running sum, along the groups in the order of the
+ROLLUP, or along each key of a CUBE. So every total is off by half at each of its corners only, however many parts it
+has.
+
+References:
+    Hay, Rastogi, Miklau, Suciu 2010, *Boosting the accuracy of differentially private histograms through consistency*,
+    https://arxiv.org/abs/0904.0942. docs/proofs/totals.md.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.summed import SummedNoise
+from discreet.mechanisms.weighed import Parts, WeighedNoise
+from discreet.plan.cost import Allocation, LevelNoise, root_above
+from discreet.plan.grouping_sets.moves import Reach, joint_l1, level_moves
+from discreet.plan.grouping_sets.weights import Kept, LevelCosts, Levels, shares
+from discreet.plan.reports import report_moves
+from discreet.privacy.event import ApproximateEvent, Composed
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
+
+if TYPE_CHECKING:
+    from discreet.plan.question import Question
+
+
+def weighed(
+    question: Question, allocation: Allocation, reaches: Sequence[Reach], *, plain: bool
+) -> Allocation:
+    """The allocation with its columns' noise divided among levels, where that is better; else as it is.
+
+    Args:
+        question: what is asked; only declared groups are weighed.
+        allocation: noise for the finest groups alone.
+        reaches: for each column what one unit can do to it.
+        plain: whether each column has a share of its own; Laplace columns that a δ lets compose better have not.
+
+    Guarantee:
+        Each column costs what it did: the noise of all of its levels together is for the most that one unit moves them
+        together. So the events of the result keep the guarantee of `allocation`.
+    """
+    levels = levels_of(question)
+    gaussian = any(isinstance(z, RoundedGaussianNoise) for z in allocation.noises)
+    if levels is None or not allocation.noises or not (plain or gaussian) or not all(r.most for r in reaches):
+        return allocation
+    moves = [_moves(levels, r) for r in reaches]
+    costs = tuple(dict.fromkeys(_costs(r, m, gaussian=gaussian) for r, m in zip(reaches, moves, strict=True)))
+    found = shares(levels, costs, gaussian=gaussian)
+    if found is None:
+        return allocation
+    given = [Fraction(share, sum(found)) for share in found]
+    columns = [
+        _divided(levels, noise, reach, moved, given)
+        for noise, reach, moved in zip(allocation.noises, reaches, moves, strict=True)
+    ]
+    measured = [i for i, share in enumerate(given) if share]
+    for noise, moved, (own, _) in zip(allocation.noises, moves, columns, strict=True):
+        agreement = Agreement(levels, tuple((levels.kept[i], own[i]) for i in measured))
+        if not _is_better(agreement, noise, moved):
+            return allocation
+    others = sum((z.event(report_moves(question.table.relation)) for z in allocation.reports), Composed())
+    events = sum((e for _, e in columns), others)
+    return replace(
+        allocation,
+        noises=tuple(own[0] for own, _ in columns),
+        events=events,
+        levels=tuple(
+            LevelNoise(levels.kept[i], given[i], tuple(own[i] for own, _ in columns)) for i in measured[1:]
+        ),
+    )
+
+
+def levels_of(question: Question) -> Levels | None:
+    """The levels of a question's grouping sets; None where there are none, or its groups are private."""
+    sets, lists = question.outer.sets, question.keys.lists
+    if sets is None or lists is None:
+        return None
+    levels = Levels.of([len(v) for v in lists], sets)
+    return levels if levels.weighable else None
+
+
+def agreements(question: Question, allocation: Allocation) -> tuple[Agreement, ...]:
+    """For each column how its levels are combined; none where only the finest groups were measured."""
+    levels = levels_of(question)
+    if levels is None or not allocation.levels:
+        return ()
+    return tuple(
+        Agreement(levels, ((levels.kept[0], finest), *((m.kept, m.noises[i]) for m in allocation.levels)))
+        for i, finest in enumerate(allocation.noises)
+    )
+
+
+def _moves(levels: Levels, reach: Reach) -> tuple[Sensitivity, ...]:
+    return tuple(level_moves(reach, levels.cells(s), levels.parts(s)) for s in levels.kept)
+
+
+def _costs(reach: Reach, moves: Sequence[Sensitivity], *, gaussian: bool) -> LevelCosts:
+    """Measured in what the finest groups move by, so that columns that differ by a factor only are alike."""
+    if gaussian:
+        return LevelCosts(tuple(float(Fraction(m.l2_squared, moves[0].l2_squared)) for m in moves), None)
+    of = tuple(float(Fraction(m.l1, moves[0].l1)) for m in moves)
+    if reach.relation is Relation.ADD_REMOVE:
+        return LevelCosts(of, None)
+    return LevelCosts(
+        of,
+        (
+            float(Fraction(2 * reach.groups * reach.most, moves[0].l1)),
+            float(Fraction(reach.groups * reach.width, moves[0].l1)),
+        ),
+    )
+
+
+def _divided(
+    levels: Levels, noise: Additive, reach: Reach, moves: Sequence[Sensitivity], given: Sequence[Fraction]
+) -> tuple[dict[int, Additive], Composed]:
+    """The noise of each level that has a share, and what they cost together: what `noise` costs."""
+    finest = moves[0]
+    if isinstance(noise, RoundedGaussianNoise):
+        variance = noise.sigma**2 / finest.l2_squared
+        of: dict[int, Additive] = {
+            i: RoundedGaussianNoise(root_above(variance * moves[i].l2_squared / share))
+            for i, share in enumerate(given)
+            if share
+        }
+        return of, sum((z.event(moves[i]) for i, z in of.items()), Composed())
+    assert isinstance(noise, DiscreteLaplaceNoise)
+    epsilon = finest.l1 / noise.scale
+    rates = [share / m.l1 for share, m in zip(given, moves, strict=True)]
+    together = joint_l1(reach, moves, [levels.cells(s) for s in levels.kept], rates)
+    of = {i: DiscreteLaplaceNoise(together / (epsilon * rate)) for i, rate in enumerate(rates) if rate}
+    if together < 1:  # less than the sum of what the levels cost apart
+        return of, Composed([ApproximateEvent(epsilon)])
+    return of, sum((z.event(moves[i]) for i, z in of.items()), Composed())
+
+
+def _is_better(agreement: Agreement, noise: Additive, moves: Sequence[Sensitivity]) -> bool:
+    """Whether no level has more noise than alone, which adding up the finest groups does not keep to or keeps to with
+    more noise in all: with the variances of noise in whole numbers and of rounding, which matter where there is little.
+    """
+    levels = agreement.levels
+    if any(not z.variance for _, z in agreement.measured):
+        return False
+    less, kept_to = 0.0, True
+    for kept, moved in zip(levels.kept, moves, strict=True):
+        found = agreement.variance(kept) + float(rounding(levels, kept)) ** 2 / 3
+        added_up = noise.variance * levels.parts(kept)
+        alone = _alone(noise, moves[0], moved, len(levels.kept)).variance * (1 + _TOLERANCE)
+        if found > alone + 1 / 4:
+            return False
+        less += math.log(found / added_up)
+        kept_to = kept_to and added_up <= alone
+    return less < 0 or not kept_to
+
+
+_TOLERANCE = 1e-3
+
+
+def _alone(noise: Additive, finest: Sensitivity, moved: Sensitivity, questions: int) -> Additive:
+    """The noise of a level that is asked alone with its part of the column's budget."""
+    if isinstance(noise, RoundedGaussianNoise):
+        return RoundedGaussianNoise(
+            root_above(noise.sigma**2 / finest.l2_squared * moved.l2_squared * questions)
+        )
+    assert isinstance(noise, DiscreteLaplaceNoise)
+    return DiscreteLaplaceNoise(noise.scale / finest.l1 * moved.l1 * questions)
+
+
+@dataclass(frozen=True, slots=True)
+class Agreement:
+    """How the measurements of one column are combined.
+
+    Attributes:
+        levels: what was asked.
+        measured: the levels that were measured, the finest first, each with its noise.
+    """
+
+    levels: Levels
+    measured: tuple[tuple[Kept, Additive], ...]
+
+    def adjusted(self, finest: Sequence[int], totals: Sequence[Sequence[int]]) -> list[int]:
+        """The finest groups as whole numbers, such that they and their sums are near the least squares.
+
+        Args:
+            finest: the noisy integers of the finest groups, in the order of the product of the lists.
+            totals: those of the other measured levels.
+        """
+        sizes = self.levels.sizes
+        noisy = np.array([*finest, None], dtype=object)[:-1].reshape(sizes)
+        correction = np.zeros(sizes)
+        means: dict[Kept, NDArray[np.float64]] = {}
+        for (kept, noise), numbers in zip(self.measured[1:], totals, strict=True):
+            others = tuple(i for i in range(len(sizes)) if i not in kept)
+            shape = tuple(n if i in kept else 1 for i, n in enumerate(sizes))
+            wanted = np.array([*numbers, None], dtype=object)[:-1].reshape(shape)
+            missing = (wanted - noisy.sum(axis=others, keepdims=True)).astype(np.float64) / noise.variance
+            for component in _subsets(kept):
+                seen = missing.mean(axis=tuple(i for i in kept if i not in component), keepdims=True)
+                means[component] = means.get(component, 0.0) + seen
+        for component, mean in means.items():
+            pure = mean
+            for i in component:
+                pure = pure - pure.mean(axis=i, keepdims=True)
+            correction += pure / self._known(component)
+        whole = _rounded(correction, _order(self.levels))
+        return [int(a) + b for a, b in zip(noisy.ravel().tolist(), whole, strict=True)]
+
+    def noise(self, kept: Kept) -> Additive:
+        """The law of what the numbers of a level are off by, each of them the same.
+
+        Guarantee:
+            `WeighedNoise`: its terms are what least squares adds up, its rounding what `adjusted` may be off by.
+        """
+        return _noise(self, kept)
+
+    def variance(self, kept: Kept) -> float:
+        """The variance of the numbers of a level, before rounding."""
+        return math.fsum(float(a) ** 2 * z.variance for a, z in _terms(self, kept))
+
+    def _known(self, component: Kept) -> float:
+        inside = [(s, z) for s, z in self.measured if set(component) <= set(s)]
+        return math.fsum(self.levels.parts(s) / z.variance for s, z in inside)
+
+
+def rounding(levels: Levels, kept: Kept) -> Fraction:
+    """How far a total of this level may be from least squares: a half for each corner."""
+    corners = 2 ** len(kept) if _order(levels) is None else min(len(kept), 1) + 1
+    return Fraction(corners, 2)
+
+
+@lru_cache(maxsize=512)
+def _noise(agreement: Agreement, kept: Kept) -> Additive:
+    return WeighedNoise(_terms(agreement, kept), rounding(agreement.levels, kept))
+
+
+@lru_cache(maxsize=512)
+def _terms(agreement: Agreement, kept: Kept) -> Parts:
+    """With what weight each measured number enters a number of this level: the same for all that agree with it in the
+    same keys.
+    """
+    levels, found = agreement.levels, dict[tuple[Fraction, Additive], int]()
+    for measured, noise in agreement.measured:
+        common = tuple(i for i in kept if i in measured)
+        outside = math.prod(n for i, n in enumerate(levels.sizes) if i not in kept and i not in measured)
+        summed = math.prod(n for i, n in enumerate(levels.sizes) if i in measured and i not in kept)
+        for same in _subsets(common):
+            times = summed * math.prod(levels.sizes[i] - 1 for i in common if i not in same)
+            weight = 0.0
+            for component in _subsets(common):
+                part = 1.0
+                for i in common:
+                    mean = 1 / levels.sizes[i]
+                    part *= (float(i in same) - mean) if i in component else mean
+                weight += part / agreement._known(component)
+            size = Fraction(abs(weight) * outside / noise.variance)
+            if times and size:
+                found[size, noise] = found.get((size, noise), 0) + times
+    return tuple((a, z if n == 1 else SummedNoise(z, n)) for (a, z), n in found.items())
+
+
+def _order(levels: Levels) -> tuple[int, ...] | None:
+    """The keys in an order in which every level keeps the first so many; None where there is none, as in a CUBE."""
+    order: list[int] = []
+    for kept in sorted(levels.kept, key=len):
+        if kept and not set(order) <= set(kept):
+            return None
+        order += [i for i in kept if i not in order]
+    return tuple(order)
+
+
+def _rounded(correction: NDArray[np.float64], order: tuple[int, ...] | None) -> list[int]:
+    """Whole numbers whose running sums are those of the corrections, rounded."""
+    if order is None:
+        running = correction
+        for i in range(correction.ndim):
+            running = np.cumsum(running, axis=i)
+        whole = _whole(running)
+        for i in range(correction.ndim):
+            whole = np.diff(whole, axis=i, prepend=0)
+        return list(whole.ravel().tolist())
+    turned = np.transpose(correction, order)
+    whole = np.diff(_whole(np.cumsum(turned.ravel())), prepend=0).reshape(turned.shape)
+    return list(np.transpose(whole, np.argsort(order)).ravel().tolist())
+
+
+def _whole(x: NDArray[np.float64]) -> NDArray[Any]:
+    """Each number rounded, as Python integers, which hold any."""
+    found = np.empty(x.size, dtype=object)
+    found[:] = [round(v) for v in x.ravel().tolist()]
+    return found.reshape(x.shape)
+
+
+def _subsets(of: Kept) -> Iterator[Kept]:
+    return (c for r in range(len(of) + 1) for c in combinations(of, r))

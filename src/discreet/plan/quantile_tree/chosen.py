@@ -1,0 +1,97 @@
+"""Leaves that are chosen by their rank: when that is done instead of a noisy tree, and what is read from them.
+
+Guarantee:
+    Whether a quantile is chosen follows from the question, the schema and the kind of noise alone. What is read of the
+    leaves that were named is post-processing (docs/proofs/exponential-quantile.md).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from fractions import Fraction
+from typing import TYPE_CHECKING
+
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
+from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile
+from discreet.mechanisms.rank_error import rank_error
+from discreet.plan.expr import Quantile, walk
+from discreet.plan.schema import Scalar
+from discreet.plan.types import Type
+from discreet.privacy.sensitivity import Sensitivity
+
+if TYPE_CHECKING:
+    from discreet.plan.quantile_tree.shape import Spread, TreeRead
+    from discreet.plan.quantile_tree.tree import Families
+    from discreet.plan.question import Question
+
+
+class ChosenLeaves:
+    """What was released of one group: the named leaf, edges about it, and the noisy weight between them."""
+
+    __slots__ = ("chosen", "noise", "spread")
+
+    def __init__(self, spread: Spread, noise: ExponentialQuantile, families: Families) -> None:
+        self.spread, self.noise = spread, noise
+        self.chosen = Chosen(families[0, 0][0], families[1, 0], families[2, 0])
+
+    def quantile(self, p: Fraction, kind: Type) -> Scalar:
+        """The value that the named leaf stands for; `p` is the one that it was named for."""
+        return self.spread.at(self.chosen.cell, kind)
+
+    def interval(self, p: Fraction, confidence: Fraction) -> tuple[float, float]:
+        """Where the bounded quantile lies with probability `confidence`."""
+        return self.spread.reach(*self.noise.interval(self.chosen, self.spread.leaves, confidence))
+
+
+def named(chosen: Chosen) -> Families:
+    """What was released, as the nodes of a tree are stored."""
+    return {(0, 0): (chosen.cell,), (1, 0): chosen.edges, (2, 0): chosen.counts}
+
+
+def is_chosen(
+    question: Question,
+    looked: TreeRead,
+    moves: Sensitivity,
+    choose: Callable[[Fraction], ExponentialQuantile],
+) -> bool:
+    """Whether one quantile, alone on its spread, is closer when its leaf is chosen by rank.
+
+    Args:
+        question: what else reads the spread, and which columns have other noise as well.
+        looked: the spread.
+        moves: how far one unit moves a level of its tree.
+        choose: the mechanism that would choose, for an ε.
+    """
+    if not is_alone(question, looked):
+        return False
+    spread, (p,) = looked.spread, looked.at
+    noise = DiscreteLaplaceNoise(Fraction(spread.depth * moves.l1))  # all levels share ε = 1
+    return choose(Fraction(1)).reach() <= tree_error(spread, p, noise, 1 - Fraction(1, 20) / spread.depth)
+
+
+def is_alone(question: Question, looked: TreeRead) -> bool:
+    """Whether one inner quantile is all that is read of the spread."""
+    if len(looked.at) != 1 or not 0 < looked.at[0] < 1:
+        return False
+    parts = [e for expr in question.outer.expressions for e in walk(expr)]
+    reading = [e for e in parts if getattr(e, "spread", None) == looked.spread]
+    return all(isinstance(e, Quantile) and e.type.is_number for e in reading)
+
+
+def tree_error(spread: Spread, p: Fraction, noise: Additive, confidence: Fraction) -> float:
+    """How far the rank of the quantile's edge is off in a tree: it sums the root's children, and a quarter of a family
+    on each level below.
+    """
+    left, side = round(p * spread.fanout), max(spread.fanout // 4, 1) * (spread.depth - 1)
+    return rank_error(noise, ((1 - p, left), (p, spread.fanout - left), (Fraction(1), side)), confidence)
+
+
+def rank_off(
+    looked: TreeRead, law: Additive | ExponentialQuantile, level: Fraction, *, is_row: bool
+) -> float:
+    """How many rows a quantile's rank is off by, or less, with probability `level` where values lie evenly."""
+    spread = looked.spread
+    if isinstance(law, ExponentialQuantile):  # then a rank that is off by t has a chance like exp(−rate·t)
+        return -math.log(1 - level) / float(law.rate) / spread.steps(is_row=is_row)
+    return tree_error(spread, Fraction(1, 2), law, level) / spread.steps(is_row=is_row)

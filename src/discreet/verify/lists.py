@@ -1,0 +1,167 @@
+"""The lists of declared keys in the final SQL: constants, each found at most once by a row or a group."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from sqlglot import exp
+
+from discreet.verify.shapes import (
+    alias_of,
+    columns_in,
+    grouped_by,
+    holds_only,
+    is_column,
+    is_written,
+    known_columns,
+    of_one_row,
+    only,
+    outputs,
+    read_from,
+    reject,
+    whole_constant,
+)
+
+
+def key_lists(ctes: Mapping[str, exp.Expr]) -> dict[str, int]:
+    """The lists of declared keys, with their lengths: constants, each with its place, no value twice."""
+    sizes = {}
+    for name, select in ctes.items():
+        if not name.startswith("key "):
+            continue
+        if not isinstance(select, exp.Select):
+            reject("the list of keys")
+        only(select, {"expressions", "from_", "group"})
+        grouped_by(select, ["v"])
+        if not _are_first_places(select.expressions):
+            reject("the list of keys")
+        values = read_from(select)
+        sizes[name] = _one_by_one(values) if type(values) is exp.Values else _spelled(values, ctes)
+    return sizes
+
+
+def _are_first_places(shown: Sequence[exp.Expr]) -> bool:
+    """v, min(g) AS g: each value once, with the first of its places."""
+    if len(shown) != 2 or type(shown[1]) is not exp.Alias or shown[1].alias != "g":
+        return False
+    first = shown[1].this
+    return (
+        is_column(shown[0], "", "v")
+        and type(first) is exp.Min
+        and holds_only(first, {"this"})
+        and is_column(first.this, "", "g")
+    )
+
+
+def _one_by_one(values: exp.Values) -> int:
+    """How many rows VALUES has, each of them a constant and its place."""
+    named = values.args.get("alias")
+    if type(named) is not exp.TableAlias or [c.name for c in named.columns] != ["v", "g"]:
+        reject("the list of keys")
+    for place, row in enumerate(values.expressions):
+        if len(row.expressions) != 2 or not is_written(row.expressions[1], place):
+            reject("the list of keys")
+        of_one_row(row.expressions[0])
+        known_columns(row, (), None)
+    return len(values.expressions)
+
+
+def _spelled(table: exp.Expr, ctes: Mapping[str, exp.Expr]) -> int:
+    """How many rows a stage `"list …"` has: the constants of a range or of a text that is split, and beside them
+    the places 0, 1, …; UNNEST of two lists of one length puts them side by side.
+    """
+    if type(table) is not exp.Table or not holds_only(table, {"this"}) or not table.name.startswith("list "):
+        reject("the list of keys")
+    select = ctes.get(table.name)
+    if not isinstance(select, exp.Select):
+        reject("the list of keys")
+    only(select, {"expressions"})
+    given = outputs(select)
+    if list(given) != ["v", "g"]:
+        reject("the list of keys")
+    values, places = given["v"], _range(_unnested(given["g"]))
+    if type(values) is exp.TryCast:  # which never fails, whatever the constants are
+        if not holds_only(values, {"this", "to", "safe"}) or not values.to.is_type(*_SCALARS):
+            reject("the list of keys")
+        values = values.this
+    listed = _unnested(values)
+    count = _pieces(listed) if type(listed) is exp.Split else len(_range(listed))
+    if places != range(count):
+        reject("the list of keys")
+    return count
+
+
+_KIND = exp.DataType.Type
+_SCALARS = (_KIND.BIGINT, _KIND.DOUBLE, _KIND.DATE, _KIND.TIMESTAMPNTZ)
+
+
+def _unnested(e: exp.Expr) -> exp.Expr:
+    """The x of unnest(x)."""
+    if type(e) is not exp.Explode or not holds_only(e, {"this"}):
+        reject("the list of keys")
+    inner: exp.Expr = e.this
+    return inner
+
+
+def _range(e: exp.Expr) -> range:
+    """range(a, b): whole constants from a to just before b."""
+    if type(e) is not exp.GenerateSeries or not holds_only(e, {"start", "end", "is_end_exclusive"}):
+        reject("the list of keys")
+    if e.args.get("is_end_exclusive") is not True:
+        reject("the list of keys")
+    return range(whole_constant(e.args["start"]), whole_constant(e.args["end"]))
+
+
+def _pieces(split: exp.Expr) -> int:
+    """Of how many pieces string_split(text, separator) is: both are constants."""
+    if not holds_only(split, {"this", "expression"}):
+        reject("the list of keys")
+    text, separator = (_constant_text(e) for e in (split.this, split.args.get("expression")))
+    return len(text.split(separator))
+
+
+def _constant_text(e: exp.Expr | None) -> str:
+    if type(e) is not exp.Literal or not e.is_string or not e.name:
+        reject("the list of keys")
+    return str(e.name)
+
+
+def joined(
+    select: exp.Select, ctes: Mapping[str, exp.Expr], reads: str, *, outer: bool = False
+) -> dict[str, str]:
+    """Alias → list of keys, for lists that are joined on equality with their values and so match at most once.
+
+    `reads` is the alias of the rows or groups that are looked up; with `outer`, those that match nothing may be kept,
+    each of them once.
+    """
+    joins = select.args.get("joins") or []
+    found = {_alias(j, ctes, reads, outer=outer): str(j.this.name) for j in joins}
+    if len(found) != len(joins):
+        reject("what is joined")
+    return found
+
+
+def lengths(sizes: Mapping[str, int], keys: Sequence[str]) -> tuple[int, ...] | None:
+    """The length of each key's list, in order; None when one comes from none."""
+    return tuple(sizes[k] for k in keys) if all(k in sizes for k in keys) else None
+
+
+def _alias(join: exp.Expr, ctes: Mapping[str, exp.Expr], reads: str, *, outer: bool) -> str:
+    table, on = join.this, join.args.get("on")
+    if not holds_only(join, {"this", "on", *(["side"] if outer else [])}) or type(table) is not exp.Table:
+        reject("what is joined")
+    if join.args.get("side") not in (None, "", "LEFT"):
+        reject("what is joined")
+    if (
+        not table.name.startswith("key ")
+        or table.name not in ctes
+        or not holds_only(table, {"this", "alias"})
+    ):
+        reject("what is joined")
+    if on is None or type(on) not in (exp.EQ, exp.NullSafeEQ) or type(on.expression) is not exp.Column:
+        reject("a key that a group could match twice")
+    if (on.expression.table, on.expression.name) != (alias_of(table), "v"):
+        reject("a key that a group could match twice")
+    if any(c.table != reads for c in columns_in(on.this)):
+        reject("a key that a group could match twice")
+    return alias_of(table)

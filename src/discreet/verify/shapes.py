@@ -1,0 +1,239 @@
+"""Reading a parse tree clause by clause: what is not just the expected shape is an InternalError."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Sequence
+from typing import Never
+
+import sqlglot
+from sqlglot import exp
+from sqlglot.errors import SqlglotError
+
+from discreet.errors import InternalError, UnsupportedQuery
+
+
+def reject(what: str) -> Never:
+    """Stops the question, before anything is charged."""
+    raise InternalError(
+        f"The second derivation of this question's cost disagrees with the first about {what}. Nothing was charged.",
+        hint="please report the question",
+    )
+
+
+def too_deep() -> Never:
+    """Refuses a text that nests too far to be read a second time."""
+    raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
+
+
+def nodes_of(tree: exp.Expr) -> list[exp.Expr]:
+    """The tree and all that is in it, each before what is in it."""
+    found = [tree]
+    for node in found:  # which grows
+        if type(node) not in _LEAVES:
+            for part in node.args.values():
+                if isinstance(part, exp.Expr):
+                    found.append(part)
+                elif type(part) is list:
+                    found += [e for e in part if isinstance(e, exp.Expr)]
+    return found
+
+
+_LEAVES = frozenset({exp.Boolean, exp.Identifier, exp.Literal, exp.Null})
+"""Nodes that have no others in them."""
+
+
+def columns_in(e: exp.Expr) -> list[exp.Column]:
+    """Every column that is named in the expression."""
+    return [node for node in nodes_of(e) if isinstance(node, exp.Column)]
+
+
+def holds_only(node: exp.Expr, allowed: Collection[str]) -> bool:
+    """Whether the node has nothing but these parts."""
+    return all(name in allowed for name, part in node.args.items() if part)
+
+
+def only(select: exp.Expr, allowed: Collection[str]) -> None:
+    """Only these clauses."""
+    if not holds_only(select, allowed):
+        reject("a clause in a place where none belongs")
+
+
+def is_column(e: exp.Expr, table: str, name: str) -> bool:
+    """Whether it is just this column, written with this table's alias ("" for none)."""
+    return (
+        type(e) is exp.Column
+        and type(e.this) is exp.Identifier
+        and holds_only(e, {"this", "table"})
+        and (e.table, e.name) == (table, name)
+    )
+
+
+def text_of(e: exp.Expr) -> exp.Expr | None:
+    """The x of CAST(x AS text), which is all that the expression is; None of any other."""
+    if type(e) is not exp.Cast or not holds_only(e, {"this", "to"}) or not holds_only(e.to, {"this"}):
+        return None
+    found: exp.Expr = e.this
+    return found if e.to.this is exp.DataType.Type.TEXT else None
+
+
+def counts_rows(e: exp.Expr) -> bool:
+    """Whether it is just count(*)."""
+    return (
+        type(e) is exp.Count
+        and holds_only(e, {"this", "big_int"})
+        and type(e.this) is exp.Star
+        and holds_only(e.this, ())
+    )
+
+
+def alias_of(node: exp.Expr) -> str:
+    """The alias of a table or of a query in FROM; one that renames columns is refused."""
+    alias = node.args.get("alias")
+    if type(alias) is not exp.TableAlias or not holds_only(alias, {"this"}):
+        reject("what is read")
+    return str(alias.name)
+
+
+def stages_of(tree: exp.Select) -> dict[str, exp.Expr]:
+    """The stages before the last SELECT, by name; one that renames its columns is refused."""
+    listed = tree.args.get("with_")
+    if listed is None or not holds_only(listed, {"expressions"}):
+        reject("the stages of the query")
+    if not all(type(c) is exp.CTE and holds_only(c, {"this", "alias"}) for c in listed.expressions):
+        reject("the stages of the query")
+    stages = {alias_of(c): c.this for c in listed.expressions}
+    if len(stages) != len(listed.expressions) or not apart(stages):
+        reject("the stages of the query")
+    return stages
+
+
+def read_from(select: exp.Expr) -> exp.Expr:
+    """The one table or query that FROM names; joins stand apart."""
+    from_ = select.args.get("from_")
+    if type(from_) is not exp.From or not holds_only(from_, {"this"}):
+        reject("what is read")
+    found: exp.Expr = from_.this
+    return found
+
+
+def reads_stage(select: exp.Select, stage: str, allowed: Collection[str]) -> None:
+    """Only these clauses, over that stage."""
+    only(select, allowed)
+    table = read_from(select)
+    if type(table) is not exp.Table or not holds_only(table, {"this", "alias"}) or table.name != stage:
+        reject("what a stage reads")
+    if table.args.get("alias"):
+        alias_of(table)
+
+
+def outputs(select: exp.Select, plain: Sequence[str] = ()) -> dict[str, exp.Expr]:
+    """Name → expression of what a stage gives beside the columns that it passes on, which come first.
+
+    The database takes names that differ in upper and lower case for one name, so no two may differ in that alone.
+    """
+    passed = select.expressions[: len(plain)]
+    if not are_columns(passed, plain):
+        reject("the columns that a stage passes on")
+    rest = select.expressions[len(plain) :]
+    named = {e.alias: e.this for e in rest if type(e) is exp.Alias}
+    if not apart([*plain, *(e.alias for e in rest)]) or len(named) != len(rest):
+        reject("the names of a stage's columns")
+    return named
+
+
+def apart(names: Collection[str]) -> bool:
+    """Whether no two names are one to the database, to which upper and lower case are the same."""
+    return len({name.casefold() for name in names}) == len(names)
+
+
+def are_columns(found: Sequence[exp.Expr], names: Sequence[str]) -> bool:
+    """Whether these are just the stage's own columns: `x.u` might be a field of the column x."""
+    return len(found) == len(names) and all(map(is_column, found, [""] * len(names), names))
+
+
+def grouped_by(select: exp.Select, keys: Sequence[str]) -> None:
+    """GROUP BY is exactly these columns."""
+    group = select.args.get("group")
+    if group is not None:
+        only_expressions(group)
+    if not are_columns(group.expressions if group is not None else [], keys):
+        reject("what is grouped by")
+
+
+def only_expressions(group: exp.Expr) -> None:
+    """A plain GROUP BY: no ALL, no grouping sets."""
+    if not holds_only(group, {"expressions"}):
+        reject("what is grouped by")
+
+
+def conjuncts(condition: exp.Expr | None) -> list[exp.Expr]:
+    """The terms of a condition that all have to hold."""
+    if condition is None:
+        return []
+    return list(condition.flatten()) if type(condition) is exp.And else [condition]
+
+
+def filters(select: exp.Select) -> list[exp.Expr]:
+    """The terms of WHERE that all have to hold."""
+    where = select.args.get("where")
+    return [] if where is None else conjuncts(where.this)
+
+
+def known_columns(e: exp.Expr, names: Iterable[str], table: str | None, joined: Iterable[str] = ()) -> None:
+    """Every column in the expression is one of these, of that stage, or of a list of keys."""
+    known, lists = set(names), set(joined)
+    for column in columns_in(e):
+        if not holds_only(column, {"this", "table"}):
+            reject("a column that is not there")
+        own = column.table == (table or "") and column.name in known
+        if not own and not (column.table in lists and column.name in ("g", "v")):
+            reject("a column that is not there")
+
+
+_PLAIN = (
+    "Column Identifier Literal Boolean Null DataType Var Paren Neg Not And Or EQ NEQ GT GTE LT LTE NullSafeEQ Is In "
+    "Between Like ILike Add Sub Mul Div IntDiv Mod Pow Abs Sign Sqrt Ln Log Exp Floor Ceil Round Least Greatest "
+    "Coalesce Nullif Case If Cast TryCast Try DPipe Contains StartsWith EndsWith Substring Trim Length Lower Upper "
+    "TimestampTrunc Trunc Radians Degrees Cbrt Sin Cos Tan Asin Acos Atan Atan2 ConcatWs Left Right SplitPart Replace "
+    "Pad StrPosition Ascii Unicode Escape RegexpLike RegexpFullMatch RegexpExtract RegexpReplace TimeToStr ToDays "
+    "DateDiff DateFromParts LastDay"
+)
+_OF_ONE_ROW = frozenset(getattr(exp, name) for name in _PLAIN.split())
+_NAMED = frozenset({"isfinite", "date_part", "date_sub", "to_months", "to_microseconds"})
+
+
+def is_written(e: exp.Expr, number: int) -> bool:
+    """Whether it is just this number, at least 0, as it is written in decimals."""
+    return type(e) is exp.Literal and not e.is_string and e.name == str(number)
+
+
+def of_one_row(e: exp.Expr) -> None:
+    """Every node is one of the functions whose value depends on one row alone, the same whenever it is asked."""
+    for node in nodes_of(e):
+        if type(node) not in _OF_ONE_ROW and not (
+            type(node) is exp.Anonymous and node.name.lower() in _NAMED
+        ):
+            reject("a function that may look beyond one row")
+
+
+def whole_constant(e: exp.Expr) -> int:
+    """A whole number, as it stands in the text."""
+    inner = e.this if type(e) is exp.Neg else e
+    if type(inner) is not exp.Literal or inner.is_string or not inner.name.isdigit():
+        reject("a bound that is not a whole constant")
+    return -int(inner.name) if type(e) is exp.Neg else int(inner.name)
+
+
+def read(sql: str) -> exp.Expr:
+    """The statement's tree.
+
+    Raises:
+        InternalError: it is no statement.
+        UnsupportedQuery: it nests too deeply.
+    """
+    try:
+        return sqlglot.parse_one(sql, dialect="duckdb")
+    except RecursionError:
+        too_deep()
+    except SqlglotError:
+        reject("the shape of the query")
