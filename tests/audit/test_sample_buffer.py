@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.audit.outputs.sampling import Batch
+from discreet.audit.outputs.shape import Batch
 from discreet.audit.sample_buffer import KEPT, SampleBuffer
 
 ROOM = 2**27

@@ -71,6 +71,14 @@ def test_every_public_name_exists_and_is_listed_once() -> None:
     assert [name for name in names if not hasattr(discreet, name)] == []
 
 
+def test_every_public_name_of_a_part_exists_and_is_no_module() -> None:
+    # Names are loaded when they are first used; a module of the same name would hide one that is loaded after it.
+    parts = [value for name in listed(discreet) if inspect.ismodule(value := getattr(discreet, name))]
+    assert {"audit", "local", "mechanisms"} <= {part.__name__.rpartition(".")[2] for part in parts}
+    found = {f"{part.__name__}.{name}": getattr(part, name, None) for part in parts for name in listed(part)}
+    assert [name for name, value in found.items() if value is None or inspect.ismodule(value)] == []
+
+
 def test_every_public_name_has_a_docstring() -> None:
     values = {name: getattr(discreet, name) for name in listed(discreet)}
     described = {n: v for n, v in values.items() if callable(v) or inspect.ismodule(v)}

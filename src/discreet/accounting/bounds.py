@@ -1,8 +1,13 @@
-"""What an engine answers: two numbers that the truth lies between."""
+"""Answers about a loss: bounds on each side of the truth, and the part of a loss that questions read."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from fractions import Fraction
+from typing import Protocol
+
+from discreet.privacy.event import Composed
+from discreet.privacy.exact import Real
 
 
 @dataclass(frozen=True, slots=True)
@@ -11,3 +16,37 @@ class Bounds:
 
     lower: float
     upper: float
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """What answered, and the theorem that says so."""
+
+    name: str
+    theorem: str
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """An ε or a δ: at most `upper`; the least that holds for the worst such uses is at least `lower`."""
+
+    lower: float
+    upper: Fraction
+    engine: Engine
+
+
+class Loss(Protocol):
+    """A `PrivacyLoss` of one composition, as the questions about it read it."""
+
+    @property
+    def events(self) -> Composed: ...
+    @property
+    def pure(self) -> Fraction | None: ...
+    @property
+    def pure_apart(self) -> Fraction | None: ...
+    @property
+    def mu_squared(self) -> Fraction | None: ...
+    @property
+    def failure(self) -> Fraction: ...
+    def epsilon(self, delta: Real = 0) -> float: ...
+    def delta(self, epsilon: Real) -> float: ...

@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 
+from discreet.accounting.bounds import Engine
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, zcdp_delta, zcdp_epsilon
 from discreet.accounting.divergence import orders_of, renyi_upper
 from discreet.accounting.mu import known_mu_squared
@@ -22,14 +22,6 @@ from discreet.privacy.exact import above, below
 from discreet.privacy.pairs.approximate import ApproximatePair
 
 _FEW = 64  # distinct events whose known μ is worth its time
-
-
-@dataclass(frozen=True, slots=True)
-class Engine:
-    """What answered, and the theorem that says so."""
-
-    name: str
-    theorem: str
 
 
 SUM = Engine("sum of ε and δ", "Dwork, Roth 2014, Theorem 3.16")

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, overload
 
+from discreet.accounting.bounds import Answer
 from discreet.accounting.sums import Sums, largest, sums
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Composed, Event
@@ -16,8 +17,7 @@ from discreet.privacy.guarantee import Approximate, decimal
 from discreet.privacy.parallel import Alternatives
 from discreet.privacy.unit import Relation
 
-if TYPE_CHECKING:  # the engines are loaded when a question is asked
-    from discreet.accounting.route import Answer
+if TYPE_CHECKING:
     from discreet.privacy.pair import Curve
 
 _MOST_BITS = 333  # of an ε, and half of those of a ρ

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
+from discreet.accounting.bounds import Loss
 from discreet.errors import InvalidParameter
 from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent
 from discreet.privacy.event import (
@@ -24,15 +24,12 @@ from discreet.privacy.exact import above
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.sampling import PoissonEvent
 
-if TYPE_CHECKING:
-    from discreet.accounting.loss import PrivacyLoss
-
 _UP = 1 + 1e-12  # far above the errors of SciPy's quantiles, which the tests compare with 50 digits
 _MOST_CATEGORIES = 2**1000  # more of them are less loss, and this many still fit a float
 _WORDS = {DiscreteGaussianEvent: "discrete Gaussian noise", ZCDPEvent: "a use known by its ρ alone"}
 
 
-def gdp(loss: PrivacyLoss) -> float:
+def gdp(loss: Loss) -> float:
     """A μ for which all of it is μ-GDP, rounded up: the least one for a single use.
 
     Guarantee:

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import TYPE_CHECKING
 
 import numpy as np
 
+from discreet.accounting.bounds import Loss
 from discreet.accounting.laws import laws
 from discreet.accounting.rdp import renyi_upper
 from discreet.errors import InvalidParameter
@@ -20,13 +20,10 @@ from discreet.privacy.guarantee import decimal
 from discreet.privacy.law import AtomsLaw, Law
 from discreet.privacy.sampling import PoissonEvent
 
-if TYPE_CHECKING:
-    from discreet.accounting.loss import PrivacyLoss
-
 _UP = 1 + 2.0**-48  # a few roundings of positive terms
 
 
-def rdp(loss: PrivacyLoss, alpha: Real) -> float:
+def rdp(loss: Loss, alpha: Real) -> float:
     """A Rényi divergence of order α > 1 that no neighbours' outputs exceed; `math.inf` or 'inf' asks for the pure ε.
 
     Guarantee:
@@ -58,7 +55,7 @@ def rdp(loss: PrivacyLoss, alpha: Real) -> float:
     return _rounded(max((sum(side, Fraction(0)) for side in zip(*terms, strict=True)), default=Fraction(0)))
 
 
-def zcdp(loss: PrivacyLoss) -> float:
+def zcdp(loss: Loss) -> float:
     """The least known ρ for which all of it is ρ-zCDP.
 
     Guarantee:
@@ -85,7 +82,7 @@ def zcdp(loss: PrivacyLoss) -> float:
     return _rounded(total)
 
 
-def hockey_stick(loss: PrivacyLoss, alpha: Real) -> float:
+def hockey_stick(loss: Loss, alpha: Real) -> float:
     """A bound of P(S) − α·Q(S) over all events S and neighbours' outputs P and Q, for any α ≥ 0.
 
     Guarantee:
@@ -107,7 +104,7 @@ def hockey_stick(loss: PrivacyLoss, alpha: Real) -> float:
     return min(_rounded(found if a >= 1 else 1 - a + a * found), 1.0)
 
 
-def advantage(loss: PrivacyLoss) -> float:
+def advantage(loss: Loss) -> float:
     """How far an attacker's true positive rate can exceed the false positive rate: δ(0).
 
     Guarantee:
@@ -120,7 +117,7 @@ def advantage(loss: PrivacyLoss) -> float:
     return loss.delta(0)
 
 
-def success(loss: PrivacyLoss, prior: Real = Fraction(1, 2)) -> float:
+def success(loss: Loss, prior: Real = Fraction(1, 2)) -> float:
     """The chance with which an attacker can say rightly whether a unit is in the data, held for `prior` before.
 
     Guarantee:
@@ -146,7 +143,7 @@ def _is_infinite(alpha: Real) -> bool:
     return words in ("inf", "+inf", "infinity", "+infinity")
 
 
-def _nothing_apart(loss: PrivacyLoss, what: str) -> None:
+def _nothing_apart(loss: Loss, what: str) -> None:
     if loss.failure:
         raise InvalidParameter(
             f"this loss has no {what}: δ = {decimal(loss.failure)} is spent apart, and with that chance nothing "

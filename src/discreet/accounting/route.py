@@ -16,8 +16,8 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from discreet.accounting import contour, enumeration, lattice, twice
-from discreet.accounting.bounds import Bounds
-from discreet.accounting.closed import GAUSSIAN, SUM, Engine, deltas, epsilons
+from discreet.accounting.bounds import Answer, Bounds, Engine
+from discreet.accounting.closed import GAUSSIAN, SUM, deltas, epsilons
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, invert
 from discreet.accounting.laws import laws
 from discreet.accounting.sums import sums, total
@@ -52,15 +52,6 @@ _NEVER_FAIL = _ATTAINED - {ApproximateEvent}
 
 Sides: TypeAlias = tuple[Sequence[tuple[Pair, int]], ...]
 """The pairs of a composition with their counts; and once more reversed, unless that is the same."""
-
-
-@dataclass(frozen=True, slots=True)
-class Answer:
-    """An ε or a δ: at most `upper`; the least that holds for the worst such uses is at least `lower`."""
-
-    lower: float
-    upper: Fraction
-    engine: Engine
 
 
 def epsilon_answer(events: Composed, delta: Fraction) -> Answer | None:

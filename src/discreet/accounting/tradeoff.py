@@ -9,17 +9,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from fractions import Fraction
-from typing import TYPE_CHECKING, overload
+from typing import overload
 
 import numpy as np
 
+from discreet.accounting.bounds import Loss
 from discreet.accounting.mu import known_mu_squared
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, above, below, exact
 from discreet.privacy.pair import Curve
-
-if TYPE_CHECKING:
-    from discreet.accounting.loss import PrivacyLoss
 
 _POINTS = 49  # of ε for an array; an error of the order of their distance squared
 _MANY = 257  # where a point costs next to nothing
@@ -31,10 +29,10 @@ _SLACK = 2.0**-50  # a few roundings of terms of at most 1 + e^ε·α
 
 
 @overload
-def tradeoff(loss: PrivacyLoss, alpha: Real) -> float: ...
+def tradeoff(loss: Loss, alpha: Real) -> float: ...
 @overload
-def tradeoff(loss: PrivacyLoss, alpha: Curve) -> Curve: ...
-def tradeoff(loss: PrivacyLoss, alpha: Real | Curve) -> float | Curve:
+def tradeoff(loss: Loss, alpha: Curve) -> Curve: ...
+def tradeoff(loss: Loss, alpha: Real | Curve) -> float | Curve:
     """The least type II error that any test of level α has: the chance to miss a unit that is in the data.
 
     Guarantee:
@@ -64,7 +62,7 @@ def _level(alpha: Real) -> float:
     return above(level)  # the error falls with the level
 
 
-def _errors(loss: PrivacyLoss, levels: Curve) -> Curve:
+def _errors(loss: Loss, levels: Curve) -> Curve:
     if levels.size == 0:
         return levels.copy()
     if loss.mu_squared is not None:
@@ -100,7 +98,7 @@ def _gaussian(mu_squared: float, levels: Curve) -> Curve:
 class _Curve:
     """What is known so far of δ(ε), and the lines that follow from it."""
 
-    def __init__(self, loss: PrivacyLoss, levels: Curve) -> None:
+    def __init__(self, loss: Loss, levels: Curve) -> None:
         self.loss = loss
         self.known: dict[float, float] = {}
         inner = np.minimum(levels, 1 - levels)
@@ -174,13 +172,13 @@ class _Curve:
         return best
 
 
-def _farthest(loss: PrivacyLoss, small: Fraction) -> float:
+def _farthest(loss: Loss, small: Fraction) -> float:
     """An ε beyond which no line matters at levels far above `small`."""
     apart = loss.failure + small
     return loss.epsilon(apart) if apart < 1 else 0.0
 
 
-def _upper_curve(loss: PrivacyLoss, small: Fraction) -> Callable[[float], float] | None:
+def _upper_curve(loss: Loss, small: Fraction) -> Callable[[float], float] | None:
     """All of δ(ε) at once, where one engine's run for each point would take long."""
     from discreet.accounting.route import upper_curve
 
@@ -199,6 +197,6 @@ def _fallen(curve: Callable[[float], float], delta: Fraction) -> float:
     return high
 
 
-def _sum_of_pure(loss: PrivacyLoss) -> float:
+def _sum_of_pure(loss: Loss) -> float:
     """The sum of the events' ε, whatever is spent apart; infinite when an event is not pure."""
     return math.inf if loss.pure_apart is None else above(loss.pure_apart)

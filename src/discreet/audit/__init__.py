@@ -10,12 +10,12 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from discreet.audit.claim import Claim as Claim
-from discreet.audit.finding import Audit as Audit
 from discreet.audit.finding import Chance as Chance
 from discreet.audit.finding import Probe as Probe
 from discreet.audit.finding import Tradeoff as Tradeoff
 from discreet.audit.finding import Tried as Tried
 from discreet.audit.finding import Witness as Witness
+from discreet.audit.result import Audit as Audit
 
 if TYPE_CHECKING:
     from discreet.audit.assertion import assert_private as assert_private
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from discreet.audit.games.play import attributes as attributes
     from discreet.audit.games.play import game as game
     from discreet.audit.games.played import Game as Game
-    from discreet.audit.lower_bound import lower_bound as lower_bound
+    from discreet.audit.lower_bounds import lower_bound as lower_bound
     from discreet.audit.neighbours import Datasets as Datasets
     from discreet.audit.neighbours import Numbers as Numbers
     from discreet.audit.neighbours import Vectors as Vectors
@@ -51,7 +51,7 @@ _HOMES = MappingProxyType(
         "distinguish": "sequential",
         "finite": "exact.matrix",
         "game": "games.play",
-        "lower_bound": "counted",
+        "lower_bound": "lower_bounds",
         "many_runs": "canary.canaries",
         "one_run": "canary.canaries",
         "probe_floats": "probes.floating",

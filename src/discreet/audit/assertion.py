@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from discreet.audit.finding import Audit, Bits
+from discreet.audit.finding import Bits
+from discreet.audit.result import Audit
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Budget
 

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoder
-from discreet.audit.outputs.sampling import Batch
+from discreet.audit.outputs.shape import Batch
 from discreet.audit.places import places
 from discreet.audit.scores.score import Score
 

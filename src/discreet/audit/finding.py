@@ -1,4 +1,4 @@
-"""What an audit found, as values: the verdict, the witness, what was tried."""
+"""Parts of a finding, as values: chances, the witness, the trade-off, probes, what was tried."""
 
 from __future__ import annotations
 
@@ -9,12 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.claim import Claim
 from discreet.audit.evidence.intervals import clopper_pearson
 
 if TYPE_CHECKING:
     from discreet.audit.event_predicate import EventPredicate
-    from discreet.audit.evidence.power import Power
 
 Floats: TypeAlias = NDArray[np.float64]
 
@@ -112,77 +110,3 @@ class Tried:
     what: str
     epsilon: float
     samples: int
-
-
-@dataclass(frozen=True, slots=True)
-class Audit:
-    """The result of an audit.
-
-    Guarantee:
-        A mechanism that keeps its claim is called "violated" with probability at most `error`; and `epsilon_lower`
-        (at the claimed δ) exceeds the true ε with probability at most `error`, and so does `delta_lower` (at the
-        claimed ε) the true δ.
-
-    Attributes:
-        name: what was audited.
-        claim: what was claimed.
-        verdict: "violated" or "consistent".
-        error: the stated error probability.
-        epsilon_lower: a lower bound on ε at the claimed δ.
-        delta_lower: a lower bound on δ at the claimed ε.
-        power: which violations it would have found in most runs, and what smaller ones would need; None when nothing
-            was sampled.
-        witness: the clearest event, with its two probabilities; None when nothing was sampled.
-        tradeoff: the empirical trade-off against the claimed one; None when nothing was sampled.
-        samples: samples drawn, of both neighbours together.
-        seconds: wall-clock seconds.
-        tried: what was tried, most promising first.
-        probes: floating-point and state probes.
-        notes: what a reader should know: exceptions, mutation, determinism.
-        limit: the seconds that it might take; None where it had no such limit.
-        floats: what was audited of real numbers: "keep", their law on a grid and then their bits; "ignore", their law
-            alone; None where no output had any.
-        cause: what refutes the claim: "law", an event that remains where real numbers are read on a grid (a wrong scale
-            or sensitivity, say); "bits", an event of floating-point bits only, while no such event was found; None
-            where nothing does, or where the two were not told apart.
-    """
-
-    name: str
-    claim: Claim
-    verdict: str
-    error: float
-    epsilon_lower: float
-    delta_lower: float
-    power: Power | None
-    witness: Witness | None
-    tradeoff: Tradeoff | None
-    samples: int
-    seconds: float
-    tried: tuple[Tried, ...] = ()
-    probes: tuple[Probe, ...] = ()
-    notes: tuple[str, ...] = ()
-    limit: float | None = None
-    floats: Bits | None = None
-    cause: str | None = None
-
-    @property
-    def violated(self) -> bool:
-        """Whether the claim was refuted."""
-        return self.verdict == VIOLATED
-
-    def __str__(self) -> str:
-        from discreet.audit.reports.report import text
-
-        return text(self)
-
-    def to_json(self) -> dict[str, Any]:
-        """The audit as JSON values."""
-        from discreet.audit.reports.report import to_json
-
-        return to_json(self)
-
-    def to_html(self) -> str:
-        """The audit as one HTML page without outside parts."""
-        from discreet.audit.reports.html import page
-
-        return page(self)

@@ -13,7 +13,7 @@ from discreet.audit.evidence.betting import Cuts, Ints
 from discreet.audit.evidence.events import Event, shown
 from discreet.audit.finding import Tried
 from discreet.audit.outputs.encoding import Encoded, Encoder
-from discreet.audit.outputs.sampling import Batch
+from discreet.audit.outputs.shape import Batch
 from discreet.audit.scores import learn
 from discreet.audit.scores.column import OneColumn
 from discreet.audit.scores.enumeration import Enumeration

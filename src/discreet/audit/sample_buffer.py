@@ -10,7 +10,7 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.outputs.sampling import Batch
+from discreet.audit.outputs.shape import Batch
 
 KEPT = 600_000
 """Outputs of each neighbour that are learned from at most."""

@@ -14,10 +14,12 @@ import numpy as np
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.betting import Cuts
-from discreet.audit.finding import Audit, Bits, Probe, Tried
+from discreet.audit.finding import Bits, Probe, Tried
 from discreet.audit.neighbours import Inputs, Pair, described, read_inputs
 from discreet.audit.outputs.encoding import Encoder
-from discreet.audit.outputs.sampling import Batch, Sampler, called, check
+from discreet.audit.outputs.sampling import Sampler, called, check
+from discreet.audit.outputs.shape import Batch
+from discreet.audit.result import Audit
 from discreet.audit.scores import learn
 from discreet.audit.sequential import (
     check_limits,

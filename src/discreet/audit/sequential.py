@@ -12,9 +12,10 @@ import numpy as np
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
-from discreet.audit.finding import BITS, CONSISTENT, LAW, VIOLATED, Audit, Bits, Probe
+from discreet.audit.finding import BITS, CONSISTENT, LAW, VIOLATED, Bits, Probe
 from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.sampling import Sampler, called, check
+from discreet.audit.result import Audit
 from discreet.audit.sequential_test import FOREVER, SequentialTest, Until
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real

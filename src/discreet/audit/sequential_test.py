@@ -15,9 +15,11 @@ from discreet.audit.evidence.events import Event, chances, clearest, epsilon_of,
 from discreet.audit.evidence.fresh import Fresh
 from discreet.audit.evidence.power import Power, likeliest
 from discreet.audit.evidence.promises import Promises
-from discreet.audit.finding import CONSISTENT, VIOLATED, Audit, Tradeoff, Witness
+from discreet.audit.finding import CONSISTENT, VIOLATED, Tradeoff, Witness
 from discreet.audit.learned import Learned, count
-from discreet.audit.outputs.sampling import Batch, Sampler
+from discreet.audit.outputs.sampling import Sampler
+from discreet.audit.outputs.shape import Batch
+from discreet.audit.result import Audit
 from discreet.audit.sample_buffer import KEPT, SampleBuffer
 
 Until: TypeAlias = Literal["refuted", "end"]

@@ -17,7 +17,8 @@ from numpy.typing import NDArray
 from scipy.optimize import isotonic_regression
 
 from discreet.audit.outputs.encoding import Encoded, Encoder
-from discreet.audit.outputs.sampling import Batch, Raised
+from discreet.audit.outputs.sampling import Raised
+from discreet.audit.outputs.shape import Batch
 from discreet.audit.scores import Score, additive, learn, logistic
 from discreet.audit.scores.ratios import monotone, pieces, shrunk
 

@@ -14,7 +14,7 @@ from scipy import stats
 
 from discreet.audit import Audit, Claim
 from discreet.audit.evidence.betting import Bets, Cuts, Wealth
-from discreet.audit.outputs.sampling import Batch
+from discreet.audit.outputs.shape import Batch
 from discreet.audit.sequential import distinguish, longest_call
 from discreet.audit.sequential_test import SequentialTest, Source
 from discreet.errors import InvalidParameter

@@ -11,7 +11,7 @@ from scipy.stats import binom, chi2_contingency, norm
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.betting import Cuts, Wealth
 from discreet.audit.learned import Learned
-from discreet.audit.outputs.sampling import Batch
+from discreet.audit.outputs.shape import Batch
 from discreet.audit.sequential_test import SequentialTest, _clearest_apart
 
 ERROR = 0.05

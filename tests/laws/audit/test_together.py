@@ -9,8 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from discreet.audit.outputs.sampling import Sampler
-from discreet.audit.outputs.together import depend
+from discreet.audit.outputs.sampling import Sampler, depend
 from discreet.audit.sequential import distinguish
 
 Random = np.random.Generator

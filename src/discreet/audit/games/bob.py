@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from discreet.audit.evidence.two_samples import Event, threshold
 from discreet.audit.outputs.encoding import Encoded, Encoder
-from discreet.audit.outputs.sampling import Batch
+from discreet.audit.outputs.shape import Batch
 from discreet.audit.scores import Score, learn
 
 Floats: TypeAlias = NDArray[np.float64]

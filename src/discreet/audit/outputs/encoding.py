@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from discreet.audit.outputs.derived import Derived
 from discreet.audit.outputs.grids import is_real, on_grid, step_of
 from discreet.audit.outputs.identity import codes_of
-from discreet.audit.outputs.sampling import Batch
+from discreet.audit.outputs.shape import Batch
 from discreet.audit.outputs.tree import Column, Node, example
 
 Floats: TypeAlias = NDArray[np.float64]

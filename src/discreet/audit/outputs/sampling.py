@@ -8,21 +8,19 @@ import math
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.guarded import UNCHANGING, Input, Printed, copied, unmasked
-from discreet.audit.outputs.shape import in_words, without_addresses
+from discreet.audit.outputs.shape import Batch, in_words, without_addresses
 from discreet.errors import InvalidParameter
-
-Batch: TypeAlias = "list[object] | NDArray[Any]"
-"""Outputs; axis 0 counts the samples."""
 
 _HANGS = 3
 """Runs that may hang before the mechanism is given up."""
@@ -39,6 +37,12 @@ _PRINTED = 8
 """Outputs of a draw of which it is checked that later runs do not change them."""
 _MOST_ITEMS = 10_000
 """Items that are read from an iterator that a mechanism returns."""
+_RARE = 1e-4
+"""The chance by which independent outputs of one call look dependent to one half of the calls; both halves have to."""
+_FEWEST = 8  # calls in each half
+_COLUMNS = 24
+
+Floats: TypeAlias = NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,8 +168,6 @@ class Sampler:
         The test of a claim takes them for independent: outputs that share a part of their noise are few in truth.
         What is drawn here is thrown away, so that nothing that is tested depends on it.
         """
-        from discreet.audit.outputs.together import depend
-
         if self._examined:
             return
         self._examined = True
@@ -391,3 +393,53 @@ def _nans(batch: Batch) -> int:
             return 0
         return int(np.isnan(batch).reshape(len(batch), -1).any(axis=1).sum())
     return sum(isinstance(o, float) and math.isnan(o) for o in batch)
+
+
+def depend(calls: Sequence[Batch]) -> bool:
+    """Whether outputs of one call are more, or less, alike than those of different calls, beyond doubt.
+
+    Args:
+        calls: equally many outputs of each of several calls at one input.
+    """
+    half = len(calls) // 2
+    if half < _FEWEST or len(calls[0]) < 2:
+        return False
+    width = len(calls[0])
+    arrays = [call for call in calls if isinstance(call, np.ndarray)]
+    every: Batch = (
+        np.concatenate(arrays) if len(arrays) == len(calls) else [o for call in calls for o in call]
+    )
+    values = Encoder.learned(every, bits=False).encode(every).values[:, :_COLUMNS]
+    rare = _RARE / max(values.shape[1], 1)
+    for column in values.T:
+        ranked = _ranks(column).reshape(len(calls), width)
+        sides = [_side(part, rare) for part in (ranked[:half], ranked[half : 2 * half])]
+        if sides[0] != 0 and sides[0] == sides[1]:
+            return True
+    return False
+
+
+def _side(ranks: Floats, rare: float) -> int:
+    """1 where calls differ too much, −1 where they differ too little, else 0.
+
+    References: Kruskal, Wallis 1952, Use of ranks in one-criterion variance analysis.
+    """
+    from scipy.special import chdtr, chdtrc
+
+    calls, width = ranks.shape
+    off = ranks - ranks.mean()
+    total = float((off**2).sum())
+    if total == 0:
+        return 0
+    h = (ranks.size - 1) * width * float((off.mean(axis=1) ** 2).sum()) / total
+    if chdtrc(calls - 1, h) < rare / 2:
+        return 1
+    return -1 if chdtr(calls - 1, h) < rare / 2 else 0
+
+
+def _ranks(x: Floats) -> Floats:
+    """Ranks, equal ones for equal values; NaN comes first."""
+    clean = np.where(np.isnan(x), -np.inf, x)
+    _, inverse, times = np.unique(clean, return_inverse=True, return_counts=True)
+    last = np.cumsum(times)
+    return np.asarray((last - (times - 1) / 2)[inverse.reshape(-1)], dtype=np.float64)

@@ -10,9 +10,13 @@ import re
 import sys
 from collections.abc import Mapping, Set
 from fractions import Fraction
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
+
+Batch: TypeAlias = "list[object] | NDArray[Any]"
+"""Outputs; axis 0 counts the samples."""
 
 NUMBER = "number"
 SEQUENCE = "sequence"

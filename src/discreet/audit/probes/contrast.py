@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from discreet.audit.evidence.intervals import broken, clopper_pearson_many
 from discreet.audit.finding import Chance
 from discreet.audit.outputs.derived import lowest_bit
-from discreet.audit.outputs.sampling import Batch, Raised
+from discreet.audit.outputs.sampling import Raised
+from discreet.audit.outputs.shape import Batch
 
 Floats: TypeAlias = NDArray[np.float64]
 Keys: TypeAlias = NDArray[np.int64]

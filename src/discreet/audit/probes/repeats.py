@@ -10,7 +10,8 @@ from typing import TypeAlias
 
 from discreet.audit.evidence.intervals import clopper_pearson
 from discreet.audit.outputs.identity import codes_of
-from discreet.audit.outputs.sampling import Batch, Raised, Sampler
+from discreet.audit.outputs.sampling import Raised, Sampler
+from discreet.audit.outputs.shape import Batch
 
 Stream: TypeAlias = list[int | None]
 """Outputs one after another, by their codes; None for an exception."""

@@ -1,14 +1,13 @@
-"""An audit as one HTML page that needs nothing from outside: style and picture are inside it."""
+"""Parts of HTML pages of results, which need nothing from outside: style and picture are inside them."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from html import escape
 
-from discreet.audit.finding import Audit, Tradeoff, Witness
+from discreet.audit.finding import Tradeoff
 from discreet.audit.reports.picture import ERRORS, svg
-from discreet.audit.reports.report import chance_words, number, rows, shown, tried_rows, why
-from discreet.table import render_html, visible
+from discreet.table import visible
 
 _STYLE = """
 :root { color-scheme: light; --ink: #1d2733; --soft: #5b6875; --line: #dfe4ea; --bad: #b3261e; --good: #146c43; }
@@ -27,44 +26,12 @@ figure { margin: 1rem 0; } figcaption { color: var(--soft); font-size: .92rem; }
 svg { max-width: 100%; height: auto; }
 """
 
-_CAPTION = (
-    "The claim forbids the red region. The blue line is the best test that was found, on fresh samples, with its "
-    "band; where the upper edge of the band enters the red region, the claim is broken. The dashed line is guessing."
-)
-_SHOWN = 40
-
-
-def page(audit: Audit) -> str:
-    """The audit as a page: verdict, witness, trade-off, what was tried, probes, notes."""
-    return document(audit.name, body(audit))
-
 
 def document(title: str, *parts: str) -> str:
     """A whole page around parts that are HTML already."""
     viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     head = f'<meta charset="utf-8">{viewport}<title>{text(title)}</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{"".join(parts)}</body></html>\n'
-
-
-def body(audit: Audit) -> str:
-    """The audit as a part of a page."""
-    parts = [head(audit.name, audit.verdict, why(audit)), facts(rows(audit))]
-    if audit.witness is not None:
-        parts += ["<h2>Witness</h2>", _witness(audit.witness)]
-    if audit.tradeoff is not None:
-        parts += ["<h2>Errors of the best test</h2>", picture(audit.tradeoff, _CAPTION)]
-    if audit.tried:
-        table = render_html(["what", "ε seen", "samples"], tried_rows(audit, _SHOWN))
-        parts += ["<h2>Tried</h2>", table]
-        if len(audit.tried) > _SHOWN:
-            parts.append(f"<p>and {len(audit.tried) - _SHOWN} more.</p>")
-    if audit.probes:
-        probes: list[list[str | None]] = [[p.name, p.verdict, p.words] for p in audit.probes]
-        parts += [
-            "<h2>Probes</h2>",
-            render_html(["probe", "verdict", "what was seen"], probes, align=["left"] * 3),
-        ]
-    return "".join([*parts, notes(audit.notes)])
 
 
 def head(name: str, verdict: str | None, why: str = "") -> str:
@@ -97,15 +64,3 @@ def picture(tradeoff: Tradeoff, caption: str, errors: tuple[str, str] = ERRORS) 
 def text(words: str) -> str:
     """Words in which nothing is a tag, or a command of a terminal."""
     return escape(visible(words))
-
-
-def _witness(witness: Witness) -> str:
-    rows = "".join(
-        f"<dt>under {name}</dt><dd><code>{text(shown(x))}</code>: {text(chance_words(chance))}</dd>"
-        for name, x, chance in (
-            ("x", witness.x, witness.under_x),
-            ("x′", witness.x_neighbour, witness.under_neighbour),
-        )
-    )
-    alone = f"<p>These two alone show ε ≥ {number(witness.epsilon)}.</p>" if witness.epsilon > 0 else ""
-    return f"<p>Event: {text(witness.event)}.</p><dl>{rows}</dl>{alone}"

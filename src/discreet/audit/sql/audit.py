@@ -12,8 +12,10 @@ import numpy as np
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
-from discreet.audit.finding import Audit, Bits, Tried
-from discreet.audit.outputs.sampling import Batch, Sampler
+from discreet.audit.finding import Bits, Tried
+from discreet.audit.outputs.sampling import Sampler
+from discreet.audit.outputs.shape import Batch
+from discreet.audit.result import Audit
 from discreet.audit.sequential import distinguish
 from discreet.audit.sql.database_queries import DATABASE_TRAPS, all_database_queries
 from discreet.audit.sql.databases import RandomDatabases

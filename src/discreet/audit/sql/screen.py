@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from discreet.audit.claim import Claim, Floats
 from discreet.audit.outputs.encoding import Encoded, Encoder
-from discreet.audit.outputs.sampling import Batch
+from discreet.audit.outputs.shape import Batch
 
 
 class Look(NamedTuple):

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.betting import Cuts, Wealth
 from discreet.audit.evidence.promises import FARTHEST, Promises
-from discreet.audit.finding import Audit
 from discreet.audit.outputs.sampling import Sampler
+from discreet.audit.result import Audit
 from discreet.audit.sequential import check_limits
 from discreet.errors import InvalidParameter
 from discreet.privacy.guarantee import Budget
