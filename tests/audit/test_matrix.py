@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 import discreet as dp
 from discreet.audit.claim import Claim
-from discreet.audit.exact.matrix import Finite, finite
+from discreet.audit.exact import Finite, finite
 from discreet.errors import InvalidParameter
 from discreet.finite.comparisons import exceeds, exponential
 from discreet.mechanisms import Gaussian, Geometric

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from discreet.audit.canary.canaries import Canaries as Canaries
     from discreet.audit.canary.canaries import many_runs as many_runs
     from discreet.audit.canary.canaries import one_run as one_run
-    from discreet.audit.exact.matrix import Finite as Finite
-    from discreet.audit.exact.matrix import finite as finite
+    from discreet.audit.exact import Finite as Finite
+    from discreet.audit.exact import finite as finite
     from discreet.audit.games.play import attributes as attributes
     from discreet.audit.games.play import game as game
     from discreet.audit.games.played import Game as Game
@@ -41,7 +41,7 @@ _HOMES = MappingProxyType(
     {
         "Canaries": "canary.canaries",
         "Datasets": "neighbours",
-        "Finite": "exact.matrix",
+        "Finite": "exact",
         "Game": "games.played",
         "Numbers": "neighbours",
         "Vectors": "neighbours",
@@ -49,7 +49,7 @@ _HOMES = MappingProxyType(
         "attributes": "games.play",
         "audit_sql": "sql",
         "distinguish": "sequential",
-        "finite": "exact.matrix",
+        "finite": "exact",
         "game": "games.play",
         "lower_bound": "lower_bounds",
         "many_runs": "canary.canaries",

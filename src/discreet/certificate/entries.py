@@ -14,7 +14,7 @@ from discreet.certificate.forms import digest, record
 from discreet.certificate.verdict import must
 from discreet.ledger.entry import Charged, Entry, Opened, Pinned, Released
 from discreet.ledger.export import verify_export
-from discreet.ledger.joint_charge import TOGETHER
+from discreet.ledger.kinds.asking import TOGETHER
 from discreet.privacy.unit import Relation
 from discreet.verify.claim import Cost
 from discreet.verify.derive import Source

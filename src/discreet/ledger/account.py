@@ -24,9 +24,8 @@ from discreet.ledger.entry import (
     from_row,
     release_in,
 )
-from discreet.ledger.first_charge import Step
-from discreet.ledger.joint_charge import TOGETHER
-from discreet.ledger.log import NO_END, Log, View
+from discreet.ledger.kinds.asking import TOGETHER
+from discreet.ledger.log import NO_END, Log, Step, View
 from discreet.ledger.names import name
 from discreet.ledger.people.keeping import PersonBudgets
 from discreet.ledger.refusals import above_each_query, above_one_query, refused, shut, too_long

@@ -12,25 +12,23 @@ import json
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
 from discreet.accounting.filter import Charge, Tally
 from discreet.errors import LedgerCorrupt
 from discreet.ledger import forms
-from discreet.ledger.account_state import Limit
+from discreet.ledger.account_state import Limit, Standing
 from discreet.ledger.chain import canonical
-from discreet.ledger.entry import KINDS, Charged, Entry, Moved
+from discreet.ledger.entry import KINDS, Charged, Entry, Moved, People
 from discreet.ledger.failures import KEEP
-from discreet.ledger.log import Log, View
+from discreet.ledger.log import Log, Step, View
 from discreet.ledger.names import name
 from discreet.ledger.refusals import above_one_query
 from discreet.ledger.states import tally_text, terms_name
 from discreet.ledger.store import Added, Addition
 from discreet.ledger.units import within
-
-if TYPE_CHECKING:
-    from discreet.ledger.account import Account
+from discreet.privacy.unit import Relation
 
 _ALL = ("seq", "time", "population", "kind")
 
@@ -62,10 +60,25 @@ class Known:
     most: Tally | None
 
 
+class Charging(Protocol):
+    """An `Account`, as far as a charge reads it."""
+
+    population: str
+    relation: Relation
+    people: People | None
+    analyst: str | None
+    pending: tuple[Step, ...]
+
+    @property
+    def log(self) -> Log: ...
+    def charging(self, question: str, charge: Charge, note: dict[str, Any]) -> Callable[[View], Entry]: ...
+    def _standing(self, view: View) -> Standing: ...
+
+
 _KNOWN: WeakKeyDictionary[Log, dict[str, Known]] = WeakKeyDictionary()
 
 
-def charge(account: Account, question: str, charge: Charge, note: dict[str, Any]) -> Entry:
+def charge(account: Charging, question: str, charge: Charge, note: dict[str, Any]) -> Entry:
     """As `Account.charge`, which this is the work of."""
     log = account.log
     if account.analyst is not None or account.pending or not log.adds:
@@ -81,7 +94,7 @@ def charge(account: Account, question: str, charge: Charge, note: dict[str, Any]
 
 
 def _noticing(
-    account: Account, known: Known | None, step: Callable[[View], Entry]
+    account: Charging, known: Known | None, step: Callable[[View], Entry]
 ) -> Callable[[View], tuple[Entry, Known]]:
     """A charge in the ordinary way that notices, once it was taken, the terms that took it."""
     state = terms_name(account.population)
@@ -101,7 +114,7 @@ def _noticing(
 
 
 def _quickly(
-    account: Account, known: Known, question: str, charge: Charge, note: dict[str, Any]
+    account: Charging, known: Known, question: str, charge: Charge, note: dict[str, Any]
 ) -> Entry | None:
     """The entry, or None where the ordinary way has to be taken: it refuses what is to be refused."""
     cost, people = known.limit.filter.cost(charge), account.people
@@ -131,7 +144,7 @@ def _quickly(
     return Entry(added.row.seq, now, account.population, Charged(question, charge, spent, note))
 
 
-def _spent(account: Account, known: Known, cost: Tally, added: Added) -> Tally:
+def _spent(account: Charging, known: Known, cost: Tally, added: Added) -> Tally:
     """The sum with this charge in it, computed here from the one before."""
     try:
         spent = known.limit.filter.add(forms.tally(json.loads(added.sum)["spent"]), cost)
@@ -142,7 +155,7 @@ def _spent(account: Account, known: Known, cost: Tally, added: Added) -> Tally:
     return spent
 
 
-def _wrong(account: Account) -> LedgerCorrupt:
+def _wrong(account: Charging) -> LedgerCorrupt:
     return LedgerCorrupt(
         f"the server of the ledger {account.log.store.place} has added up wrongly; the charge may stand.",
         hint=KEEP,

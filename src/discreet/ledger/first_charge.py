@@ -7,18 +7,13 @@ own transaction, or is refused. So who only connects, plans or is refused leaves
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias, TypeVar
+from typing import TypeVar
 
 from discreet.errors import InvalidParameter
+from discreet.ledger.account import Account
 from discreet.ledger.log import View
 
-if TYPE_CHECKING:
-    from discreet.ledger.account import Account
-
 T = TypeVar("T")
-
-Step: TypeAlias = Callable[[View], object]
-"""A part of a transaction that can be taken again: where what it writes is there, it finds it."""
 
 
 def foresee(step: Callable[[View], T], first: Account, *others: Account) -> T:

@@ -12,18 +12,14 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from discreet.accounting.filter import Charge
 from discreet.errors import InternalError, InvalidParameter
+from discreet.ledger.account import Account
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Analysts, Charged, Entry, Pinned, Released, release_in
-
-if TYPE_CHECKING:
-    from discreet.accounting.filter import Charge
-    from discreet.ledger.account import Account
-
-TOGETHER = "together"
-"""The field of a note that names the populations which pay for one question together, in the order of their entries."""
+from discreet.ledger.kinds.asking import TOGETHER
 
 
 def charge_together(

@@ -231,3 +231,7 @@ def follows(previous: str, row: Row) -> bool:
         return link(previous, row.body) == row.hash if previous else False
     except ValueError:  # a previous hash that is not hexadecimal
         return False
+
+
+Step: TypeAlias = Callable[[View], object]
+"""A part of a transaction that can be taken again: where what it writes is there, it finds it."""

@@ -19,7 +19,8 @@ from discreet.errors import BudgetExceeded, DiscreetError, InternalError, Invali
 from discreet.ledger.account import Account
 from discreet.ledger.entry import release_in
 from discreet.ledger.export import verify_export
-from discreet.ledger.joint_charge import TOGETHER, charge_together, find_together, store_together
+from discreet.ledger.joint_charge import charge_together, find_together, store_together
+from discreet.ledger.kinds.asking import TOGETHER
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import View
 from discreet.ledger.sqlite import SQLiteStore, SQLiteTransaction

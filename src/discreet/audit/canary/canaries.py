@@ -15,19 +15,28 @@ from discreet.audit.canary.coins import Coins, finite_scores, trained
 from discreet.audit.canary.guesses import Guesses, epsilon_lower, ladder, p_value, promises
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.two_samples import between, threshold
-from discreet.audit.finding import CONSISTENT, VIOLATED
+from discreet.audit.finding import CONSISTENT, VIOLATED, Tradeoff
 from discreet.audit.games.allowed import errors
 from discreet.audit.outputs.sampling import called
+from discreet.audit.reports.html import document, facts, head, picture
+from discreet.audit.reports.report import fields_of, lines_of, number, plain
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import Approximate, Budget
 from discreet.privacy.unit import Relation
+from discreet.table import render_html
 
 Floats: TypeAlias = NDArray[np.float64]
 Promise: TypeAlias = Budget | Approximate | PrivacyLoss | Claim | Real
 
 _STREAM = 0x63616E6172696573
 """Sets the coins' random numbers apart from those of anybody else with the same seed."""
+
+_CAPTION = (
+    "The claim forbids the red region to what is expected. The blue line is what the scores of these runs reached; it "
+    "has no band, and the verdict rests on the guesses, not on it. The dashed line is guessing."
+)
+_ERRORS = "type I error: out called in", "type II error: in called out"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,20 +89,14 @@ class Canaries:
         return self.verdict == VIOLATED
 
     def __str__(self) -> str:
-        from discreet.audit.reports.canaries import text
-
-        return text(self)
+        return "\n".join([f"{self.name}: {self.verdict.upper()}", "", *lines_of(_rows(self))])
 
     def to_html(self) -> str:
         """The result as one HTML page without outside parts."""
-        from discreet.audit.reports.canaries import page
-
-        return page(self)
+        return document(self.name, _body(self))
 
     def to_json(self) -> dict[str, Any]:
         """Return the result in JSON's own types."""
-        from discreet.audit.reports.report import fields_of, plain
-
         roc = ("alpha", "beta", "claimed")
         return {**fields_of(self, *roc), "roc": {k: plain(getattr(self, k)) for k in roc}}
 
@@ -306,3 +309,36 @@ def _roc(inside: Floats, outside: Floats) -> tuple[Floats, Floats]:
     beta = np.searchsorted(np.sort(inside), cuts) / max(1, len(inside))
     alpha = 1 - np.searchsorted(np.sort(outside), cuts) / max(1, len(outside))
     return np.asarray(alpha, dtype=np.float64), np.asarray(beta, dtype=np.float64)
+
+
+def _body(found: Canaries) -> str:
+    """Return a page's verdict, bound, errors of the scores, guesses."""
+    line = Tradeoff(found.alpha, found.beta, found.beta, found.claimed)
+    parts = [
+        head(found.name, found.verdict),
+        facts(_rows(found)),
+        "<h2>Errors of the scores</h2>",
+        picture(line, _CAPTION, _ERRORS),
+    ]
+    if found.tried:
+        rows: list[list[str | None]] = [
+            [f"{t.inside:,}", f"{t.outside:,}", f"{t.right:,}", f"{t.p_value:.3g}", number(t.epsilon_lower)]
+            for t in found.tried
+        ]
+        table = render_html(["guessed in", "guessed out", "right", "p-value", "ε at least"], rows)
+        parts += ["<h2>Guesses</h2>", table]
+    return "".join(parts)
+
+
+def _rows(found: Canaries) -> list[tuple[str, str]]:
+    how = "one canary" if found.canaries == 1 else f"{found.canaries:,} canaries"
+    models = "one run" if found.runs == 1 else f"{found.runs:,} runs"
+    changed = "in or out" if found.relation == Relation.ADD_REMOVE.value else "one of two twins"
+    return [
+        ("claimed", found.claim.text),
+        ("found", f"ε ≥ {number(found.epsilon_lower)} at δ = {number(found.claim.delta)}"),
+        ("guesses", f"{found.right:,} of {found.guesses:,} right; p-value of the claim {found.p_value:.3g}"),
+        ("error", f"false-positive rate: at most {number(found.error)}"),
+        ("power", f"had every guess been right: ε ≥ {number(found.reachable)}"),
+        ("work", f"{models} with {how}, each {changed} by a fair coin ({found.relation} neighbours)"),
+    ]

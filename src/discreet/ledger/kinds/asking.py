@@ -30,6 +30,9 @@ from discreet.privacy.guarantee import Approximate
 
 _SHORT = 4000  # characters of events that are worth keeping
 
+TOGETHER = "together"
+"""The field of a note that names the populations which pay for one question together, in the order of their entries."""
+
 
 @dataclass(frozen=True, slots=True)
 class Pinned(Fields):

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from types import MappingProxyType
-from typing import Never, TypeAlias
+from typing import Never
 
 from sqlglot import exp
 
@@ -17,68 +17,12 @@ from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregate_nodes import has_aggregate as has_aggregate
 from discreet.plan.aggregate_nodes import is_aggregate, word
 from discreet.plan.aggregates import read_nested, read_quantile
+from discreet.plan.aggregates.call import HINT, AggregateCall, Applied
 from discreet.plan.aggregates.count import one_where
-from discreet.plan.bind import as_condition, bind_row, call, coerce
+from discreet.plan.bind import as_condition, bind_row, coerce
 from discreet.plan.expr import Expr, Literal
 from discreet.plan.scope import Scope
 from discreet.plan.types import Type
-
-Applied: TypeAlias = tuple[str, tuple[Expr, ...]]
-"""An aggregate's name among `AGGREGATES`, and its arguments."""
-
-
-@dataclass(frozen=True, slots=True)
-class Asked:
-    """An aggregate as it is asked for: its node, whose names `scope` knows, over the rows that `where` keeps.
-
-    Attributes:
-        node: the aggregate itself, without FILTER.
-        scope: what names stand for.
-        where: the condition of FILTER (WHERE …), bound; None without one.
-    """
-
-    node: exp.Expr
-    scope: Scope
-    where: Expr | None
-
-    @property
-    def word(self) -> str:
-        """The aggregate in the user's words."""
-        return word(self.node)
-
-    def value(self, argument: exp.Expr) -> Expr:
-        """An argument over the cells of a row; NULL on the rows that FILTER leaves out."""
-        return self.kept(bind_row(argument, self.scope))
-
-    def kept(self, value: Expr) -> Expr:
-        """CASE WHEN where THEN value END."""
-        return value if self.where is None else call("case", [self.where, value, Literal(None, None)])
-
-    def number(self, argument: exp.Expr | None) -> Expr:
-        """An argument that is a number; true and false are 1 and 0, and text is read as a number."""
-        if isinstance(argument, exp.Distinct):
-            raise UnsupportedQuery(f"{self.word} with DISTINCT is not answered here.", hint=HINT)
-        if argument is None or isinstance(argument, exp.Star):
-            raise UnsupportedQuery(f"{self.word} needs one number.", hint=f"write {self.word}(x)")
-        kind = bind_row(argument, self.scope).type
-        if kind is not None and kind.is_moment:
-            raise UnsupportedQuery(f"{self.word} of a date or time is not answered here.", hint=_NO_NUMBER)
-        if kind not in (Type.BOOL, Type.INT, Type.REAL, Type.TEXT):
-            raise UnsupportedQuery(f"{self.word} needs a number.", hint="CAST the argument to DOUBLE")
-        value = self.value(argument)
-        if kind is Type.BOOL:
-            return coerce(value, Type.INT)
-        return coerce(value, Type.REAL) if kind is Type.TEXT else value
-
-    def condition(self, argument: exp.Expr | None) -> Expr:
-        """An argument that is true or false."""
-        if argument is None or isinstance(argument, exp.Distinct | exp.Star):
-            raise UnsupportedQuery(f"{self.word} needs one condition.", hint=f"write {self.word}(x > 0)")
-        if bind_row(argument, self.scope).type is not Type.BOOL:
-            raise UnsupportedQuery(
-                f"{self.word} needs a condition.", hint=f"write {self.word}(x > 0), for instance"
-            )
-        return self.value(argument)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +34,7 @@ class Form:
         places: the parts of the node that the rule reads, or that say nothing; any other is refused.
     """
 
-    rule: Callable[[Asked], Applied]
+    rule: Callable[[AggregateCall], Applied]
     places: tuple[str, ...] = ("this",)
 
 
@@ -109,14 +53,7 @@ def read_aggregate(node: exp.Expr, scope: Scope) -> Applied:
         raise UnsupportedQuery(f"{word(node)} is not answered here.", hint=HINT)
     if any(part and place not in form.places for place, part in node.args.items()):
         raise UnsupportedQuery(f"This form of {word(node)} is not answered here.", hint=HINT)
-    return form.rule(Asked(_unordered(node), scope, where))
-
-
-HINT = "docs/sql-reference.md lists the aggregates that are answered"
-_NO_NUMBER = (
-    "ask for MEDIAN(x), MIN(x) or MAX(x), or for a number of it that has bounds: "
-    "AVG(least(365, greatest(0, date_diff('day', DATE '2026-01-01', x))))"
-)
+    return form.rule(AggregateCall(_unordered(node), scope, where))
 
 
 def _filter(node: exp.Filter, scope: Scope) -> Expr:
@@ -134,7 +71,7 @@ def _unordered(node: exp.Expr) -> exp.Expr:
     return node
 
 
-def _count(a: Asked) -> Applied:
+def _count(a: AggregateCall) -> Applied:
     argument = a.node.args.get("this")
     if argument is None or isinstance(argument, exp.Star):
         return "count", () if a.where is None else (a.kept(Literal(1, Type.INT)),)
@@ -145,7 +82,7 @@ def _count(a: Asked) -> Applied:
     return "count", (a.value(argument),)
 
 
-def _count_distinct(a: Asked, distinct: exp.Distinct) -> Applied:
+def _count_distinct(a: AggregateCall, distinct: exp.Distinct) -> Applied:
     args = distinct.expressions
     condition, unit_node = _when(args[0]) if len(args) == 1 else (None, None)
     if isinstance(unit_node, exp.Column) and a.scope.is_unit(bind_row(unit_node, a.scope)):
@@ -185,10 +122,10 @@ def _condition(name: str) -> Form:
     return Form(lambda a: (name, (a.condition(a.node.args.get("this")),)))
 
 
-def _named(name: str, read: Callable[[Asked, exp.Expr], Expr]) -> Form:
+def _named(name: str, read: Callable[[AggregateCall, exp.Expr], Expr]) -> Form:
     """An aggregate of one argument that the parser knows as a name only."""
 
-    def rule(a: Asked) -> Applied:
+    def rule(a: AggregateCall) -> Applied:
         args = a.node.expressions
         if len(args) != 1:
             _refuse_form(a.node)
@@ -197,7 +134,7 @@ def _named(name: str, read: Callable[[Asked, exp.Expr], Expr]) -> Form:
     return Form(rule, ("this", "expressions"))
 
 
-def _sum_within(a: Asked) -> Applied:
+def _sum_within(a: AggregateCall) -> Applied:
     value, *bounds = a.node.expressions
     if len(bounds) != 2:
         _refuse_form(a.node)
@@ -205,7 +142,7 @@ def _sum_within(a: Asked) -> Applied:
     return name, (a.number(value), *(bind_row(b, a.scope) for b in bounds))
 
 
-def _count_within(a: Asked) -> Applied:
+def _count_within(a: AggregateCall) -> Applied:
     value, *bounds = a.node.expressions
     if len(bounds) != 2:
         _refuse_form(a.node)
@@ -263,8 +200,8 @@ BY_NODE: MappingProxyType[type[exp.Expr], Form] = MappingProxyType(
 
 BY_NAME: MappingProxyType[str, Form] = MappingProxyType(
     {
-        "mean": _named("avg", Asked.number),
-        "every": _named("bool_and", Asked.condition),
+        "mean": _named("avg", AggregateCall.number),
+        "every": _named("bool_and", AggregateCall.condition),
         "sum_within": Form(_sum_within, ("this", "expressions")),
         "count_within": Form(_count_within, ("this", "expressions")),
         "histogram": Form(read_nested.histogram, ("this", "expressions")),

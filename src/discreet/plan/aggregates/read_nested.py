@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Never
+from typing import Never
 
 from sqlglot import exp
 
 from discreet.errors import UnsupportedQuery
+from discreet.plan.aggregates.call import AggregateCall, Applied
 from discreet.plan.bind import bind_row, coerce
 from discreet.plan.evaluate import evaluate_row
 from discreet.plan.expr import Expr, Literal, columns_of
 from discreet.plan.types import Type
-
-if TYPE_CHECKING:
-    from discreet.plan.aggregates.read import Applied, Asked
 
 MOST_BINS = 200
 """Ends of bins; the database compares each row with each of them."""
@@ -22,7 +20,7 @@ MOST_TOP = 1000
 """Values that one list of the commonest shows."""
 
 
-def top(a: Asked) -> Applied:
+def top(a: AggregateCall) -> Applied:
     """APPROX_TOP_K(x, k)."""
     argument, k = a.node.args.get("this"), a.node.args.get("expression")
     if argument is None or isinstance(argument, exp.Distinct | exp.Star):
@@ -40,7 +38,7 @@ def top(a: Asked) -> Applied:
     return "approx_top_k", (a.value(argument), Literal(int(k.name), Type.INT))
 
 
-def histogram(a: Asked) -> Applied:
+def histogram(a: AggregateCall) -> Applied:
     """HISTOGRAM(x), HISTOGRAM(x, ends)."""
     args = a.node.expressions
     if len(args) not in (1, 2) or isinstance(args[0], exp.Distinct | exp.Star):
@@ -76,7 +74,7 @@ def _steps(node: exp.GenerateSeries) -> list[exp.Expr]:
     return [exp.Literal.number(n) for n in found]
 
 
-def _constant(a: Asked, node: exp.Expr) -> Literal:
+def _constant(a: AggregateCall, node: exp.Expr) -> Literal:
     found = bind_row(node, a.scope)
     value = None if columns_of(found) else evaluate_row(found, {})
     if value is None or found.type is None:

@@ -3,32 +3,30 @@
 from __future__ import annotations
 
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeGuard
+from typing import TypeGuard
 
 from sqlglot import exp
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregate_nodes import word
+from discreet.plan.aggregates.call import AggregateCall, Applied
 from discreet.plan.expr import Expr, Literal
 from discreet.plan.types import Type
 
-if TYPE_CHECKING:
-    from discreet.plan.aggregates.read import Applied, Asked
 
-
-def median(a: Asked) -> Applied:
+def median(a: AggregateCall) -> Applied:
     """MEDIAN(x)."""
     return "quantile_cont", (_measurable(a, a.node.args.get("this")), _HALF)
 
 
-def quantile(a: Asked) -> Applied:
+def quantile(a: AggregateCall) -> Applied:
     """QUANTILE_CONT(x, p) and the like; a list of shares gives a list."""
     share = a.node.args.get("quantile") or a.node.args.get("expression")
     value, (shares, several) = _measurable(a, a.node.args.get("this")), _shares(share, a.word)
     return _NAMES[type(a.node)] + (LIST if several else ""), (value, *shares)
 
 
-def quantiles(a: Asked) -> Applied:
+def quantiles(a: AggregateCall) -> Applied:
     """BigQuery's APPROX_QUANTILES(x, n): the list of the n + 1 ends of n parts with equally many rows."""
     n = a.node.args.get("expression")
     if (
@@ -46,7 +44,7 @@ def quantiles(a: Asked) -> Applied:
     return "quantile_disc" + LIST, (_measurable(a, a.node.args.get("this")), *shares)
 
 
-def within_group(a: Asked) -> Applied:
+def within_group(a: AggregateCall) -> Applied:
     """PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x), MODE() WITHIN GROUP (ORDER BY x)."""
     inner, order = a.node.this, a.node.expression
     terms = order.expressions if isinstance(order, exp.Order) else []
@@ -64,17 +62,17 @@ def within_group(a: Asked) -> Applied:
     return _NAMES[type(inner)] + (LIST if several else ""), (_measurable(a, terms[0].this), *shares)
 
 
-def least(a: Asked) -> Applied:
+def least(a: AggregateCall) -> Applied:
     """MIN(x)."""
     return "min", (_ordered(a),)
 
 
-def greatest(a: Asked) -> Applied:
+def greatest(a: AggregateCall) -> Applied:
     """MAX(x)."""
     return "max", (_ordered(a),)
 
 
-def mode(a: Asked) -> Applied:
+def mode(a: AggregateCall) -> Applied:
     """MODE(x)."""
     argument = a.node.args.get("this")
     if argument is None or isinstance(argument, exp.Distinct | exp.Star):
@@ -82,7 +80,7 @@ def mode(a: Asked) -> Applied:
     return "mode", (a.value(argument),)
 
 
-def _ordered(a: Asked) -> Expr:
+def _ordered(a: AggregateCall) -> Expr:
     argument = a.node.args.get("this")
     if _is_value(argument) and a.value(argument).type is Type.TEXT:
         raise UnsupportedQuery(
@@ -92,7 +90,7 @@ def _ordered(a: Asked) -> Expr:
     return _measurable(a, argument)
 
 
-def _measurable(a: Asked, argument: exp.Expr | None) -> Expr:
+def _measurable(a: AggregateCall, argument: exp.Expr | None) -> Expr:
     """An argument that is a date, a time or a number."""
     if _is_value(argument):
         found = a.value(argument)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Never, Protocol
 
 from sqlglot import exp
 
@@ -121,3 +122,14 @@ class Kinds:
         if kinds == {Type.INT, Type.REAL}:
             return Type.REAL
         return kinds.pop() if len(kinds) == 1 else None
+
+
+class Spelling(Protocol):
+    """A query of another dialect, as the rules that rewrite its nodes read it."""
+
+    dialect: str
+    kinds: Kinds
+
+    def read(self, node: exp.Expr) -> exp.Expr: ...
+    def rebuilt(self, node: exp.Expr) -> exp.Expr: ...
+    def refuse(self, node: exp.Expr, why: str = "", hint: str = "") -> Never: ...

@@ -1,23 +1,54 @@
-"""WHERE: conjuncts that are [NOT] EXISTS and [NOT] IN are semi and anti joins; subqueries elsewhere are lifted."""
+"""Subqueries: conjuncts of WHERE that are [NOT] EXISTS and [NOT] IN are semi and anti joins, all others are lifted.
+
+A lifted subquery becomes columns beside the rows, by a LEFT JOIN that meets one row at most. What it asks of its rows
+is always an aggregate: EXISTS whether there is one, `x IN (…)` whether one is x, how many there are and how many of
+them are known, and a subquery as a value what its SELECT says. Grouped by what its conditions hold equal to the
+row around it, and joined on that, it gives each row its own values; where the conditions say more than equations, the
+different values that they read of the rows around are joined with the subquery's first.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import Never
 
 from sqlglot import exp
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bind import as_condition, bind_row, call
-from discreet.plan.expr import Expr, Literal
+from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.relation.context import Context, Rows
-from discreet.plan.relation.joining import conjunction, join
-from discreet.plan.relation.lifting import Put, lift
-from discreet.plan.relation.names import Names
-from discreet.plan.relation.node import Distinct, Kind, Project, filtered
+from discreet.plan.relation.grouping import bind_over, folds_of
+from discreet.plan.relation.joining import (
+    check_units,
+    conjunction,
+    holds_units_equal,
+    is_unit_pair,
+    join,
+    way,
+)
+from discreet.plan.relation.names import CONSTANT, HIDDEN, Entry, Item, Names
+from discreet.plan.relation.node import (
+    Distinct,
+    Fold,
+    Group,
+    Join,
+    Kind,
+    Project,
+    fields,
+    filtered,
+    places_of,
+    whole,
+)
+from discreet.plan.relation.settle import columns_in, renamed
 from discreet.plan.relation.sources import conjuncts, is_nested, read_from
+from discreet.plan.relation.stage import of_rows, still
+from discreet.plan.schema import Fact
 from discreet.plan.types import Type
+
+Put = Callable[[exp.Expr], exp.Expr]
+"""An expression → the same with columns in place of its subqueries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,4 +195,267 @@ def _is_plain(query: exp.Select) -> bool:
     return (
         plain
         and next((e for i in query.expressions for e in i.find_all(exp.AggFunc, exp.Window)), None) is None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """The rows of a subquery that meet its own conditions, and its conditions on the row around it."""
+
+    rows: Rows
+    around: Sequence[Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """An aggregate over a subquery's rows, the column that holds it, and what is known of it."""
+
+    column: Column
+    fold: Fold
+    fact: Fact | None = None
+
+
+def lift(rows: Rows, exprs: Sequence[exp.Expr], context: Context) -> tuple[Rows, Put]:
+    """The rows with a column for each subquery in these expressions, and how the expressions read them.
+
+    Guarantee:
+        The rows are the same ones: none is lost, and none is there twice. What is beside a row of a unit follows from
+        that unit's own rows and from public ones.
+
+    Raises:
+        UnknownColumn, UnsupportedQuery: see `discreet.errors`.
+    """
+    places: dict[exp.Expr, exp.Column] = {}
+    around = rows
+    for e in exprs:
+        for node in subqueries(e):
+            if node not in places:
+                rows, places[node] = _value(rows, around, node, context)
+
+    def put(e: exp.Expr) -> exp.Expr:
+        return e if not places else e.copy().transform(lambda n: places[n].copy() if n in places else n)
+
+    return rows, put
+
+
+def subqueries(e: exp.Expr) -> list[exp.Expr]:
+    """The outermost subqueries in an expression: EXISTS, IN, and those that stand for values."""
+    if isinstance(e, exp.Exists | exp.Subquery) or (isinstance(e, exp.In) and e.args.get("query")):
+        return [e]
+    if isinstance(e, exp.Any | exp.All | exp.Array) and e.find(exp.Select) is not None:
+        raise UnsupportedQuery(
+            f"{e.key.upper()} (SELECT …) is not answered here.",
+            hint="compare with (SELECT MIN(x) …) or (SELECT MAX(x) …); = ANY is IN",
+        )
+    if isinstance(e, exp.Query):
+        _refuse_form()
+    return [n for child in e.iter_expressions() for n in subqueries(child)]
+
+
+def _value(rows: Rows, around: Rows, node: exp.Expr, context: Context) -> tuple[Rows, exp.Column]:
+    """The rows with the columns of one subquery, and the name of its value."""
+    if isinstance(node, exp.Exists):
+        rows, value, measured = _exists(rows, around, node, context)
+        public = False
+    elif isinstance(node, exp.In):
+        rows, value, measured = _in(rows, around, node, context)
+        public = False
+    else:
+        rows, value, measured, public = _scalar(rows, around, node, context)
+    alias = f"{CONSTANT if public else HIDDEN}{len(rows.entries)}"
+    facts = [Item(SUBQUERY, m.column, m.fact).nullable() for m in measured]
+    shown = next((i.fact for i in facts if i.expr == value), None)
+    entries = (Entry(alias, (Item(SUBQUERY, value, shown),)), Entry(HIDDEN, tuple(facts)))
+    return replace(rows, entries=(*rows.entries, *entries)), exp.column(SUBQUERY, table=alias)
+
+
+SUBQUERY = "(SELECT …)"
+"""How messages call the value of a subquery."""
+
+_Lifted = tuple[Rows, Expr, Sequence[Measured]]
+
+
+def _exists(rows: Rows, around: Rows, node: exp.Exists, context: Context) -> _Lifted:
+    found, _, conditions = ask(node.this, context.names(around), context, value=False)
+    inner = Inner(found, conditions)
+    _check(around, inner)
+    count = _count(context)
+    return _beside(rows, around, inner, [count], context), _some(count), [count]
+
+
+def _in(rows: Rows, around: Rows, node: exp.In, context: Context) -> _Lifted:
+    """SQL's three values: true where the value is among them; unknown where it, or one of them, is; else false."""
+    outer = context.names(around)
+    if subqueries(node.this):
+        _refuse_form()
+    found, member, conditions = ask(node.args["query"].unnest(), outer, context, value=True)
+    if member is None or isinstance(node.this, exp.Tuple):
+        refuse_several()
+    value = bind_row(node.this, outer)
+    same = call("=", [value, member])
+    assert isinstance(same, Call)
+    value, member = same.args  # in one type
+    inner = Inner(found, conditions)
+    own = _check(around, inner, [same])
+    hit, count, known = _count(context), _count(context), _count(context, member)
+    # a list of people's rows that only the value itself ties to the row is each unit's own: NULL is on nobody's
+    tied = Inner(found, [*conditions, same])
+    rows = _beside(rows, around, tied, [hit], context)
+    rows = _beside(rows, around, inner, [count, known], context)
+    nothing, true, false = Literal(None, None), Literal(True, Type.BOOL), Literal(False, Type.BOOL)
+    empty = call("not", [_some(count)])
+    unknown = call("is null", [value])
+    first = [unknown, nothing, empty, false] if own else [empty, false, unknown, nothing]
+    missing = call(">", [count.column, known.column])
+    return rows, call("case", [_some(hit), true, *first, missing, nothing, false]), [hit, count, known]
+
+
+def _scalar(
+    rows: Rows, around: Rows, node: exp.Expr, context: Context
+) -> tuple[Rows, Expr, Sequence[Measured], bool]:
+    """An aggregate without GROUP BY, which is one row: of the public tables, or of the same unit's rows."""
+    query = _checked(node.unnest())
+    outer = context.names(around)
+    found, conditions, shown, names = ask_value(query, outer, context)
+    inner, below = Inner(found, conditions), of_rows(found.node, names)
+    folds = folds_of([shown], below, context)
+    read = [columns_in([f.argument]) for f in folds]
+    if any(c and c <= _columns(around) for c in read):
+        raise UnsupportedQuery(
+            "An aggregate in a subquery has to read the subquery's own columns.",
+            hint="say whose a column is: alias.column",
+        )
+    if not folds:
+        raise UnsupportedQuery(
+            "A subquery in place of a value could give several rows.",
+            hint="make it an aggregate: (SELECT MAX(x) FROM …), which is x where there is one row",
+        )
+    if around.owned and found.owned and not _tied(around, found, conditions):
+        raise UnsupportedQuery(
+            "A subquery that aggregates over people is an answer of its own.",
+            hint=f"ask it first, and write the number here; or {_equal_units(around, found)}",
+        )
+    _check(around, inner)
+    measured = [Measured(c, f, fact) for f, (c, fact) in folds.items()]
+    value = bind_over(shown, below, outer, folds)
+    outside = columns_in([value, *(m.fold.argument for m in measured)]) & _columns(around)
+    shared = not found.owned and not conditions and not outside
+    return _beside(rows, around, inner, measured, context), value, measured, shared
+
+
+def _equal_units(around: Rows, inner: Rows) -> str:
+    alike = {e.alias for e in around.entries} & {e.alias for e in inner.entries if e.alias}
+    if alike:
+        return "name the two tables apart with AS, and hold the units equal in it"
+    return f"hold the units equal in it: WHERE {way(around, inner)}"
+
+
+def _checked(query: exp.Expr) -> exp.Select:
+    if not isinstance(query, exp.Select):
+        _refuse_form()
+    clauses = {name for name, part in query.args.items() if part}
+    more = sorted(clauses - {"expressions", "from_", "joins", "laterals", "where"})
+    if more or len(query.expressions) != 1 or query.expressions[0].is_star:
+        what = f"with {more[0].strip('_').upper()}" if more else "of several columns"
+        raise UnsupportedQuery(
+            f"A subquery {what} is not answered in place of a value.",
+            hint="write (SELECT MAX(x) FROM … WHERE …), which is one value; or join a subquery that QUALIFY "
+            "row_number() OVER (PARTITION BY the unit ORDER BY …) = 1 leaves one row of",
+        )
+    return query
+
+
+def _beside(rows: Rows, around: Rows, inner: Inner, measured: Sequence[Measured], context: Context) -> Rows:
+    """The rows with aggregates of the subquery's rows beside them, NULL where it has none for a row."""
+    outside = _columns(around)
+    units = around.owned and inner.rows.owned
+    conditions = [c for c in inner.around if not (units and is_unit_pair(c, around, inner.rows))]
+    pairs = [_split(c, outside) for c in conditions]
+    folds = tuple((m.column, m.fold) for m in measured)
+    if None not in pairs and not columns_in([m.fold.argument for m in measured]) & outside:
+        # one key for each inner side: what is asked of it twice is asked of the rows around
+        found = [p for p in pairs if p is not None]
+        keys = {inside: context.fresh(inside.type or Type.TEXT) for _, inside in found}
+        bound = tuple((column, still(inside)) for inside, column in keys.items())
+        on = [call("=", [outer, keys[inside]]) for outer, inside in found]
+        group = Group(inner.rows.node, bound, folds, once=inner.rows.owned and not bound)
+    else:
+        # the rows around are read twice, and each has to find its own values again
+        rows, around = (replace(r, node=whole(r.node)) for r in (rows, around))
+        group, on = _met(around, inner, conditions, folds, context)
+    columns = (*fields(rows.node), *(c for c, _ in folds))
+    node = Join(Kind.LEFT, rows.node, group, conjunction(on), tuple((c, c) for c in columns), single=True)
+    return Rows(node, rows.entries, rows.merged)
+
+
+def _met(
+    around: Rows,
+    inner: Inner,
+    conditions: Sequence[Expr],
+    folds: Sequence[tuple[Column, Fold]],
+    context: Context,
+) -> tuple[Group, list[Expr]]:
+    """The aggregates for each different row of values around, and how a row finds its own."""
+    for table in places_of(around.node):
+        context.read(table)
+    asked = columns_in([*conditions, *(f.argument for _, f in folds)]) & _columns(around)
+    read = sorted(asked, key=lambda c: int(c.name[1:]))
+    first, second = ({c: context.fresh(c.type) for c in read} for _ in range(2))
+    given = Project(around.node, tuple((first[c], still(c)) for c in read))
+    different = Distinct(given, tuple((second[c], first[c]) for c in read))
+    on = conjunction([renamed(c, second) for c in conditions])
+    columns = (*second.values(), *fields(inner.rows.node))
+    met = Join(Kind.INNER, different, inner.rows.node, on, tuple((c, c) for c in columns))
+    keys = {c: context.fresh(c.type) for c in read}
+    moved = tuple(
+        (c, f if f.argument is None else Fold(f.name, renamed(f.argument, second))) for c, f in folds
+    )
+    group = Group(met, tuple((keys[c], still(second[c])) for c in read), moved)
+    return group, [call("same", [c, keys[c]]) for c in read]
+
+
+def _split(condition: Expr, outside: set[Column]) -> tuple[Expr, Expr] | None:
+    """The outer and the inner side of an equation that has both; None for any other condition."""
+    if not isinstance(condition, Call) or condition.name != "=":
+        return None
+    for outer, inside in (condition.args, condition.args[::-1]):
+        if columns_in([outer]) <= outside and columns_in([inside]) and not columns_in([inside]) & outside:
+            return outer, inside
+    return None
+
+
+def _check(around: Rows, inner: Inner, proofs: Sequence[Expr] = ()) -> bool:
+    """Refuses a subquery whose rows are not the same unit's; whether only the proofs hold the units equal."""
+    if not inner.rows.owned:
+        return False
+    if not around.owned:
+        raise UnsupportedQuery(
+            "What a private table holds for a public row would tell of people.",
+            hint="start FROM the private table, and join the public one to it",
+        )
+    check_units(around, inner.rows, [*inner.around, *proofs])
+    return not _tied(around, inner.rows, inner.around)
+
+
+def _tied(around: Rows, rows: Rows, conditions: Sequence[Expr]) -> bool:
+    return around.owned and any(holds_units_equal(c, around, rows) for c in conditions)
+
+
+def _columns(rows: Rows) -> set[Column]:
+    return columns_in([i.expr for e in rows.entries for i in e.items])
+
+
+def _count(context: Context, of: Expr | None = None) -> Measured:
+    return Measured(context.fresh(Type.INT), Fold("count", of))
+
+
+def _some(count: Measured) -> Expr:
+    """Whether a count is above 0; where the join has found nothing it is NULL."""
+    return call(">", [call("coalesce", [count.column, Literal(0, Type.INT)]), Literal(0, Type.INT)])
+
+
+def _refuse_form() -> Never:
+    raise UnsupportedQuery(
+        "A subquery in this place is not answered here.",
+        hint="write [NOT] EXISTS (SELECT …), x [NOT] IN (SELECT …) or (SELECT aggregate FROM …)",
     )

@@ -20,9 +20,8 @@ from discreet.plan.parse import default_name, group_nodes, inner_parts
 from discreet.plan.relation.context import Context, Named, Rows
 from discreet.plan.relation.grouping import grouped
 from discreet.plan.relation.joining import conjunction
-from discreet.plan.relation.lifting import lift, subqueries
 from discreet.plan.relation.names import Entry, Item, Names
-from discreet.plan.relation.nested import filtered_by, read_where
+from discreet.plan.relation.nested import filtered_by, lift, read_where, subqueries
 from discreet.plan.relation.node import Both, Distinct, Join, Kind, Over, Project, Windows, fields, unit_type
 from discreet.plan.relation.settle import renamed
 from discreet.plan.relation.stage import Stage, counted, folds_in, is_counted, of_rows, still

@@ -17,9 +17,8 @@ from discreet.plan.parse import Select, default_name, group_nodes
 from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.describe import describe
 from discreet.plan.relation.growth import check_growth
-from discreet.plan.relation.lifting import SUBQUERY, lift, subqueries
 from discreet.plan.relation.names import Entry, Item, Names
-from discreet.plan.relation.nested import read_where
+from discreet.plan.relation.nested import SUBQUERY, lift, read_where, subqueries
 from discreet.plan.relation.node import Node, is_once, tables_of, unit_type
 from discreet.plan.relation.query import read_query, with_named
 from discreet.plan.relation.settle import Renaming, columns_in, renamed, settle

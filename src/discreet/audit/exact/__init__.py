@@ -1,1 +1,0 @@
-"""Mechanisms that are small matrices, judged exactly."""
