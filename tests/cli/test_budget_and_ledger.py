@@ -153,6 +153,22 @@ def test_an_owner_changes_an_account_and_the_history_tells(ledger: Path, call: C
     assert call("ledger", "verify", place).exit_code == 0
 
 
+def test_under_a_lock_with_a_key_the_commands_that_allow_more_ask_for_it(ledger: Path, call: Call) -> None:
+    place, key = str(ledger), str(ledger.with_name("owner.pem"))
+    call("ledger", "key", key)
+    assert call("ledger", "freeze", place, "adult", *SIGNED).exit_code == 0
+    assert call("ledger", "lock", place, "--key", key, *SIGNED).exit_code == 0
+    for command, *words in (["budget", "2"], ["thaw"], ["group", "team", "0.5"], ["analyst", "ana", "0.4"]):
+        asked = ["ledger", command, place, "adult", *words, *SIGNED]
+        refused = call(*asked)
+        assert (refused.exit_code, "is locked with a key, and this names none" in refused.stderr) == (2, True)
+        assert "--key" in refused.stderr
+        assert call(*asked, "--key", key).exit_code == 0
+        assert "--key KEYFILE" in call("ledger", command, "--help").stdout
+    assert call("ledger", "close", place, "adult", *SIGNED).exit_code == 0
+    assert call("ledger", "verify", place).exit_code == 0
+
+
 def test_analysts_are_added_capped_and_shown(ledger: Path, call: Call) -> None:
     place = str(ledger)
     assert call("ledger", "group", place, "adult", "team", "0.5", *SIGNED).exit_code == 0

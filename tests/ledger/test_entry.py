@@ -78,6 +78,7 @@ CONTENTS: list[Content] = [
     PeopleCharged(3, "cd" * 32),
     PeopleCharged(None, "cd" * 32),
     Rebudgeted(Budget(4), (HALF, TINY), "the board", "a second study"),
+    Rebudgeted(Budget(4), (HALF, TINY), "the board", "a third study", signature="cd" * 64),
     Frozen("the board", "why"),
     Thawed("the board", "why not"),
     Closed("the board", "the end"),
@@ -85,7 +86,7 @@ CONTENTS: list[Content] = [
     AnalystCapped("ben", None, Budget(1, per_query=HALF), (HALF, TINY), "the board", "plan"),
     GroupCapped("team", Budget(1), (HALF, TINY), "the board", "plan"),
     Moved("elsewhere.ledger", "ef" * 32, "the board", "a new server"),
-    Locked(True, "ab" * 32, "the board", "no more accounts", "cd" * 64),
+    Locked(True, "ab" * 32, "the board", "no more accounts", signature="cd" * 64),
     Locked(False, None, "the board", "one more account"),
 ]
 

@@ -23,6 +23,7 @@ from discreet.ledger.ledger import Ledger
 from discreet.ledger.memory import MemoryStore
 from discreet.ledger.overlay import EMPTY
 from discreet.ledger.places import prepared_store
+from discreet.ledger.sign import new_key
 from discreet.ledger.sqlite import SQLiteStore
 from discreet.ledger.unmade import Unmade
 from discreet.privacy.guarantee import Budget
@@ -276,7 +277,9 @@ def test_a_refused_query_writes_nothing_to_a_ledger_that_there_is(
 @pytest.mark.parametrize(
     "budget", [Budget(5), Budget("16/3", "1e-6"), Budget("5.25", "1/3", per_query="1/2")], ids=repr
 )
-def test_the_hint_is_the_command_that_changes_the_budget(path: Path, pay: MakeCharge, budget: Budget) -> None:
+def test_the_hint_is_the_command_that_changes_the_budget(
+    path: Path, pay: MakeCharge, budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
     with Ledger.open(path) as ledger:
         ledger.open_account("our people", Budget(3)).charge("q", pay(1), note={})
         with pytest.raises(InvalidParameter, match="has budget") as refused:
@@ -286,6 +289,16 @@ def test_the_hint_is_the_command_that_changes_the_budget(path: Path, pay: MakeCh
         assert CliRunner().invoke(main, words[1:]).exit_code == 0
         assert ledger.prepared_account("our people", budget).budget == budget
         assert f"Ledger.open(…).account('our people').change_budget(dp.{budget!r}, by=…, reason=…)" in python
+        new_key(path.with_name("FILE"))
+        ledger.lock(key=path.with_name("FILE"), by="board", reason="all are known")
+        with pytest.raises(InvalidParameter, match="has budget") as refused:
+            ledger.prepared_account("our people", Budget(7))
+        command, python = refused.value.hint.split("`")[1:]
+        words = shlex.split(command.replace("NAME", "board").replace("WHY", "more"))
+        monkeypatch.chdir(path.parent)
+        assert CliRunner().invoke(main, words[1:]).exit_code == 0
+        assert ledger.prepared_account("our people", Budget(7)).budget == Budget(7)
+        assert "by=…, reason=…, key=…)" in python
     with Ledger.open(":memory:") as ledger:
         ledger.open_account("p", Budget(3))
         with pytest.raises(InvalidParameter) as refused:

@@ -12,8 +12,9 @@ import pytest
 import discreet as dp
 from discreet.accounting.filter import Charge
 from discreet.errors import InvalidParameter, LedgerError
-from discreet.ledger.entry import Locked, Opened
+from discreet.ledger.entry import Entry, Locked, Opened
 from discreet.ledger.export import verify_export
+from discreet.ledger.forms import Act
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.sign import new_key
 from discreet.privacy.guarantee import Budget
@@ -84,6 +85,66 @@ def test_a_lock_with_a_key_is_opened_by_this_key_alone(path: Path, key: Path, tm
         assert opened.signature is not None
         assert ledger.open_account("p", None).opened == opened  # what is there needs no key
         ledger.unlock(key=key, **BOARD)
+        assert ledger.verify().ok
+
+
+LOOSENED: dict[str, Callable[..., Entry]] = {
+    "budget": lambda account, **signed: account.change_budget(Budget(3), **signed),
+    "lower budget": lambda account, **signed: account.change_budget(Budget(1), **signed),
+    "thaw": lambda account, **signed: account.thaw(**signed),
+    "group": lambda account, **signed: account.cap_group("team", Budget(2), **signed),
+    "analyst": lambda account, **signed: account.cap_analyst("ana", Budget(2), **signed),
+    "another analyst": lambda account, **signed: account.cap_analyst("ben", Budget(1), **signed),
+}
+
+
+@pytest.mark.parametrize("name", LOOSENED)
+@pytest.mark.parametrize("analysts", ["together", "apart"])
+def test_under_a_lock_with_a_key_no_account_may_spend_more_without_it(
+    path: Path, key: Path, tmp_path: Path, name: str, analysts: str
+) -> None:
+    new_key(tmp_path / "other.pem")
+    with Ledger.open(path) as ledger:
+        account = ledger.open_account(
+            "p", Budget(6 if name in ("group", "analyst") else 2), analysts=analysts
+        )
+        account.cap_group("team", Budget("1/4"), **BOARD)
+        account.cap_analyst("ana", Budget("1/4"), **BOARD)
+        account.freeze(**BOARD)
+        ledger.lock(key=key, **BOARD)
+        act, head = LOOSENED[name], ledger.head
+        for wrong in (None, tmp_path / "other.pem"):
+            with pytest.raises(InvalidParameter, match="locked with a key"):
+                act(account, key=wrong, **BOARD)
+        assert ledger.head == head
+        content = act(account, key=key, **BOARD).content
+        assert isinstance(content, Act)
+        assert content.signature is not None
+        report = ledger.verify()
+        assert report.ok
+        assert verify_export(ledger.export()) == report
+        ledger.unlock(key=key, **BOARD)
+        again = account.change_budget(Budget(7), **BOARD).content  # unlocked: no key, and no signature
+        assert isinstance(again, Act)
+        assert again.signature is None
+        assert ledger.verify().ok
+
+
+def test_what_gives_nobody_more_needs_no_key(path: Path, key: Path, pay: MakeCharge) -> None:
+    with Ledger.open(path) as ledger:
+        account = ledger.open_account("p", Budget(2))
+        ledger.lock(key=key, **BOARD)
+        account.charge("q", pay(1), note={})
+        account.freeze(**BOARD)
+        account.close(**BOARD)
+        assert ledger.verify().ok
+
+
+def test_a_lock_without_a_key_leaves_budgets_to_whoever_signs_off(path: Path) -> None:
+    with Ledger.open(path) as ledger:
+        account = ledger.open_account("p", Budget(2))
+        ledger.lock(**BOARD)
+        account.change_budget(Budget(3), **BOARD)
         assert ledger.verify().ok
 
 
@@ -158,6 +219,7 @@ def again(seq: int) -> Callable[[Bodies], None]:
     return lambda bodies: bodies.append(dict(bodies[seq - 1]))
 
 
+BUDGET = {"epsilon": "3/1", "delta": "0/1", "per_query": "20/1"}
 FORGED: dict[str, tuple[Callable[[Bodies], None], str]] = {
     "an opening by a charge": (change(3, owner=False, signature=None), "opens an account by a charge in a"),
     "an opening without a signature": (
@@ -170,10 +232,25 @@ FORGED: dict[str, tuple[Callable[[Bodies], None], str]] = {
     "a signature that is none": (change(3, signature="beef"), "the signature is 128 hexadecimal digits"),
     "a lock by another key": (change(2, public_key="ab" * 32), "lacks the signature"),
     "a lock whose key is left out": (change(2, public_key=None), "is signed, and no lock names a key"),
-    "an unlocking without a signature": (change(5, signature=None), "lacks the signature"),
+    "an unlocking without a signature": (change(9, signature=None), "lacks the signature"),
     "a lock twice": (lambda bodies: bodies.insert(2, dict(bodies[1])), "locks a ledger that was locked"),
-    "an end without a lock": (again(5), "unlocks a ledger that was not locked"),
+    "an end without a lock": (again(9), "unlocks a ledger that was not locked"),
     "a lock of one account": (change(2, population="a"), "its kind is not"),
+    "a thaw without a signature": (change(5, signature=None), "entry 5 of 'a' lacks the signature"),
+    "a raise without a signature": (change(6, signature=None), "entry 6 of 'a' lacks the signature"),
+    "a raise above what was signed": (
+        change(6, budget=BUDGET, capacity=["3/1", "0/1"]),
+        "entry 6 of 'a' lacks",
+    ),
+    "a raise by another's words": (change(6, by="the board"), "entry 6 of 'a' lacks the signature"),
+    "a raise once more": (lambda bodies: bodies.insert(6, dict(bodies[5])), "entry 7 of 'a' lacks"),
+    "a raise of another account": (change(6, population="b"), "entry 6 of 'b' lacks the signature"),
+    "a cap of a group without a signature": (change(7, signature=None), "entry 7 of 'a' lacks the signature"),
+    "a cap of an analyst without one": (change(8, signature=None), "entry 8 of 'a' lacks the signature"),
+    "a signature where no lock asks for one": (
+        lambda bodies: bodies.append(bodies[5] | {"budget": BUDGET, "capacity": ["3/1", "0/1"]}),
+        "entry 10 of 'a' is signed, and no lock names a key",
+    ),
     "a freeze of the whole ledger": (change(4, population=""), "its kind is not"),
 }
 
@@ -185,7 +262,11 @@ def test_a_rewritten_lock_is_found(path: Path, key: Path, name: str) -> None:
         ledger.lock(key=key, **BOARD)  # 2
         ledger.open_account("b", Budget(1), key=key)  # 3
         a.freeze(**BOARD)  # 4
-        ledger.unlock(key=key, **BOARD)  # 5
+        a.thaw(key=key, **BOARD)  # 5
+        a.change_budget(Budget(2), key=key, **BOARD)  # 6
+        a.cap_group("team", Budget(1), key=key, **BOARD)  # 7
+        a.cap_analyst("ana", Budget(1), group="team", key=key, **BOARD)  # 8
+        ledger.unlock(key=key, **BOARD)  # 9
     assert problems(path) == []
     damage, words = FORGED[name]
     forge(path, lambda bodies: (damage(bodies), None)[1])

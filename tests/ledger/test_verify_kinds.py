@@ -219,7 +219,7 @@ PEOPLE_FORGED: dict[str, tuple[Callable[[Bodies], None], str]] = {
     "a raise where there is no budget": (
         lambda bodies: bodies.append(
             {"kind": "budget", "population": "p", "time": "2026", "budget": budget("1/1"), **BOARD}
-            | {"capacity": ["1/1", "0/1"]}
+            | {"capacity": ["1/1", "0/1"], "signature": None}
         ),
         "gives a budget to a population without one",
     ),

@@ -74,6 +74,7 @@ def open_account(
 @click.argument("population")
 @click.argument("budget", type=BudgetAmount())
 @_per_query
+@_key
 @_signed
 def budget(
     ledger: str,
@@ -82,10 +83,11 @@ def budget(
     per_query: Fraction | None,
     by: str,
     reason: str,
+    key: str | None,
 ) -> None:
     """Give POPULATION another budget; never less than is spent. It stays in the history who did it and why."""
     with _account(ledger, population) as account:
-        account.change_budget(_budget(budget, per_query), by=by, reason=reason)
+        account.change_budget(_budget(budget, per_query), by=by, reason=reason, key=key)
         output.say(f"The budget of {account.population} is now {spelled(account.budget)}.")
 
 
@@ -103,11 +105,12 @@ def freeze(ledger: str, population: str, by: str, reason: str) -> None:
 @click.command("thaw", short_help="End a freeze.")
 @click.argument("ledger")
 @click.argument("population")
+@_key
 @_signed
-def thaw(ledger: str, population: str, by: str, reason: str) -> None:
+def thaw(ledger: str, population: str, by: str, reason: str, key: str | None) -> None:
     """Take charges to POPULATION again."""
     with _account(ledger, population) as account:
-        account.thaw(by=by, reason=reason)
+        account.thaw(by=by, reason=reason, key=key)
         output.say(f"The account of {account.population} takes charges again.")
 
 
@@ -129,6 +132,7 @@ def close(ledger: str, population: str, by: str, reason: str) -> None:
 @click.argument("cap", type=BudgetAmount())
 @_per_query
 @click.option("--group", help="Whose cap counts too; for ever.")
+@_key
 @_signed
 def analyst(
     ledger: str,
@@ -139,10 +143,11 @@ def analyst(
     group: str | None,
     by: str,
     reason: str,
+    key: str | None,
 ) -> None:
     """Let NAME spend CAP of the budget of POPULATION; from the first analyst on every question names who asks."""
     with _account(ledger, population) as account:
-        account.cap_analyst(name, _budget(cap, per_query), group=group, by=by, reason=reason)
+        account.cap_analyst(name, _budget(cap, per_query), group=group, by=by, reason=reason, key=key)
         output.say("\n".join(account.seen_by(name).promises()))
 
 
@@ -152,6 +157,7 @@ def analyst(
 @click.argument("name")
 @click.argument("cap", type=BudgetAmount())
 @_per_query
+@_key
 @_signed
 def group(
     ledger: str,
@@ -161,10 +167,11 @@ def group(
     per_query: Fraction | None,
     by: str,
     reason: str,
+    key: str | None,
 ) -> None:
     """Let all analysts of the group NAME together spend CAP of the budget of POPULATION."""
     with _account(ledger, population) as account:
-        account.cap_group(name, _budget(cap, per_query), by=by, reason=reason)
+        account.cap_group(name, _budget(cap, per_query), by=by, reason=reason, key=key)
         output.say(f"The group {name} may spend {spelled(_budget(cap, per_query))} of it.")
 
 
@@ -175,7 +182,8 @@ def group(
 def lock(ledger: str, key: str | None, by: str, reason: str) -> None:
     """From now on, only `discreet ledger open` opens accounts in LEDGER, and no query does.
 
-    With --key, opening one and unlocking need this Ed25519 key, and the chain shows its signature.
+    With --key, that, unlocking, and each change of a budget or a cap and each thaw need this Ed25519 key, and the chain
+    shows its signature.
     """
     from discreet.ledger.ledger import Ledger
     from discreet.ledger.places import called

@@ -25,11 +25,13 @@ from discreet.ledger.entry import (
     release_in,
 )
 from discreet.ledger.kinds.asking import TOGETHER
+from discreet.ledger.lock import Key
 from discreet.ledger.log import NO_END, Log, Step, View
 from discreet.ledger.names import name
 from discreet.ledger.people.keeping import PersonBudgets
 from discreet.ledger.refusals import above_each_query, above_one_query, refused, shut, too_long
 from discreet.ledger.states import read_secret, secret_name, tally_text
+from discreet.ledger.transfer import refuse_moved
 from discreet.ledger.units import meter
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
@@ -162,7 +164,7 @@ class Account:
     @property
     def budget(self) -> Budget:
         """The promise: the analyst's cap, or the population's budget, or where it has none that of each person."""
-        budget = self._read(lambda now: self._mine(now).budget)
+        budget = self._read(lambda now: self._limits(now)[0].budget)
         if budget is None:
             assert self.people is not None
             return self.people.budget
@@ -188,7 +190,7 @@ class Account:
     @property
     def spent(self) -> PrivacyLoss:
         """What all charges together, or those of the analyst, may have revealed about one unit."""
-        mine = self._read(self._mine)
+        mine = self._read(lambda now: self._limits(now)[0])
         return mine.filter.loss(mine.spent)
 
     @property
@@ -294,7 +296,7 @@ class Account:
         """As `store`, as a step of a transaction, which several accounts may share."""
 
         def add(view: View) -> None:
-            owner.refuse_moved(view, self._log.store.place)
+            refuse_moved(view, self._log.store.place)
             paid = view.numbered(charge_seq)
             if paid is None or (paid.population, paid.kind, paid.question, paid.analyst) != (
                 self.population,
@@ -351,7 +353,7 @@ class Account:
         def add(view: View) -> dict[str, Any]:
             found = view.latest(self.population, Pinned.kind, table)
             if found is None:
-                owner.refuse_moved(view, self._log.store.place)
+                refuse_moved(view, self._log.store.place)
                 found = view.append(self.population, Pinned(table, schema))
             assert isinstance(found.content, Pinned)
             return found.content.schema
@@ -384,7 +386,13 @@ class Account:
         return analysts.own_history(entries, self.analyst, self._units)
 
     def change_budget(
-        self, budget: Budget, *, by: str, reason: str, curve: PrivacyLoss | None = None
+        self,
+        budget: Budget,
+        *,
+        by: str,
+        reason: str,
+        curve: PrivacyLoss | None = None,
+        key: Key | None = None,
     ) -> Entry:
         """Give the population another budget, for the rest of its life: an owner's decision, kept in the history.
 
@@ -393,29 +401,35 @@ class Account:
             by: who signs it off.
             reason: why, in public words.
             curve: for the renyi-curve filter, another curve; without one the account's is scaled.
+            key: the file of the owner's private key, where the ledger is locked with one.
 
         Raises:
-            InvalidParameter: below what is spent, or reserved; or a population without a budget.
+            InvalidParameter: below what is spent, or reserved; or a population without a budget; or another key.
             LedgerError: the account is closed or the ledger has moved.
         """
-        return self._write(
-            lambda view, now: owner.change_budget(self._owned(view, now), budget, by, reason, curve)
-        )
+        return self._write(lambda its: owner.change_budget(its, budget, by, reason, curve), key)
 
     def freeze(self, *, by: str, reason: str) -> Entry:
         """Take no charge until `thaw`; stored releases are still handed out."""
-        return self._write(lambda view, now: owner.freeze(self._owned(view, now), by, reason))
+        return self._write(lambda its: owner.freeze(its, by, reason))
 
-    def thaw(self, *, by: str, reason: str) -> Entry:
-        """End a freeze."""
-        return self._write(lambda view, now: owner.thaw(self._owned(view, now), by, reason))
+    def thaw(self, *, by: str, reason: str, key: Key | None = None) -> Entry:
+        """End a freeze. The key is as in `change_budget`."""
+        return self._write(lambda its: owner.thaw(its, by, reason), key)
 
     def close(self, *, by: str, reason: str) -> Entry:
         """Never take a charge again; stored releases are still handed out. It cannot be undone."""
-        return self._write(lambda view, now: owner.close(self._owned(view, now), by, reason))
+        return self._write(lambda its: owner.close(its, by, reason))
 
     def cap_analyst(
-        self, analyst: str, cap: Budget, *, group: str | None = None, by: str, reason: str
+        self,
+        analyst: str,
+        cap: Budget,
+        *,
+        group: str | None = None,
+        by: str,
+        reason: str,
+        key: Key | None = None,
     ) -> Entry:
         """Add an analyst, or change the cap of one; from the first on every charge must name its analyst.
 
@@ -425,20 +439,17 @@ class Account:
             group: whose cap counts too; fixed when the analyst is added.
             by: who signs it off.
             reason: why, in public words.
+            key: as in `change_budget`.
 
         Raises:
-            InvalidParameter: below what the analyst has spent; an unknown or another group; where analysts are apart,
-                a lowered cap or more than is unreserved.
+            InvalidParameter: below what the analyst has spent; an unknown or another group; another key; where analysts
+                are apart, a lowered cap or more than is unreserved.
         """
-        return self._write(
-            lambda view, now: analysts.cap_analyst(self._owned(view, now), analyst, cap, group, by, reason)
-        )
+        return self._write(lambda its: analysts.cap_analyst(its, analyst, cap, group, by, reason), key)
 
-    def cap_group(self, group: str, cap: Budget, *, by: str, reason: str) -> Entry:
+    def cap_group(self, group: str, cap: Budget, *, by: str, reason: str, key: Key | None = None) -> Entry:
         """Add a group of analysts, or change its cap: what they may spend together. See `cap_analyst`."""
-        return self._write(
-            lambda view, now: analysts.cap_group(self._owned(view, now), group, cap, by, reason)
-        )
+        return self._write(lambda its: analysts.cap_group(its, group, cap, by, reason), key)
 
     def standings(self) -> list[Standings]:
         """Every analyst and group with cap and spending, groups first: for the owner, and where all see all.
@@ -523,15 +534,12 @@ class Account:
     def _seen(self, now: Standing) -> list[Limit]:
         return self._limits(now)[:1] if self.alone else self._limits(now)
 
-    def _mine(self, now: Standing) -> Limit:
-        return self._limits(now)[0]
-
     def _is_mine(self, view: View, charge_seq: int) -> bool:
         paid = view.numbered(charge_seq)
         return paid is not None and paid.analyst == self.analyst
 
     def _now(self, view: View) -> Standing:
-        owner.refuse_moved(view, self._log.store.place)
+        refuse_moved(view, self._log.store.place)
         return self._standing(view)
 
     def _standing(self, view: View) -> Standing:
@@ -544,11 +552,12 @@ class Account:
     def _read(self, work: Callable[[Standing], T]) -> T:
         return self._look(lambda view: work(self.brought(view)._standing(view)))
 
-    def _write(self, work: Callable[[View, Standing], Entry]) -> Entry:
+    def _write(self, work: Callable[[owner.Owned], Entry], key: Key | None = None) -> Entry:
         if self.analyst is not None:
             raise InvalidParameter("only the owner changes an account, not an analyst.")
         self._refuse_unopened()
-        return self._log.write(lambda view: work(view, self._now(view)))
+        terms = (self.population, self.opened, self._units, self._log.store.place, key)
+        return self._log.write(lambda view: work(owner.Owned(view, self._now(view), *terms)))
 
     def _refuse_apart(self, what: str) -> None:
         if self.alone:
@@ -560,9 +569,6 @@ class Account:
                 f"the account of {self.population!r} is not open yet.",
                 hint="Ledger.open_account(…) opens it, as does the first accepted charge",
             )
-
-    def _owned(self, view: View, now: Standing) -> owner.Owned:
-        return owner.Owned(view, now, self.population, self.opened, self._units)
 
     def _release_of(self, view: View, question: str, charge_seq: int) -> dict[str, Any] | None:
         """The release that this charge paid for, if it has one; it can only stand after the charge."""

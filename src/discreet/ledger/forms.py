@@ -57,6 +57,15 @@ class Fields:
         return cls(**{name: form.read(body[name]) for name, form in cls.forms.items()})
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Act(Fields):
+    """Content that may let an account spend more, with the owner's signature where the ledger is locked with a key."""
+
+    kind: ClassVar[str]
+
+    signature: str | None = None
+
+
 @lru_cache(maxsize=256)
 def fraction(text: str) -> Fraction:
     """The fraction that `codec.fraction_text` wrote.
@@ -156,3 +165,5 @@ OBJECT, NAME = Form(object_of), Form(optional)
 TALLY, BUDGET = Form(tally, tally_texts), Form(budget, budget_texts)
 SIGNED = {"by": WORDS, "reason": WORDS}
 """Who signs off an owner's act, and why."""
+ACT: dict[str, Form[Any]] = {**SIGNED, "signature": NAME}
+"""The same, and the signature of an act."""

@@ -21,10 +21,9 @@ from discreet.ledger.account_state import Standing
 from discreet.ledger.chain import GENESIS
 from discreet.ledger.entry import Analysts, Entry, Opened, People
 from discreet.ledger.export import export_lines
-from discreet.ledger.lock import Key, change_lock, lock_of, opened_by_owner, refuse_locked
+from discreet.ledger.lock import Key, by_owner, change_lock, lock_of, refuse_locked
 from discreet.ledger.log import Log, View
 from discreet.ledger.names import population as population_name
-from discreet.ledger.owner import refuse_moved
 from discreet.ledger.places import MEMORY, existing_store, made_store, prepared_store
 from discreet.ledger.sign import SignedHead, sign_head
 from discreet.ledger.states import (
@@ -39,7 +38,7 @@ from discreet.ledger.states import (
     terms_text,
 )
 from discreet.ledger.store import Store
-from discreet.ledger.transfer import transfer
+from discreet.ledger.transfer import refuse_moved, transfer
 from discreet.ledger.units import meter
 from discreet.ledger.verify import Report, verify
 from discreet.privacy.guarantee import PER_QUERY, Budget, decimal
@@ -148,7 +147,7 @@ class Ledger:
             if (found := self._find(view, wanted)) is not None:
                 return found
             _, opened, secret = _draft(wanted)
-            opened = opened_by_owner(view, self._log.store.place, wanted.name, opened, key)
+            opened = by_owner(view, self._log.store.place, wanted.name, replace(opened, owner=True), key)
             self._open(view, wanted.name, opened, secret)
             return Account(self._log, wanted.name, opened, secret)
 
@@ -196,7 +195,8 @@ class Ledger:
         """From now on have no charge open an account; only `open_account` does.
 
         Args:
-            key: the file of the owner's private key (Ed25519), which `open_account` and `unlock` need then as well.
+            key: the file of the owner's private key (Ed25519), which is needed then to open an account, to unlock, to
+                change a budget or a cap, and to thaw.
             by: who signs it off.
             reason: why, in public words.
 
@@ -311,8 +311,10 @@ class Ledger:
                 )
 
         if wanted.budget is not None or wanted.exactly:
-            now = Standing(view, self._log.store.place, name, meter(found.opened)).population.budget
-            check("budget", now, wanted.budget, _changes(self._log.store.place, name, now, wanted.budget))
+            place, held = self._log.store.place, lock_of(view)
+            now = Standing(view, place, name, meter(found.opened)).population.budget
+            keyed = held is not None and held.public_key is not None
+            check("budget", now, wanted.budget, _changes(place, name, now, wanted.budget, keyed))
         check("relation", found.relation.value, wanted.relation and wanted.relation.value)
         check("filter", found.filter, wanted.filter)
         check("per_person", found.people and found.people.budget, wanted.per_person)
@@ -423,18 +425,18 @@ def _is_curve_of(opened: Opened, curve: PrivacyLoss) -> bool:
     return capacity is not None and capacity[:-1] == curve_of(curve)
 
 
-def _changes(place: str, population: str, now: Budget | None, wanted: Budget | None) -> str:
+def _changes(place: str, population: str, now: Budget | None, wanted: Budget | None, keyed: bool) -> str:
     """How an owner makes this the budget of an account."""
     if now is None or wanted is None:
         return "it holds for life"
-    change = f"change_budget(dp.{wanted!r}, by=…, reason=…)"
+    change = f"change_budget(dp.{wanted!r}, by=…, reason=…{', key=…' if keyed else ''})"
     if place == MEMORY:
         return f"its owner changes it with account.{change}"
     amount = _exactly(wanted.epsilon) + (f",{_exactly(wanted.delta)}" if wanted.delta else "")
     command = ["discreet", "ledger", "budget", place, population, amount]
     command += [] if wanted.per_query == PER_QUERY else ["--per-query", _exactly(wanted.per_query)]
     return (
-        f"its owner changes it with `{shlex.join(command)} --by NAME --reason WHY`, "
+        f"its owner changes it with `{shlex.join(command)} --by NAME --reason WHY{' --key FILE' if keyed else ''}`, "
         f"or in Python Ledger.open(…).account({population!r}).{change}"
     )
 

@@ -1,6 +1,7 @@
 """A locked ledger: no charge opens an account in it, and only its owner does, with the owner's key where it names one.
 
-The lock is an entry of the chain, and so is its end. A signature is by an Ed25519 key, under the hash of the entry
+That key is also needed for all else that may let an account spend more: a budget, a cap, a thaw (`forms.Act`). The lock
+is an entry of the chain, and so is its end. A signature is by an Ed25519 key, under the hash of the entry
 before it, so that it stands for one place of one chain and for nothing else, and under all that the entry says.
 
 References: RFC 8032, https://www.rfc-editor.org/rfc/rfc8032
@@ -16,14 +17,15 @@ from typing import TypeAlias, TypeVar
 from discreet.errors import InvalidParameter, LedgerError
 from discreet.ledger import names, sign
 from discreet.ledger.chain import canonical
-from discreet.ledger.entry import Entry, Locked, Opened
+from discreet.ledger.entry import Entry, Locked
+from discreet.ledger.forms import Act
 from discreet.ledger.log import View
-from discreet.ledger.owner import refuse_moved
+from discreet.ledger.transfer import refuse_moved
 
 Key: TypeAlias = str | os.PathLike[str]
 """The file of an Ed25519 private key."""
 
-Act = TypeVar("Act", Opened, Locked)
+A = TypeVar("A", bound=Act)
 
 LEDGER = ""
 """What stands in the place of a population in the entries about the whole ledger; no population has this name."""
@@ -45,7 +47,7 @@ def change_lock(view: View, place: str, locked: bool, key: Key | None, by: str, 
         raise InvalidParameter(f"the ledger {place} is {'locked already' if locked else 'not locked'}.")
     public = sign.public_key(key) if locked and key is not None else None
     said = Locked(locked, public, names.words("by", by), names.words("reason", reason))
-    signed = _signed(view, LEDGER, said, key) if locked else _by_owner(view, place, LEDGER, said, key)
+    signed = _signed(view, LEDGER, said, key) if locked else by_owner(view, place, LEDGER, said, key)
     return view.append(LEDGER, signed)
 
 
@@ -64,13 +66,21 @@ def refuse_locked(view: View, place: str, population: str) -> None:
         )
 
 
-def opened_by_owner(view: View, place: str, population: str, opened: Opened, key: Key | None) -> Opened:
-    """The entry of an account as its owner opens it, signed where the ledger's lock names a key.
+def by_owner(view: View, place: str, population: str, act: A, key: Key | None) -> A:
+    """Return an act, signed where the ledger's lock names a key.
 
     Raises:
         InvalidParameter: it names another key than this one.
     """
-    return _by_owner(view, place, population, replace(opened, owner=True), key)
+    held = lock_of(view)
+    if held is None or held.public_key is None:
+        return act
+    if key is None or sign.public_key(key) != held.public_key:
+        raise InvalidParameter(
+            f"the ledger {place} is locked with a key, and this {'names none' if key is None else 'is another one'}.",
+            hint="key= names the file of its owner's private key; on the command line --key",
+        )
+    return _signed(view, population, act, key)
 
 
 def is_signed(previous: str, population: str, act: Act, public_key: str) -> bool:
@@ -84,19 +94,7 @@ def is_signed(previous: str, population: str, act: Act, public_key: str) -> bool
     )
 
 
-def _by_owner(view: View, place: str, population: str, act: Act, key: Key | None) -> Act:
-    held = lock_of(view)
-    if held is None or held.public_key is None:
-        return act
-    if key is None or sign.public_key(key) != held.public_key:
-        raise InvalidParameter(
-            f"the ledger {place} is locked with a key, and this {'names none' if key is None else 'is another one'}.",
-            hint="key= names the file of its owner's private key; on the command line --key",
-        )
-    return _signed(view, population, act, key)
-
-
-def _signed(view: View, population: str, act: Act, key: Key | None) -> Act:
+def _signed(view: View, population: str, act: A, key: Key | None) -> A:
     if key is None:
         return act
     signature = sign.signed(_message(view.head[1], population, act), key)

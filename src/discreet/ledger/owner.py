@@ -6,13 +6,15 @@ from dataclasses import dataclass, replace
 
 from discreet.accounting.filter import Filter
 from discreet.accounting.loss import PrivacyLoss
-from discreet.errors import InvalidParameter, LedgerError
+from discreet.errors import InvalidParameter
 from discreet.ledger import names
 from discreet.ledger.account_state import Standing, Status
 from discreet.ledger.entry import Analysts, Closed, Content, Entry, Frozen, Opened, Rebudgeted, Thawed
+from discreet.ledger.forms import Act
+from discreet.ledger.lock import Key, by_owner
 from discreet.ledger.log import View
 from discreet.ledger.reserved_caps import reserved
-from discreet.ledger.states import MOVED, Terms, read_moved, terms_name, terms_text
+from discreet.ledger.states import Terms, terms_name, terms_text
 from discreet.ledger.units import along, refit, within
 from discreet.privacy.guarantee import Budget
 
@@ -26,9 +28,13 @@ class Owned:
     population: str
     opened: Opened
     units: Filter
+    place: str
+    key: Key | None
 
     def say(self, content: Content) -> Entry:
-        """Append an entry of this account."""
+        """Append an entry of this account, signed where the ledger's lock asks for it."""
+        if isinstance(content, Act):
+            content = by_owner(self.view, self.place, self.population, content, self.key)
         return self.view.append(self.population, content)
 
     def agree(self, terms: Terms) -> None:
@@ -96,24 +102,6 @@ def close(account: Owned, by: str, reason: str) -> Entry:
     """Append the end of the account."""
     account.refuse_closed()
     return _status(account, Closed(names.words("by", by), names.words("reason", reason)))
-
-
-def refuse_moved(view: View, place: str) -> None:
-    """Refuse a change to a ledger that goes on elsewhere.
-
-    Raises:
-        LedgerError: it does; the hint says where.
-    """
-    text = view.get(MOVED)
-    if text is None:
-        return
-    try:
-        to = read_moved(text)[0]
-    except ValueError:
-        to = "another store"
-    raise LedgerError(
-        f"the ledger {place} has moved: nothing is charged or kept here any more.", hint=f"open it in {to}"
-    )
 
 
 def _status(account: Owned, content: Frozen | Thawed | Closed) -> Entry:

@@ -23,8 +23,9 @@ from discreet.ledger.entry import (
     Thawed,
     from_row,
 )
+from discreet.ledger.forms import Act
 from discreet.ledger.joint_charge import Followed
-from discreet.ledger.lock import LEDGER, Act, is_signed
+from discreet.ledger.lock import LEDGER, is_signed
 from discreet.ledger.log import HEAD, follows
 from discreet.ledger.rules import Book
 from discreet.ledger.states import ARRIVED, MARK, MARKED, MOVED, moved_text, read_secret, secret_name
@@ -141,11 +142,15 @@ class Replay:
                 return
             book = Book(entry.population, content, entry.seq)
             self.books[entry.population] = book
-            wrong = book.open() + self._opened(content, entry.population, head)
+            wrong = book.open()
+            if self.locked and not content.owner:
+                wrong.append("opens an account by a charge in a locked ledger")
         elif book is None:
             wrong = ["has no account"]
         else:
             wrong = self._told(entry, book, seq, head)
+        if isinstance(content, Act) and not isinstance(content, Locked):
+            wrong += _unsigned(content, self._lock, entry.population, head)
         for what in wrong:
             self._wrong(entry, what)
 
@@ -181,11 +186,6 @@ class Replay:
         held, self._lock = self._lock, said if said.locked else None
         return wrong + _unsigned(said, said if said.locked else held, LEDGER, head)
 
-    def _opened(self, opened: Opened, population: str, head: str) -> list[str]:
-        if self._lock is not None and not opened.owner:
-            return ["opens an account by a charge in a locked ledger"]
-        return _unsigned(opened, self._lock, population, head)
-
     def _move(self, moved: Moved, book: Book, seq: int, head: str) -> list[str]:
         if self._moved is None:
             self._moved = (moved.to, seq, head)
@@ -200,7 +200,7 @@ class Replay:
 
 
 def _unsigned(act: Act, lock: Locked | None, population: str, head: str) -> list[str]:
-    """What is wrong with an act that needs the owner's signature: where the lock names a key, that of this key."""
+    """What is wrong with the signature of an act: where the lock names a key, it is by this key; else there is none."""
     key = None if lock is None else lock.public_key
     if key is None:
         return [] if act.signature is None else ["is signed, and no lock names a key"]

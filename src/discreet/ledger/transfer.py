@@ -57,6 +57,24 @@ def transfer(old: Log, new: Store, *, by: str, reason: str) -> None:
     old.write(lambda view: view.put(ARRIVED, moved_text(to, seq, head)))
 
 
+def refuse_moved(view: View, place: str) -> None:
+    """Refuse a change to a ledger that goes on elsewhere.
+
+    Raises:
+        LedgerError: it does; the hint says where.
+    """
+    text = view.get(MOVED)
+    if text is None:
+        return
+    try:
+        to = read_moved(text)[0]
+    except ValueError:
+        to = "another store"
+    raise LedgerError(
+        f"the ledger {place} has moved: nothing is charged or kept here any more.", hint=f"open it in {to}"
+    )
+
+
 def _copy(old: Store, copy: Transaction, place: str, end: int, head: str) -> None:
     if (there := copy.row(end)) is not None and there.hash == head:
         return  # an earlier call has copied it

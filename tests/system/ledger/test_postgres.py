@@ -8,6 +8,8 @@ import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from fractions import Fraction
+from pathlib import Path
 from typing import Any, TypeAlias
 
 import pytest
@@ -15,14 +17,17 @@ from pg8000 import native
 
 import discreet as dp
 from discreet.accounting.filter import Charge
-from discreet.errors import BudgetExceeded, LedgerBusy, LedgerCorrupt, LedgerError
+from discreet.errors import BudgetExceeded, InvalidParameter, LedgerBusy, LedgerCorrupt, LedgerError
 from discreet.ledger.account import Account
+from discreet.ledger.entry import Rebudgeted
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.log import View
 from discreet.ledger.postgres import store as store_file
 from discreet.ledger.postgres.link import Link
 from discreet.ledger.postgres.store import PostgresStore
 from discreet.ledger.postgres.url import address
+from discreet.ledger.sign import new_key
+from discreet.ledger.states import Terms, terms_name, terms_text
 from discreet.privacy.guarantee import Budget
 from tests.postgres import Server
 
@@ -123,6 +128,31 @@ def test_it_takes_up_what_another_process_wrote(ledger: Ledger, url: str, pay: M
         assert account.remaining.epsilon * 2 == 1
         assert [entry.question for entry in account.history()[1:]] == ["q", "r"]
         assert again.verify().ok
+
+
+def test_a_raise_in_a_locked_ledger_is_signed_or_refused_and_found(
+    ledger: Ledger, url: str, pay: MakeCharge, tmp_path: Path
+) -> None:
+    signed: dict[str, Any] = {"by": "the board", "reason": "as agreed"}
+    new_key(key := tmp_path / "owner.pem")
+    account = ledger.open_account("p", Budget(1))
+    ledger.lock(key=key, **signed)
+    with pytest.raises(InvalidParameter, match="is locked with a key"):
+        account.change_budget(Budget(3), **signed)
+    account.charge("q", pay(1), note={})
+    with Ledger.open(url) as again:
+        opened(again).change_budget(Budget(3), key=key, **signed)
+    for question in ("r", "s"):
+        account.charge(question, pay(1), note={})  # in one message, after an entry with a signature
+    assert account.remaining.epsilon == 0
+    assert ledger.verify().ok
+
+    def smuggle(view: View) -> None:
+        entry = view.append("p", Rebudgeted(Budget(9), (Fraction(9), Fraction(0)), **signed))
+        view.put(terms_name("p"), terms_text(Terms(entry.seq)))
+
+    ledger._log.write(smuggle)
+    assert ledger.verify().problems == ("entry 7 of 'p' lacks the signature of the ledger's owner.",)
 
 
 def test_values_never_stand_in_the_text_of_a_statement(

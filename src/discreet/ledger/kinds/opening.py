@@ -9,7 +9,7 @@ from typing import Any, ClassVar, TypeVar
 
 from discreet.accounting.filter import Tally
 from discreet.errors import InvalidParameter
-from discreet.ledger.forms import BUDGET, DIGEST, NAME, TALLY, TEXT, TRUTH, Fields, Form, object_of, text
+from discreet.ledger.forms import BUDGET, DIGEST, NAME, TALLY, TEXT, TRUTH, Act, Form, object_of, text
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
 
@@ -67,7 +67,7 @@ def _maybe(form: Form[T]) -> Form[T | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Opened(Fields):
+class Opened(Act):
     """An account was opened, with what stays fixed for life. Of its secret key only the SHA-256 is told.
 
     `capacity` is the most that each of the filter's sums may reach, as it followed from the budget on that
@@ -99,7 +99,6 @@ class Opened(Fields):
     people: People | None = None
     analysts: Analysts = Analysts.TOGETHER
     owner: bool = False
-    signature: str | None = None
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Opened:

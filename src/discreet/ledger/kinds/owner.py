@@ -13,16 +13,16 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from discreet.accounting.filter import Tally
-from discreet.ledger.forms import BUDGET, DIGEST, NAME, SIGNED, TALLY, TEXT, TRUTH, Fields, Form
+from discreet.ledger.forms import ACT, BUDGET, DIGEST, NAME, SIGNED, TALLY, TEXT, TRUTH, Act, Fields, Form
 from discreet.privacy.guarantee import Budget
 
 
 @dataclass(frozen=True, slots=True)
-class Rebudgeted(Fields):
+class Rebudgeted(Act):
     """The population's budget, and the capacity that follows from it in the filter's units, is now this."""
 
     kind: ClassVar[str] = "budget"
-    forms: ClassVar[Mapping[str, Form[Any]]] = {"budget": BUDGET, "capacity": TALLY, **SIGNED}
+    forms: ClassVar[Mapping[str, Form[Any]]] = {"budget": BUDGET, "capacity": TALLY, **ACT}
 
     budget: Budget
     capacity: Tally
@@ -48,10 +48,14 @@ class Frozen(Decision):
 
 
 @dataclass(frozen=True, slots=True)
-class Thawed(Decision):
+class Thawed(Act):
     """The end of a freeze."""
 
     kind: ClassVar[str] = "thaw"
+    forms: ClassVar[Mapping[str, Form[Any]]] = ACT
+
+    by: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,11 +82,11 @@ class Moved(Fields):
 
 
 @dataclass(frozen=True, slots=True)
-class GroupCapped(Fields):
+class GroupCapped(Act):
     """All analysts of this group together may spend this much."""
 
     kind: ClassVar[str] = "group"
-    forms: ClassVar[Mapping[str, Form[Any]]] = {"name": TEXT, "budget": BUDGET, "capacity": TALLY, **SIGNED}
+    forms: ClassVar[Mapping[str, Form[Any]]] = {"name": TEXT, "budget": BUDGET, "capacity": TALLY, **ACT}
 
     name: str
     budget: Budget
@@ -97,7 +101,7 @@ class GroupCapped(Fields):
 
 
 @dataclass(frozen=True, slots=True)
-class AnalystCapped(Fields):
+class AnalystCapped(Act):
     """This analyst, in this group or none, may spend this much."""
 
     kind: ClassVar[str] = "analyst"
@@ -117,24 +121,18 @@ class AnalystCapped(Fields):
 
 
 @dataclass(frozen=True, slots=True)
-class Locked(Fields):
+class Locked(Act):
     """Whether charges open accounts, from here on: of no population, it stands under the empty name.
 
-    In a locked ledger an account is opened by its owner's act alone. Where the lock names the owner's public key, that
-    act and the unlocking carry a signature by it (`ledger/lock.py`).
+    In a locked ledger an account is opened by its owner's act alone. Where the lock names the owner's public key, each
+    `Act` carries a signature by it (`ledger/lock.py`).
     """
 
     kind: ClassVar[str] = "lock"
     key: ClassVar[str] = ""
-    forms: ClassVar[Mapping[str, Form[Any]]] = {
-        "locked": TRUTH,
-        "public_key": NAME,
-        **SIGNED,
-        "signature": NAME,
-    }
+    forms: ClassVar[Mapping[str, Form[Any]]] = {"locked": TRUTH, "public_key": NAME, **ACT}
 
     locked: bool
     public_key: str | None
     by: str
     reason: str
-    signature: str | None = None

@@ -15,11 +15,11 @@ from discreet.errors import InvalidParameter, LedgerCorrupt
 from discreet.ledger.entry import Charged, Entry, Opened, PeopleCharged
 from discreet.ledger.kinds.opening import People as Promise
 from discreet.ledger.log import Log, View
-from discreet.ledger.owner import refuse_moved
 from discreet.ledger.people import segments
 from discreet.ledger.people.segments import MERGED, Segments, corrupt
 from discreet.ledger.people.summary import summarised
 from discreet.ledger.people.table import BEYOND, Hashes, People, Sums, parts_of, settle
+from discreet.ledger.transfer import refuse_moved
 
 T = TypeVar("T")
 
