@@ -139,7 +139,7 @@ def test_gaussian_answers_tell_no_more_either(seen: Seen) -> None:
 
 
 def twin_that_forgets(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(table.People, "after", lambda self, _newer: self)
+    monkeypatch.setattr(table.PeopleTable, "after", lambda self, _newer: self)
 
 
 def twin_that_leaves_nobody_out(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -410,7 +410,7 @@ def test_an_error_while_people_are_settled_holds_nothing_of_them(monkeypatch: py
         error: BaseException | None = caught.value
         while error is not None:
             for at, _ in traceback.walk_tb(error.__traceback__):
-                held = [v for v in at.f_locals.values() if isinstance(v, np.ndarray | table.People)]
+                held = [v for v in at.f_locals.values() if isinstance(v, np.ndarray | table.PeopleTable)]
                 assert not held
             error = error.__cause__ or error.__context__
         # charged, and not answered

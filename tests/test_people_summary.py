@@ -18,7 +18,7 @@ from discreet.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.people import keeping, summary
 from discreet.ledger.people.keeping import PersonBudgets
-from discreet.ledger.people.table import BEYOND, CAPACITY, People, settle
+from discreet.ledger.people.table import BEYOND, CAPACITY, PeopleTable, settle
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.plan import Plan
 from discreet.release import NoisyTable
@@ -125,7 +125,7 @@ def twin_that_is_free(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def twin_that_counts_who_cannot_pay(monkeypatch: pytest.MonkeyPatch) -> None:
-    def summarised(before: People, due: Any) -> summary.Summary:
+    def summarised(before: PeopleTable, due: Any) -> summary.Summary:
         found = summary.summarised(before, due)
         return summary.Summary(found.settled, summary.counted(before.after(found.settled.paid)))
 
@@ -163,12 +163,12 @@ SPENT = [
 ]
 
 
-def table(spent: Mapping[int, tuple[int, ...]]) -> People:
+def table(spent: Mapping[int, tuple[int, ...]]) -> PeopleTable:
     """People with what they have spent; who has spent nothing is not there."""
     there = sorted(h for h, own in spent.items() if any(own))
     sums = len(next(iter(spent.values())))
     columns = np.array([spent[h] for h in there], np.int64).reshape(-1, sums).T
-    return People(np.array(there, np.uint64), columns)
+    return PeopleTable(np.array(there, np.uint64), columns)
 
 
 def tenth(spent: tuple[int, ...]) -> int:

@@ -16,7 +16,7 @@ from discreet.ledger.people import SUMMARY
 from discreet.ledger.people.summary import BINS
 from discreet.ledger.people.table import CAPACITY
 from discreet.mechanisms.additive import Additive
-from discreet.mechanisms.calibrated import Asked
+from discreet.mechanisms.calibrated import AskedGuarantee
 from discreet.mechanisms.summed import SummedNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.privacy.guarantee import Approximate, Budget, words
@@ -143,7 +143,7 @@ def spending_of(
             f"{account.population!r} has one budget for all: nothing is counted person by person.",
             hint="an account is opened with per_person=dp.Budget(…) for it",
         )
-    asked = Asked.read("the summary of what people have used", epsilon, delta, None)
+    asked = AskedGuarantee.read("the summary of what people have used", epsilon, delta, None)
     noise, _ = asked.calibrated(1, 1)
     price = Approximate(asked.epsilon, asked.delta)
     question = _identity(account, noise, price)

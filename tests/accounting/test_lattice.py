@@ -148,7 +148,7 @@ def test_an_untilted_transform_understates_a_small_delta_and_says_so() -> None:
     pair, n, epsilon = ApproximatePair(0.1, 0.0), 200, 13.0
     law = connect_the_dots(pair, 0.1, -0.1, 0.1)
     truth = curves.composed_response(F(0.1), n, epsilon)
-    window = tilted.Window(-20.1, 20.1, 1.0, 1.0, 40.2)
+    window = tilted.TiltedWindow(-20.1, 20.1, 1.0, 1.0, 40.2)
     bare = np.fft.irfft(np.fft.rfft(tilted._folded(law.mass, law.first, 512)) ** n, 512)
     losses = 0.1 * np.arange(-256, 256)
     naive = float(np.roll(bare, 256) @ -np.expm1(np.minimum(epsilon - losses, 0.0)))

@@ -357,7 +357,7 @@ def test_the_trade_off_of_a_composition_is_near_that_of_its_gaussian_twin() -> N
 def test_the_trade_off_of_many_levels_takes_a_few_runs_of_the_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     runs = []
 
-    def transformed(*args: Any) -> tilted.Sums | None:
+    def transformed(*args: Any) -> tilted.TiltedSums | None:
         runs.append(args)
         return tilted.transformed(*args)
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.betting import Bets, Cuts, Wealth
-from discreet.audit.evidence.events import Event, chances, clearest, epsilon_of, shown, tradeoff
+from discreet.audit.evidence.events import ScoreEvent, chances, clearest, epsilon_of, shown, tradeoff
 from discreet.audit.evidence.intervals import clopper_pearson, tradeoff_high
 from discreet.audit.evidence.power import Power, likeliest
 from discreet.audit.evidence.promises import Promises
@@ -236,9 +236,9 @@ def test_clopper_pearson_is_that_of_scipy(hits: int, n: int, error: float) -> No
 
 def test_the_chances_of_a_complement_are_those_of_the_other_order() -> None:
     fresh = Cuts(np.array([0.0]), 100, np.array([20]), np.array([90]))
-    likely, rare = chances(Event(0, 0, True), fresh, 0.01)
+    likely, rare = chances(ScoreEvent(0, 0, True), fresh, 0.01)
     assert (likely.hits, rare.hits) == (10, 80) or (likely.hits, rare.hits) == (80, 10)
-    likely, rare = chances(Event(0, 0, False), fresh, 0.01)
+    likely, rare = chances(ScoreEvent(0, 0, False), fresh, 0.01)
     assert (likely.hits, rare.hits) == (20, 90)
     assert likely.low < 0.2 < likely.high
 
@@ -247,8 +247,8 @@ def test_the_clearest_event_is_the_one_whose_intervals_leave_most() -> None:
     p, q = np.array([90_000, 30_000, 2000]), np.array([60_000, 10_000, 100])
     cuts = Cuts(np.array([0.0, 1.0, 2.0]), 100_000, p, q)
     # With many samples the rarest event, of ratio 20; with fewer those of ratio 3 and (the complement) 4.
-    assert clearest([cuts], 0.0, 100_000, 1e-3) == Event(0, 2, False)
-    assert clearest([cuts], 0.0, 300, 1e-3) == Event(0, 0, True)
+    assert clearest([cuts], 0.0, 100_000, 1e-3) == ScoreEvent(0, 2, False)
+    assert clearest([cuts], 0.0, 300, 1e-3) == ScoreEvent(0, 0, True)
     assert clearest([cuts], 0.0, 0, 1e-3).score == 0
     useless = Cuts(np.array([0.0]), 1000, np.array([500]), np.array([500]))
     assert clearest([useless, cuts], 0.1, 100_000, 1e-3).score == 1
@@ -286,9 +286,9 @@ def test_the_band_shows_a_broken_claim() -> None:
     cuts = Cuts.through(a, b)
     cuts.add(cuts.bins(a), cuts.bins(b))
     for other in (False, True):
-        curve = tradeoff(Event(0, 0, other), cuts, Claim.of(1), 1e-3)
+        curve = tradeoff(ScoreEvent(0, 0, other), cuts, Claim.of(1), 1e-3)
         assert np.any(curve.beta_high < curve.claimed)
-        fine = tradeoff(Event(0, 0, other), cuts, Claim.of(8), 1e-3)
+        fine = tradeoff(ScoreEvent(0, 0, other), cuts, Claim.of(8), 1e-3)
         assert not np.any(fine.beta_high < fine.claimed)
 
 

@@ -9,12 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.cli.options import Amount, BudgetAmount, Names, RangeOf, ValuesOf, fields
+from discreet.cli.options import Amount, BudgetAmount, ColumnNames, RangeOf, ValuesOf, fields
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import positive, probability
 
 
-def read(kind: Amount | BudgetAmount | RangeOf | ValuesOf | Names, text: str) -> Any:
+def read(kind: Amount | BudgetAmount | RangeOf | ValuesOf | ColumnNames, text: str) -> Any:
     return kind.convert(text, click.Option(["--it"]), None)
 
 
@@ -128,6 +128,6 @@ def test_fields_agree_with_the_csv_module_on_what_it_writes(cells: list[str]) ->
 
 
 def test_names_may_be_quoted_and_may_not_be_empty() -> None:
-    assert read(Names(), 'age,"hours, weekly",x') == ["age", "hours, weekly", "x"]
+    assert read(ColumnNames(), 'age,"hours, weekly",x') == ["age", "hours, weekly", "x"]
     with pytest.raises(InvalidParameter, match="empty name"):
-        read(Names(), "a,,b")
+        read(ColumnNames(), "a,,b")

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from discreet.ledger.people.table import BEYOND, CAPACITY, People, parts_of, settle
+from discreet.ledger.people.table import BEYOND, CAPACITY, PeopleTable, parts_of, settle
 
 COSTS = st.sampled_from([0, 1, CAPACITY // 3, CAPACITY // 2, CAPACITY - 1, CAPACITY, BEYOND])
 HASHES = st.sampled_from([0, 1, 2, 3, 1 << 63, (1 << 64) - 1])
@@ -48,7 +48,7 @@ def reference(
 @given(questions())
 def test_settling_is_what_a_dict_does(given_: tuple[int, list[list[tuple[int, tuple[int, ...]]]]]) -> None:
     sums, asked = given_
-    table, spent = People.nobody(sums), dict[int, tuple[int, ...]]()
+    table, spent = PeopleTable.nobody(sums), dict[int, tuple[int, ...]]()
     for people in asked:
         hashes = array([h for h, _ in people], np.uint64)
         costs = array([[c[i] for _, c in people] for i in range(sums)], np.int64).reshape(sums, len(people))
@@ -58,7 +58,7 @@ def test_settling_is_what_a_dict_does(given_: tuple[int, list[list[tuple[int, tu
         assert set(settled.out.tolist()) == out and sorted(settled.out.tolist()) == settled.out.tolist()
         kept = dict(zip(table.hashes.tolist(), zip(*table.spent.tolist(), strict=True), strict=True))
         assert kept == spent
-        assert People.restored(table.portions(2), sums).spent.tolist() == table.spent.tolist()
+        assert PeopleTable.restored(table.portions(2), sums).spent.tolist() == table.spent.tolist()
         wanted = array([0, 1, 7, 1 << 63], np.uint64)
         assert [tuple(c) for c in table.of(wanted).T.tolist()] == [
             spent.get(h, (0,) * sums) for h in wanted.tolist()
@@ -66,24 +66,24 @@ def test_settling_is_what_a_dict_does(given_: tuple[int, list[list[tuple[int, tu
 
 
 def test_a_segment_never_lowers_a_sum() -> None:
-    table = People(array([1, 2], np.uint64), array([[5, 5]], np.int64))
-    assert table.after(People(array([2, 3], np.uint64), array([[4, 1]], np.int64))).spent.tolist() == [
+    table = PeopleTable(array([1, 2], np.uint64), array([[5, 5]], np.int64))
+    assert table.after(PeopleTable(array([2, 3], np.uint64), array([[4, 1]], np.int64))).spent.tolist() == [
         [5, 5, 1]
     ]
 
 
 def test_so_many_people_of_one_hash_that_sums_would_wrap_cannot_pay() -> None:
     n = (1 << 15) + 1
-    settled = settle(People.nobody(1), np.zeros(n, np.uint64), np.full((1, n), BEYOND))
+    settled = settle(PeopleTable.nobody(1), np.zeros(n, np.uint64), np.full((1, n), BEYOND))
     assert settled.out.tolist() == [0] and not len(settled.paid)
-    together = settle(People.nobody(1), np.zeros(16, np.uint64), np.full((1, 16), CAPACITY // 16))
+    together = settle(PeopleTable.nobody(1), np.zeros(16, np.uint64), np.full((1, 16), CAPACITY // 16))
     assert len(together.paid) == 1 and not len(together.out)
 
 
 @pytest.mark.parametrize("costs", [[[-1]], [[BEYOND + 1]], [[1, 2]], [[1], [1]]])
 def test_costs_that_nobody_can_have_are_a_slip(costs: Any) -> None:
     with pytest.raises((OverflowError, TypeError)):
-        settle(People.nobody(1), array([1], np.uint64), array(costs, np.int64))
+        settle(PeopleTable.nobody(1), array([1], np.uint64), array(costs, np.int64))
 
 
 def test_parts_are_rounded_up_and_exact_where_they_can_be() -> None:
@@ -96,9 +96,9 @@ def test_parts_are_rounded_up_and_exact_where_they_can_be() -> None:
 
 
 def test_what_is_no_table_is_refused() -> None:
-    table = People(array([1, 2, 9], np.uint64), array([[5, 0, CAPACITY]], np.int64))
+    table = PeopleTable(array([1, 2, 9], np.uint64), array([[5, 0, CAPACITY]], np.int64))
     whole, two = table.portions()[0], table.portions(2)
-    People.restored(two, 1)
+    PeopleTable.restored(two, 1)
     wrong: list[list[bytes]] = [
         [],
         [b""],
@@ -113,12 +113,12 @@ def test_what_is_no_table_is_refused() -> None:
     ]
     for portions in wrong:
         with pytest.raises(ValueError, match=r"\S"):
-            People.restored(portions, 1)
+            PeopleTable.restored(portions, 1)
     with pytest.raises(ValueError, match="size"):
-        People.restored([whole], 2)
+        PeopleTable.restored([whole], 2)
 
 
 def test_nothing_of_a_table_is_shown() -> None:
-    table = People(array([12345], np.uint64), array([[678]], np.int64))
+    table = PeopleTable(array([12345], np.uint64), array([[678]], np.int64))
     shown = repr(table) + repr(settle(table, array([12345], np.uint64), array([[1]], np.int64)))
     assert "12345" not in shown and "678" not in shown and "1" not in shown

@@ -12,7 +12,7 @@ from scipy import integrate, special, stats
 
 from discreet.mechanisms import Laplace
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.mechanisms.calibrated import Asked, bits_for, half_width, laplace_reach
+from discreet.mechanisms.calibrated import AskedGuarantee, bits_for, half_width, laplace_reach
 
 
 def outside(t: float, n: int) -> float:
@@ -112,9 +112,9 @@ def test_noise_in_so_many_digits_is_fine() -> None:
 
 def test_the_cost_is_never_above_what_was_asked_for() -> None:
     for l1, l2_squared in ((1, 1), (7, 13), (10**9, 10**17 + 3)):
-        law, events = Asked.read("M", "0.3", None, None).calibrated(l1, l2_squared)
+        law, events = AskedGuarantee.read("M", "0.3", None, None).calibrated(l1, l2_squared)
         assert isinstance(law, DiscreteLaplaceNoise) and law.scale == l1 / Fraction(3, 10)
-        asked = Asked.read("M", "0.3", "1e-7", None)
+        asked = AskedGuarantee.read("M", "0.3", "1e-7", None)
         law, events = asked.calibrated(l1, l2_squared)
         ((event, _),) = events
         assert event.mu_squared is not None and isinstance(law, RoundedGaussianNoise)

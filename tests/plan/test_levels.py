@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.grouping_sets.moves import Reach, joint_l1, level_moves
+from discreet.plan.grouping_sets.moves import ColumnReach, joint_l1, level_moves
 from discreet.plan.grouping_sets.split_budget import Agreement, rounding
 from discreet.plan.grouping_sets.weights import Kept, LevelCosts, Levels, shares, variances
 from discreet.privacy.unit import Relation
@@ -65,7 +65,7 @@ def test_a_level_moves_by_what_the_worst_of_all_neighbours_moves_it(relation: Re
         for k in range(1, cells * parts + 1):
             found = np.array(list(moves(cells * parts, k, span, relation)))
             totals = np.abs(found.reshape(len(found), cells, parts).sum(axis=2))
-            s = level_moves(Reach(span, k, relation), cells, parts)
+            s = level_moves(ColumnReach(span, k, relation), cells, parts)
             assert (s.l0, s.linf) == ((totals > 0).sum(axis=1).max(), totals.max())
             assert (s.l1, s.l2_squared) == (totals.sum(axis=1).max(), (totals**2).sum(axis=1).max())
 
@@ -84,7 +84,7 @@ def test_the_second_derivation_prices_levels_as_the_first_does(relation: Relatio
         for k in sorted(
             {*range(1, min(cells * parts, 6) + 1), min(cells * parts, 77), cells * parts // 2 or 1}
         ):
-            reach = Reach(span, k, relation)
+            reach = ColumnReach(span, k, relation)
             s = level_moves(reach, cells, parts)
             tier = Tier(cells, parts, Fraction(7, 2))
             assert gaussian_cost([tier], span, k, replace=other) == Fraction(2 * s.l2_squared, 7)
@@ -122,7 +122,7 @@ def test_all_levels_together_cost_what_the_worst_neighbours_lose(
         found = np.array(list(moves(groups, k, span, relation)))
         sizes_of = [np.abs(found @ sums(sizes, s).T).sum(axis=1) for s in levels.kept]
         squares = [((found @ sums(sizes, s).T) ** 2).sum(axis=1) for s in levels.kept]
-        reach = Reach(span, k, relation)
+        reach = ColumnReach(span, k, relation)
         moved = [level_moves(reach, levels.cells(s), levels.parts(s)) for s in levels.kept]
         for rates in RATES:
             given = [*rates, *[1] * len(sets)][: len(sets)]

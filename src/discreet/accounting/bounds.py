@@ -19,7 +19,7 @@ class Bounds:
 
 
 @dataclass(frozen=True, slots=True)
-class Engine:
+class AccountingEngine:
     """What answered, and the theorem that says so."""
 
     name: str
@@ -32,7 +32,7 @@ class Answer:
 
     lower: float
     upper: Fraction
-    engine: Engine
+    engine: AccountingEngine
 
 
 class Loss(Protocol):

@@ -11,7 +11,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from discreet.accounting.bounds import Engine
+from discreet.accounting.bounds import AccountingEngine
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, zcdp_delta, zcdp_epsilon
 from discreet.accounting.divergence import orders_of, renyi_upper
 from discreet.accounting.mu import known_mu_squared
@@ -24,14 +24,14 @@ from discreet.privacy.pairs.approximate import ApproximatePair
 _FEW = 64  # distinct events whose known μ is worth its time
 
 
-SUM = Engine("sum of ε and δ", "Dwork, Roth 2014, Theorem 3.16")
-GAUSSIAN = Engine("Gaussian closed form", "Balle, Wang 2018, Theorem 8")
-GDP = Engine("closed form of Gaussian differential privacy", "Dong, Roth, Su 2019, Corollary 3.3")
-RENYI = Engine("Rényi divergences added up", "Canonne, Kamath, Steinke 2020, Proposition 12")
-ZCDP = Engine("zCDP closed form", "Canonne, Kamath, Steinke 2020, Proposition 12")
+SUM = AccountingEngine("sum of ε and δ", "Dwork, Roth 2014, Theorem 3.16")
+GAUSSIAN = AccountingEngine("Gaussian closed form", "Balle, Wang 2018, Theorem 8")
+GDP = AccountingEngine("closed form of Gaussian differential privacy", "Dong, Roth, Su 2019, Corollary 3.3")
+RENYI = AccountingEngine("Rényi divergences added up", "Canonne, Kamath, Steinke 2020, Proposition 12")
+ZCDP = AccountingEngine("zCDP closed form", "Canonne, Kamath, Steinke 2020, Proposition 12")
 
 
-def epsilons(events: Composed, delta: Fraction) -> Iterator[tuple[Fraction, Engine]]:
+def epsilons(events: Composed, delta: Fraction) -> Iterator[tuple[Fraction, AccountingEngine]]:
     """Every closed ε at δ; all of them valid."""
     known = sums(events)
     left = delta - known.failure
@@ -52,7 +52,7 @@ def epsilons(events: Composed, delta: Fraction) -> Iterator[tuple[Fraction, Engi
         yield from ((pure + epsilon, engine) for epsilon, engine in _converted(rest, left))
 
 
-def deltas(events: Composed, epsilon: Fraction) -> Iterator[tuple[float, Engine]]:
+def deltas(events: Composed, epsilon: Fraction) -> Iterator[tuple[float, AccountingEngine]]:
     """Every closed δ at ε, none below the failure; all of them valid, the first is 1."""
     known = sums(events)
     yield 1.0, SUM
@@ -72,20 +72,20 @@ def deltas(events: Composed, epsilon: Fraction) -> Iterator[tuple[float, Engine]
         yield from _lost(rest, known.failure, epsilon - pure)
 
 
-def _converted(known: Sums, delta: Fraction) -> Iterator[tuple[Fraction, Engine]]:
+def _converted(known: Sums, delta: Fraction) -> Iterator[tuple[Fraction, AccountingEngine]]:
     if known.mu_squared is not None:
         yield from _finite(gdp_epsilon(known.mu_squared, delta), GAUSSIAN)
     elif known.rho is not None:
         yield from _finite(zcdp_epsilon(known.rho, delta), ZCDP)
 
 
-def _finite(epsilon: float, engine: Engine) -> Iterator[tuple[Fraction, Engine]]:
+def _finite(epsilon: float, engine: AccountingEngine) -> Iterator[tuple[Fraction, AccountingEngine]]:
     """What left the range of floats says nothing."""
     if math.isfinite(epsilon):
         yield Fraction(epsilon), engine
 
 
-def _lost(known: Sums, failure: Fraction, epsilon: Fraction) -> Iterator[tuple[float, Engine]]:
+def _lost(known: Sums, failure: Fraction, epsilon: Fraction) -> Iterator[tuple[float, AccountingEngine]]:
     if known.mu_squared is not None:
         yield _plus(failure, gdp_delta(known.mu_squared, epsilon)), GAUSSIAN
     elif known.rho is not None:

@@ -24,7 +24,7 @@ import numpy as np
 
 from discreet.accounting.bounds import Bounds
 from discreet.accounting.dots import FARTHEST, GridLaw, connect_the_dots, reach
-from discreet.accounting.tilted import Sums, Window, log_kernel, log_mgf, tilt, transformed
+from discreet.accounting.tilted import TiltedSums, TiltedWindow, log_kernel, log_mgf, tilt, transformed
 from discreet.privacy.law import AtomsLaw
 from discreet.privacy.pair import ACCURACY, FLOOR, Pair
 
@@ -131,7 +131,7 @@ class UpperCurve:
 
     top: float
     """An ε beyond which δ is at most what was asked for."""
-    sums: tuple[Sums, ...]
+    sums: tuple[TiltedSums, ...]
     unseen: float
 
     def delta(self, epsilon: float) -> float:
@@ -215,7 +215,7 @@ class _Plan:
         return min(math.sqrt(-2 * self.tail / max(variance, 1e-30)), math.exp(_MOST_TILT))
 
 
-def _sums(plan: _Plan, epsilon: float, size: float, share: float = _GAP) -> Sums | None:
+def _sums(plan: _Plan, epsilon: float, size: float, share: float = _GAP) -> TiltedSums | None:
     work = sum(pair.work for pair, _ in plan.parts)
     most = max(min(MOST_POINTS, int(4 * MOST_POINTS / (work + 3))), 1 << 14)
     common = _common_step(plan)
@@ -240,13 +240,13 @@ def _sums(plan: _Plan, epsilon: float, size: float, share: float = _GAP) -> Sums
     return transformed(_dots(plan, step), plan.counts(), plan.c, epsilon, window)
 
 
-def _window(plan: _Plan, epsilon: float) -> Window | None:
+def _window(plan: _Plan, epsilon: float) -> TiltedWindow | None:
     (up, top), (down, bottom) = plan.above(), plan.below()
     if not max(abs(top), abs(bottom), epsilon) <= _LARGEST or top - min(bottom, epsilon) > FARTHEST:
         return None
     margin = 0.05 * (top - bottom) + 1e-9
     top, bottom = max(top, epsilon) + margin, min(bottom, epsilon) - margin
-    return Window(bottom, top, down, up, max(top - bottom, *(high - low for low, high in plan.ends)))
+    return TiltedWindow(bottom, top, down, up, max(top - bottom, *(high - low for low, high in plan.ends)))
 
 
 def _dots(plan: _Plan, step: float) -> list[GridLaw]:

@@ -43,7 +43,7 @@ _SHORTER = 0.8  # of the period: what makes it worth while to look below c
 
 
 @dataclass(frozen=True, slots=True)
-class Line:
+class VerticalLine:
     """The integrand at the nodes of one vertical line, ready for any ε.
 
     `sides` holds, for aliases below and above ε, pairs (t, log M(t) + κ(t)); `whole`, `off` and `turned` are the sums
@@ -116,7 +116,7 @@ class Mirrored:
     What loses much weighs little in δ'.
     """
 
-    line: Line
+    line: VerticalLine
     p: float
     q: float
     off: float
@@ -170,7 +170,7 @@ class Dropped:
         return _exp(self.log_bound - self.c * epsilon + self.mu**2 / 2 * self.c * (self.c + 1))
 
 
-Traced: TypeAlias = Line | Mirrored | Dropped
+Traced: TypeAlias = VerticalLine | Mirrored | Dropped
 
 
 def dropped(law: Law, c: float, epsilon: float, log_delta: float, mu: float = 0.0) -> Dropped | None:
@@ -213,7 +213,7 @@ def trace(
     mu: float = 0.0,
     *,
     again: bool = True,
-) -> Line | None:
+) -> VerticalLine | None:
     """The line through c, good to SHARE of δ (or `_wider`) for ε and above, with a Gaussian use of that μ added.
 
     None when that takes too many nodes. If `again`, a smaller c is tried where bounds alone say so.
@@ -270,7 +270,7 @@ def trace(
     tail = k + float(error[0]) + decay - math.log(math.pi * height)
     size = np.abs(term)
     sums = float(size.sum()), dot(size, np.expm1(np.minimum(error, 500.0))), dot(size, z.imag)
-    return Line(c, step, k, z, term, tail, sides, mu, *sums)
+    return VerticalLine(c, step, k, z, term, tail, sides, mu, *sums)
 
 
 def _period(tried: Floats, excess: Floats, at: int) -> tuple[int, int, tuple[float, float]]:

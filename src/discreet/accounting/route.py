@@ -16,7 +16,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 
 from discreet.accounting import contour, enumeration, lattice, twice
-from discreet.accounting.bounds import Answer, Bounds, Engine
+from discreet.accounting.bounds import AccountingEngine, Answer, Bounds
 from discreet.accounting.closed import GAUSSIAN, SUM, deltas, epsilons
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, invert
 from discreet.accounting.laws import laws
@@ -35,11 +35,11 @@ from discreet.privacy.law import AtomsLaw, Law
 from discreet.privacy.pair import ACCURACY, FLOOR, Curve, Pair
 from discreet.privacy.sampling import PoissonEvent
 
-CURVE = Engine("the curve of one use", "Zhu, Dong, Wang 2022, Definition 7")
-OUTCOMES = Engine("enumeration of the outcomes", "Zhu, Dong, Wang 2022, Theorem 10")
-TWICE = Engine("going through the outcomes of one of two uses", "Zhu, Dong, Wang 2022, Theorem 10")
-CONTOUR = Engine("contour inversion", "Zhu, Dong, Wang 2022, Theorem 10")
-GRID = Engine("tilted FFT on a grid", "Zhu, Dong, Wang 2022, Theorem 10")
+CURVE = AccountingEngine("the curve of one use", "Zhu, Dong, Wang 2022, Definition 7")
+OUTCOMES = AccountingEngine("enumeration of the outcomes", "Zhu, Dong, Wang 2022, Theorem 10")
+TWICE = AccountingEngine("going through the outcomes of one of two uses", "Zhu, Dong, Wang 2022, Theorem 10")
+CONTOUR = AccountingEngine("contour inversion", "Zhu, Dong, Wang 2022, Theorem 10")
+GRID = AccountingEngine("tilted FFT on a grid", "Zhu, Dong, Wang 2022, Theorem 10")
 
 _FEW = 64  # distinct events for which closed forms cost nothing
 _NEAR_ZERO = Fraction(1, 10**9)  # of ε: the same where ε is small
@@ -140,7 +140,7 @@ def _numeric_delta(events: Composed, epsilon: Fraction) -> Answer | None:
     return _asked(events, _Question(epsilon=epsilon))
 
 
-def _both(known: Answer | None, bounds: Bounds, engine: Engine) -> Answer:
+def _both(known: Answer | None, bounds: Bounds, engine: AccountingEngine) -> Answer:
     if known is None:
         return Answer(bounds.lower, Fraction(bounds.upper), engine)
     lower = max(known.lower, bounds.lower)
@@ -232,7 +232,9 @@ def _asked(events: Composed, question: _Question) -> Answer | None:
     return best
 
 
-def _engines(events: Composed, question: _Question) -> Iterator[tuple[Engine, Callable[[], Bounds | None]]]:
+def _engines(
+    events: Composed, question: _Question
+) -> Iterator[tuple[AccountingEngine, Callable[[], Bounds | None]]]:
     """The engines that can answer, the best first, each as a call."""
     few = len(events.parts) <= _FEW
     sides = _sides(events) if few else ()

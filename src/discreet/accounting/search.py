@@ -20,7 +20,7 @@ _EDGE = 1e-6  # the rounding of a parameter at the ends
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
+class Trial:
     """One value: at the position s the parameter x has this excess, at most 0 exactly where x will do."""
 
     s: float
@@ -45,14 +45,14 @@ class Search:
     first: Fraction
     most: Fraction | None = None
     slope: float = 1.0
-    looks: list[Look] = field(default_factory=list)
+    looks: list[Trial] = field(default_factory=list)
 
-    def look(self, x: Fraction) -> Look:
+    def look(self, x: Fraction) -> Trial:
         """Look at x, or remember having looked."""
         for known in self.looks:
             if known.x == x:
                 return known
-        found = Look(self.place(x), self.excess(x), x)
+        found = Trial(self.place(x), self.excess(x), x)
         self.looks.append(found)
         return found
 
@@ -62,14 +62,14 @@ class Search:
         return -s if self.increasing else s
 
     @property
-    def miss(self) -> Look | None:
+    def miss(self) -> Trial | None:
         """The look nearest to the root of those beyond it that will not do."""
         best = self.hit
         beyond = [at for at in self.looks if at.excess > 0 and (best is None or at.s < best.s)]
         return max(beyond, key=lambda at: at.s, default=None)
 
     @property
-    def hit(self) -> Look | None:
+    def hit(self) -> Trial | None:
         """The best look that will do."""
         return min((at for at in self.looks if at.excess <= 0), key=lambda at: at.s, default=None)
 
@@ -164,7 +164,7 @@ def search_integer(search: Search, farthest: int) -> Fraction | None:
             search.look(Fraction(worst if hit is None else best))
 
 
-def _is_near(search: Search, hit: Look, tolerance: float) -> bool:
+def _is_near(search: Search, hit: Trial, tolerance: float) -> bool:
     """Whether the slope there says that the root is within the tolerance; at a steady slope that is enough."""
     others = [at for at in search.looks if at is not hit and math.isfinite(at.excess) and at.s != hit.s]
     if not others or not math.isfinite(hit.excess):
@@ -175,7 +175,7 @@ def _is_near(search: Search, hit: Look, tolerance: float) -> bool:
     return 0.02 < slope < 50 and -hit.excess <= (0.7 if local else 0.4) * tolerance * slope
 
 
-def _inverse(looks: list[Look], many: int) -> float | None:
+def _inverse(looks: list[Trial], many: int) -> float | None:
     """The position of excess 0 on the polynomial s(excess) through the `many` looks with the least excess."""
     known = sorted((at for at in looks if math.isfinite(at.excess)), key=lambda at: abs(at.excess))[:many]
     known.sort(key=lambda at: at.s)

@@ -29,7 +29,7 @@ _DEEP = 280.0  # the curve is kept down to where it may be e^280 times δ
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class TiltedWindow:
     """Where the tilted sum lies, but for a small share, and the Chernoff bounds that say so."""
 
     bottom: float
@@ -41,7 +41,7 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Sums:
+class TiltedSums:
     """The composed law around the losses that matter: its curve at grid points, from above and from below.
 
     The true curve at ε is at most `upper` at ε − nudge; `lower` − lost, less the factor e^excess, is below the
@@ -130,12 +130,12 @@ class Sums:
 
 
 def transformed(
-    laws: Sequence[GridLaw], counts: Sequence[int], c: float, epsilon: float, window: Window
-) -> Sums | None:
+    laws: Sequence[GridLaw], counts: Sequence[int], c: float, epsilon: float, window: TiltedWindow
+) -> TiltedSums | None:
     """The sum of the laws, each so many times, tilted by c, for ε near `epsilon`; None when floats do not reach.
 
     Guarantee:
-        That of `Sums`, whatever the window and the tilt: a poor choice widens the bounds.
+        That of `TiltedSums`, whatever the window and the tilt: a poor choice widens the bounds.
     """
     step = laws[0].step
     uses, both = sum(counts), list(zip(laws, counts, strict=True))
@@ -207,7 +207,7 @@ def transformed(
     np.maximum(lower, 0.0, out=lower)
     lower += infinite_low
     excess = math.fsum(n * law.excess for law, n in both) * (1 + _UNIT)
-    return Sums(
+    return TiltedSums(
         start,
         step,
         upper,

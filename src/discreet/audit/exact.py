@@ -13,7 +13,7 @@ from discreet.audit.finding import CONSISTENT, VIOLATED
 from discreet.audit.reports.html import document, facts, head, text
 from discreet.audit.reports.report import number, plain, shown
 from discreet.finite.comparisons import exceeds
-from discreet.finite.measured import Event, Measured, in_words, log_above, within
+from discreet.finite.measured import ComparedTable, OutputEvent, in_words, log_above, within
 from discreet.finite.rows import graph, read
 from discreet.finite.two_laws import likelier
 from discreet.privacy.exact import Real, exact
@@ -75,7 +75,7 @@ def finite(
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Finite(Measured):
+class Finite(ComparedTable):
     """What a table of probabilities keeps, exactly.
 
     Attributes:
@@ -110,7 +110,7 @@ class Finite(Measured):
         return VIOLATED if self.violated else CONSISTENT
 
     @property
-    def witness(self) -> Event | None:
+    def witness(self) -> OutputEvent | None:
         """The clearest event: against the claim where it is violated, else the one with the largest ratio."""
         broken = list(self._broken())
         if not broken:
@@ -269,7 +269,7 @@ def _epsilons(answer: Finite) -> list[Fraction]:
     return sorted({*_LOOKED_AT, *(e for e, _ in answer.points)})
 
 
-def _event(event: Event) -> dict[str, Any]:
+def _event(event: OutputEvent) -> dict[str, Any]:
     return {
         "x": shown(event.x),
         "x_neighbour": shown(event.x_neighbour),

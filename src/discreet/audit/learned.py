@@ -10,7 +10,7 @@ import numpy as np
 
 from discreet.audit.event_predicate import EventPredicate
 from discreet.audit.evidence.betting import Cuts, Ints
-from discreet.audit.evidence.events import Event, shown
+from discreet.audit.evidence.events import ScoreEvent, shown
 from discreet.audit.finding import Tried
 from discreet.audit.outputs.encoding import Encoded, Encoder
 from discreet.audit.outputs.shape import Batch
@@ -83,7 +83,7 @@ class Learned:
             for score, cut in zip(self.scores, self.cuts, strict=True)
         ]
 
-    def words(self, event: Event) -> str:
+    def words(self, event: ScoreEvent) -> str:
         """An event in words.
 
         Scores put "score above a threshold" into words. A complement is the negation of that, except that of a list of
@@ -98,7 +98,7 @@ class Learned:
             return score.words(outputs, ~hits)
         return f"not: {score.words(outputs, hits)}"
 
-    def happens(self, event: Event) -> EventPredicate:
+    def happens(self, event: ScoreEvent) -> EventPredicate:
         """An event as a function of outputs."""
         return EventPredicate(
             self.encoder, self.scores[event.score], self.cuts[event.score].at, event.cut, event.other

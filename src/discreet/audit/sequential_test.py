@@ -11,7 +11,7 @@ import numpy as np
 
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.betting import Cuts, Wealth, edges
-from discreet.audit.evidence.events import Event, chances, clearest, epsilon_of, tradeoff
+from discreet.audit.evidence.events import ScoreEvent, chances, clearest, epsilon_of, tradeoff
 from discreet.audit.evidence.fresh import Fresh
 from discreet.audit.evidence.power import Power, likeliest
 from discreet.audit.evidence.promises import Promises
@@ -41,7 +41,7 @@ _AGAIN = 3  # scores that may be bet on, beside those that are, by each of two w
 _GAUGE = 2  # outputs that tell how fast the mechanism is, when there is a limit on time
 
 
-class Source(Protocol):
+class OutputSource(Protocol):
     """Source of outputs of one neighbour: a `Sampler`, or anything like it."""
 
     def draw(self, n: int) -> Batch:
@@ -71,8 +71,8 @@ class SequentialTest:
 
     def __init__(
         self,
-        first: Source,
-        second: Source,
+        first: OutputSource,
+        second: OutputSource,
         claim: Claim,
         *,
         error: float,
@@ -110,7 +110,7 @@ class SequentialTest:
         self._taught = 0
         """Number of outputs of each neighbour that were drawn when training ended."""
         self._learned: Learned | None = None
-        self._event: Event | None = None
+        self._event: ScoreEvent | None = None
         self._fresh = Fresh((), 0, timed=False)
         self._start = time.monotonic()
         self._pace = 0.0
@@ -391,7 +391,7 @@ class SequentialTest:
         self._learned, self._event = learned, event
         self._fresh = Fresh(learned.cuts, ahead, timed=self._timed)
 
-    def _clearest(self, learned: Learned, ahead: int) -> Event:
+    def _clearest(self, learned: Learned, ahead: int) -> ScoreEvent:
         """Return the event to show: the plainest of those nearly as good as the best; the best for bounds."""
         claim, plain = self.claim, None if self.until == "end" else learned.plainness
         return clearest(learned.cuts, claim.delta, ahead, self.error / 2, epsilon=claim.epsilon, plain=plain)

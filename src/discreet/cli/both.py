@@ -12,7 +12,7 @@ import click
 from discreet.cli import answers, declared, output, parties, picture, writing
 from discreet.cli.budgets import amounts, spelled
 from discreet.cli.interrupt import charging
-from discreet.cli.options import Named, Names, RangeOf, ValuesOf, between
+from discreet.cli.options import ColumnNames, NamedTable, RangeOf, ValuesOf, between
 from discreet.cli.parties import Protected, Said
 from discreet.cli.question import have_accounts
 from discreet.cli.waiting import waiting
@@ -54,7 +54,7 @@ _RELATIONS = ("add-remove", "replace")
     "--table",
     "tables",
     multiple=True,
-    type=Named("NAME=SOURCE", "--table stays=stays.parquet"),
+    type=NamedTable("NAME=SOURCE", "--table stays=stays.parquet"),
     help="One more table of both. Repeatable.",
 )
 @click.option(
@@ -62,7 +62,7 @@ _RELATIONS = ("add-remove", "replace")
 )
 @click.option("--values", multiple=True, type=ValuesOf(), help="Public keys: ward=a,b. Repeatable.")
 @click.option("--ledger", metavar="FILE", help="Where charges are kept; ./discreet.ledger unless given.")
-@click.option("--names", type=Names(), help="Column names of a file without a header.")
+@click.option("--names", type=ColumnNames(), help="Column names of a file without a header.")
 @click.option("--version", metavar="LABEL", help="A public label of the data's version.")
 @click.option("--relation", multiple=True, type=Said(), help="What makes neighbours: add-remove or replace.")
 @click.option("--filter", "filters", multiple=True, type=Said(), help="How charges add. Fixed at opening.")

@@ -126,7 +126,7 @@ class ValuesOf(_Param):
         return column, _keys(fields(f"--values {column}", keys))
 
 
-class Named(_Param):
+class NamedTable(_Param):
     """A table and what is said of it: `orders=orders.parquet`, or `items=order_id -> orders.id`."""
 
     def __init__(self, name: str, hint: str) -> None:
@@ -148,7 +148,7 @@ class Named(_Param):
         return table, said
 
 
-class Names(_Param):
+class ColumnNames(_Param):
     """Column names for a file without a header: `age,ward,cost`, quoted as in CSV."""
 
     name = "a,b,…"
@@ -245,14 +245,16 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         "--table",
         "tables",
         multiple=True,
-        type=Named("NAME=SOURCE", "--table orders=orders.parquet"),
+        type=NamedTable("NAME=SOURCE", "--table orders=orders.parquet"),
         help="One more table. Repeatable.",
     ),
     click.option(
         "--unit-path",
         "paths",
         multiple=True,
-        type=Named("TABLE=PATH", '--unit-path customers=id, or --unit-path "items=order_id -> orders.id"'),
+        type=NamedTable(
+            "TABLE=PATH", '--unit-path customers=id, or --unit-path "items=order_id -> orders.id"'
+        ),
         help="A table's own column for the unit, or its foreign key. Repeatable.",
     ),
     click.option("--public", multiple=True, metavar="TABLE", help="A table that is nobody's. Repeatable."),
@@ -278,7 +280,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         help="Opens an account in which each person has a budget of their own, besides --budget or instead.",
     ),
     click.option("--ledger", metavar="FILE", help="Where charges are kept; ./discreet.ledger unless given."),
-    click.option("--names", type=Names(), help="Column names of a file without a header."),
+    click.option("--names", type=ColumnNames(), help="Column names of a file without a header."),
     click.option("--version", metavar="LABEL", help="A public label of the data's version."),
     click.option("--relation", type=click.Choice(["add-remove", "replace"]), help="What makes neighbours."),
     click.option(

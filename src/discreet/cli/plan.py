@@ -12,7 +12,7 @@ from discreet.cli import output
 from discreet.cli.answers import is_noisy
 from discreet.cli.budgets import amounts, spelled
 from discreet.cli.options import Sized, between, question_to_plan
-from discreet.cli.question import Question
+from discreet.cli.question import QueryCall
 from discreet.errors import InvalidParameter
 from discreet.table import Align, render
 
@@ -68,7 +68,7 @@ def command(
     With --error instead of --epsilon it is planned at the least ε that makes the errors so small.
     No data is read, nothing is charged, and no account is opened: --budget is not needed.
     """
-    asked_for = Question(**asked)
+    asked_for = QueryCall(**asked)
     guesses: dict[str, Any] = {"rows": rows, **dict(assuming)}
     wanted: dict[str, Any] = (
         {"error": dict(errors), "confidence": confidence, "assuming": guesses} if errors else {}

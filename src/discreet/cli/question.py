@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class QueryCall:
     """One call of `sql` or `plan`, as it was typed."""
 
     source: str

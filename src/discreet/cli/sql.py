@@ -10,7 +10,7 @@ from discreet.cli import answers, output, picture, writing
 from discreet.cli.budgets import spelled
 from discreet.cli.interrupt import charging
 from discreet.cli.options import between, question
-from discreet.cli.question import Question
+from discreet.cli.question import QueryCall
 from discreet.cli.waiting import waiting
 from discreet.errors import InvalidParameter
 
@@ -70,7 +70,7 @@ def command(
     """
     if as_json and as_csv:
         raise InvalidParameter("--json and --csv cannot both be had.", hint="choose one")
-    asked_for = Question(**asked)
+    asked_for = QueryCall(**asked)
     if certificate is not None:  # before the charge
         writing.check("--certificate", certificate, asked_for.files)
     if plot is not None:

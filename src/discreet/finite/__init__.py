@@ -18,7 +18,7 @@ from discreet.finite.histograms import neighbours as neighbours
 from discreet.finite.laws import exponential as exponential
 from discreet.finite.laws import geometric as geometric
 from discreet.finite.laws import randomized_response as randomized_response
-from discreet.finite.measured import Event as Event
+from discreet.finite.measured import OutputEvent as OutputEvent
 from discreet.finite.mechanism import Mechanism as Mechanism
 from discreet.finite.sensitivities import local_sensitivity as local_sensitivity
 from discreet.finite.sensitivities import sensitivity as sensitivity
@@ -30,9 +30,9 @@ from discreet.finite.synthesis import remapped as remapped
 __all__ = [
     "Attained",
     "Database",
-    "Event",
     "Mechanism",
     "Optimal",
+    "OutputEvent",
     "databases",
     "exponential",
     "geometric",

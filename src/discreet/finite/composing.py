@@ -9,7 +9,7 @@ from typing import Any
 
 from discreet.errors import InvalidParameter
 from discreet.finite.arguments import several
-from discreet.finite.rows import Rows, Table, of_integers
+from discreet.finite.rows import ProbabilityTable, Rows, of_integers
 from discreet.privacy.exact import exact
 from discreet.privacy.guarantee import decimal
 
@@ -17,7 +17,7 @@ MOST_ENTRIES = 2_000_000
 """Probabilities of one table."""
 
 
-def adaptive(first: Table, seconds: Sequence[Table]) -> Table:
+def adaptive(first: ProbabilityTable, seconds: Sequence[ProbabilityTable]) -> ProbabilityTable:
     """The first's output o and then that of the o-th of the others, on the same inputs."""
     refuse_large(len(first.inputs), sum(len(t.outputs) for t in seconds))
     whole = math.lcm(*(t.whole for t in seconds))
@@ -30,7 +30,7 @@ def adaptive(first: Table, seconds: Sequence[Table]) -> Table:
     return of_integers(first.inputs, outputs, rows, first.whole * whole)
 
 
-def beside(first: Table, second: Table) -> Table:
+def beside(first: ProbabilityTable, second: ProbabilityTable) -> ProbabilityTable:
     """Both outputs, where the first works on one part of the input and the second on the other."""
     refuse_large(len(first.inputs) * len(second.inputs), len(first.outputs) * len(second.outputs))
     rows = tuple(tuple(a * b for a in p for b in q) for p in first.rows for q in second.rows)
@@ -39,7 +39,7 @@ def beside(first: Table, second: Table) -> Table:
     return of_integers(inputs, outputs, rows, first.whole * second.whole)
 
 
-def mixed(table: Table, inputs: tuple[object, ...], weights: Rows, whole: int) -> Table:
+def mixed(table: ProbabilityTable, inputs: tuple[object, ...], weights: Rows, whole: int) -> ProbabilityTable:
     """The laws of new inputs, each a mixture of the table's laws with weights / whole."""
     refuse_large(len(inputs), len(table.outputs))
     columns = list(zip(*table.rows, strict=True))
@@ -50,7 +50,9 @@ def mixed(table: Table, inputs: tuple[object, ...], weights: Rows, whole: int) -
     return of_integers(inputs, table.outputs, rows, whole * table.whole)
 
 
-def through(table: Table, channel: Callable[[Hashable], Mapping[Hashable, Fraction]]) -> Table:
+def through(
+    table: ProbabilityTable, channel: Callable[[Hashable], Mapping[Hashable, Fraction]]
+) -> ProbabilityTable:
     """The table whose output was handed to a channel: a law for each output."""
     laws = [channel(o) for o in table.outputs]
     outputs: dict[Hashable, int] = {}

@@ -8,7 +8,7 @@ from typing import Any, TypeAlias
 from discreet.errors import InvalidParameter
 from discreet.finite.histograms import Database, around
 from discreet.finite.measured import Pairs
-from discreet.finite.rows import Table, graph
+from discreet.finite.rows import ProbabilityTable, graph
 from discreet.privacy.unit import Relation
 
 Neighbours: TypeAlias = "str | Relation | Iterable[tuple[object, object]] | Callable[[Any, Any], bool] | None"
@@ -18,7 +18,7 @@ _MOST = 10**8
 """Comparisons of two short probabilities; as many take a minute."""
 
 
-def pairs_of(table: Table, neighbours: Neighbours) -> Pairs:
+def pairs_of(table: ProbabilityTable, neighbours: Neighbours) -> Pairs:
     """The pairs of neighbouring inputs, as indices.
 
     Raises:
@@ -41,7 +41,7 @@ def pairs_of(table: Table, neighbours: Neighbours) -> Pairs:
     return graph(table, neighbours)
 
 
-def _related(table: Table, relation: Relation) -> list[tuple[object, object]]:
+def _related(table: ProbabilityTable, relation: Relation) -> list[tuple[object, object]]:
     """The neighbours among databases, each found by looking up what is one step away."""
     given = [x for x in table.inputs if isinstance(x, Database)]
     hint = "inputs=dp.finite.databases(universe, size), or give pairs or a function"

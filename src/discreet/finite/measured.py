@@ -12,7 +12,7 @@ from typing import Self
 from discreet.accounting.decimals import log
 from discreet.errors import InvalidParameter
 from discreet.finite.comparisons import beyond, exponential
-from discreet.finite.rows import Table
+from discreet.finite.rows import ProbabilityTable
 from discreet.finite.two_laws import impossible, largest_ratio, least_ratio, likelier, type_two
 from discreet.privacy.exact import Real, above, below, count, exact, probability
 
@@ -23,7 +23,7 @@ Pairs = tuple[tuple[int, int], ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class OutputEvent:
     """An event with its exact probabilities under two neighbours.
 
     Attributes:
@@ -55,7 +55,7 @@ class Event:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Measured(ABC):
+class ComparedTable(ABC):
     """A table of probabilities and the pairs of its inputs that are compared.
 
     Attributes:
@@ -64,7 +64,7 @@ class Measured(ABC):
         edges: the pairs that differ by one unit.
     """
 
-    table: Table
+    table: ProbabilityTable
     pairs: Pairs
     edges: Pairs
 
@@ -158,7 +158,7 @@ class Measured(ABC):
         over, under = sum(p[k] for k in event), sum(q[k] for k in event)
         return (over - self.bracket(e)[1] * under) / self.table.whole
 
-    def largest(self) -> Event | None:
+    def largest(self) -> OutputEvent | None:
         """The outputs with the largest ratio of their probabilities; all the impossible ones if there are any."""
         best: tuple[int, Fraction, int, int] | None = None
         for i, j in self.ordered():
@@ -174,12 +174,12 @@ class Measured(ABC):
             return self.event(i, j, [k for k, (a, b) in both if a and not b])
         return self.event(i, j, [k for k, (a, b) in both if b and a == ratio * b])
 
-    def event(self, i: int, j: int, event: Sequence[int]) -> Event:
+    def event(self, i: int, j: int, event: Sequence[int]) -> OutputEvent:
         """The event of these outputs under two inputs, all as indices."""
         p, q = self.rows_of(i, j)
         whole = self.table.whole
         chances = Fraction(sum(p[k] for k in event), whole), Fraction(sum(q[k] for k in event), whole)
-        return Event(self.inputs[i], self.inputs[j], tuple(self.outputs[k] for k in event), *chances)
+        return OutputEvent(self.inputs[i], self.inputs[j], tuple(self.outputs[k] for k in event), *chances)
 
 
 def within(edges: Pairs, many: int, steps: int) -> Pairs:

@@ -24,9 +24,9 @@ from discreet.finite.composing import (
 )
 from discreet.finite.graphs import Neighbours, pairs_of, product, records_of, refuse_slow
 from discreet.finite.hull import dominating
-from discreet.finite.measured import Event, Measured, Pairs, in_words, log_above, within
+from discreet.finite.measured import ComparedTable, OutputEvent, Pairs, in_words, log_above, within
 from discreet.finite.renyi import MOST_BITS, divergence, moment
-from discreet.finite.rows import Table, graph, of_integers, read
+from discreet.finite.rows import ProbabilityTable, graph, of_integers, read
 from discreet.finite.two_laws import likelier
 from discreet.privacy.exact import Real, count, exact
 from discreet.privacy.guarantee import decimal
@@ -39,7 +39,7 @@ _WIDE = 8  # columns and rows that are shown
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Mechanism(Measured):
+class Mechanism(ComparedTable):
     """A mechanism with finitely many inputs and outputs, given by the probabilities of its outputs.
 
     Args:
@@ -109,7 +109,7 @@ class Mechanism(Measured):
         )
         return sum((p for o, p in self.law(x).items() if inside(o)), Fraction(0))
 
-    def worst(self, epsilon: Real | None = None) -> Event | None:
+    def worst(self, epsilon: Real | None = None) -> OutputEvent | None:
         """The neighbours and the event that tell the most; None where nothing has a neighbour.
 
         Without `epsilon` it is the event with the largest ratio of probabilities; with it, the event with the
@@ -395,14 +395,14 @@ class Mechanism(Measured):
         return chosen
 
 
-def _set(mechanism: Mechanism, table: Table, pairs: Pairs, edges: Pairs | None = None) -> None:
+def _set(mechanism: Mechanism, table: ProbabilityTable, pairs: Pairs, edges: Pairs | None = None) -> None:
     refuse_slow(table.whole.bit_length(), len(table.outputs), len(pairs))
     object.__setattr__(mechanism, "table", table)
     object.__setattr__(mechanism, "pairs", pairs)
     object.__setattr__(mechanism, "edges", pairs if edges is None else edges)
 
 
-def made(table: Table, pairs: Pairs, edges: Pairs | None = None) -> Mechanism:
+def made(table: ProbabilityTable, pairs: Pairs, edges: Pairs | None = None) -> Mechanism:
     """The mechanism of a table that is known to be one."""
     mechanism = object.__new__(Mechanism)
     _set(mechanism, table, pairs, edges)
@@ -415,7 +415,7 @@ def _found(mapping: Mapping[Any, Any], o: object) -> Any:
     return mapping[o]
 
 
-def _scaled(table: Table) -> Table:
+def _scaled(table: ProbabilityTable) -> ProbabilityTable:
     """Rows divided by their sums."""
     sums = [sum(row) for row in table.rows]
     whole = math.lcm(*sums)

@@ -26,7 +26,7 @@ _EXAMPLE = '{"yes": {"yes": "3/4", "no": "1/4"}, "no": {"yes": "1/4", "no": "3/4
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class ProbabilityTable:
     """Probabilities rows[input][output] / whole, which are off by as much as least/wide and most/wide say.
 
     Attributes:
@@ -50,7 +50,7 @@ class Table:
     rounding: Fraction
 
 
-def read(mechanism: Any, inputs: Iterable[object] | None, rounding: Fraction) -> Table:
+def read(mechanism: Any, inputs: Iterable[object] | None, rounding: Fraction) -> ProbabilityTable:
     """The table of a mapping of mappings, of a function and its inputs, or of rows.
 
     Raises:
@@ -82,7 +82,9 @@ def read(mechanism: Any, inputs: Iterable[object] | None, rounding: Fraction) ->
     return _table(known, tuple(range(len(rows[0]) if rows else 0)), rows, rounding)
 
 
-def graph(table: Table, neighbours: Iterable[tuple[object, object]] | None) -> tuple[tuple[int, int], ...]:
+def graph(
+    table: ProbabilityTable, neighbours: Iterable[tuple[object, object]] | None
+) -> tuple[tuple[int, int], ...]:
     """Pairs of neighbours as indices of inputs, each once and in order; all pairs by default.
 
     Raises:
@@ -110,14 +112,18 @@ def graph(table: Table, neighbours: Iterable[tuple[object, object]] | None) -> t
     return tuple(found)
 
 
-def of_integers(inputs: tuple[object, ...], outputs: tuple[Hashable, ...], rows: Rows, whole: int) -> Table:
+def of_integers(
+    inputs: tuple[object, ...], outputs: tuple[Hashable, ...], rows: Rows, whole: int
+) -> ProbabilityTable:
     """The table of exact probabilities rows / whole, each row of which is known to sum to `whole`; in lowest terms."""
     shared = math.gcd(whole, *(p for row in rows for p in row))
     least = tuple(tuple(p // shared for p in row) for row in rows)
-    return Table(inputs, outputs, least, whole // shared, least, least, whole // shared, Fraction(0))
+    return ProbabilityTable(
+        inputs, outputs, least, whole // shared, least, least, whole // shared, Fraction(0)
+    )
 
 
-def _of_mappings(inputs: tuple[object, ...], laws: Sequence[object], rounding: Fraction) -> Table:
+def _of_mappings(inputs: tuple[object, ...], laws: Sequence[object], rounding: Fraction) -> ProbabilityTable:
     outputs: dict[Hashable, None] = {}
     for x, law in zip(inputs, laws, strict=True):
         if not isinstance(law, Mapping):
@@ -135,18 +141,18 @@ def _table(
     outputs: tuple[Hashable, ...],
     rows: Sequence[Sequence[Any]],
     rounding: Fraction,
-) -> Table:
+) -> ProbabilityTable:
     if not inputs or not outputs:
         raise InvalidParameter("mechanism has no inputs or no outputs.", hint=_EXAMPLE)
     laws = [_law(x, row, rounding) for x, row in zip(inputs, rows, strict=True)]
     whole = math.lcm(*(p.denominator for law in laws for p in law))
     exactly = _integers(laws, whole)
     if not rounding:
-        return Table(inputs, outputs, exactly, whole, exactly, exactly, whole, rounding)
+        return ProbabilityTable(inputs, outputs, exactly, whole, exactly, exactly, whole, rounding)
     wide = whole * rounding.denominator * _UNDERFLOW.denominator
     least = [[max(Fraction(0), p * (1 - rounding) - _UNDERFLOW) for p in law] for law in laws]
     most = [[p * (1 + rounding) + _UNDERFLOW for p in law] for law in laws]
-    return Table(
+    return ProbabilityTable(
         inputs, outputs, exactly, whole, _integers(least, wide), _integers(most, wide), wide, rounding
     )
 
@@ -168,7 +174,7 @@ def _integers(laws: Sequence[Sequence[Fraction]], whole: int) -> Rows:
     return tuple(tuple(p.numerator * (whole // p.denominator) for p in law) for law in laws)
 
 
-def _few(pairs: int, table: Table) -> None:
+def _few(pairs: int, table: ProbabilityTable) -> None:
     if 2 * pairs * len(table.outputs) > _MOST:
         raise InvalidParameter(
             f"{pairs} pairs of neighbours with {len(table.outputs)} outputs are too many.",

@@ -10,13 +10,13 @@ from itertools import product
 from discreet.errors import InvalidParameter
 from discreet.finite.composing import MOST_ENTRIES, mixed
 from discreet.finite.histograms import Database, histograms, how_many, refuse_many
-from discreet.finite.rows import Rows, Table
+from discreet.finite.rows import ProbabilityTable, Rows
 from discreet.privacy.unit import Relation
 
 _FIT = "make the mechanism on dp.finite.databases(universe, size)"
 
 
-def poisson(table: Table, rate: Fraction) -> Table:
+def poisson(table: ProbabilityTable, rate: Fraction) -> ProbabilityTable:
     """The table on a sample that each record enters by itself with chance `rate`.
 
     A database with n_k records of kind k has the sample s with chance Π C(n_k, s_k) q^s_k (1−q)^(n_k − s_k).
@@ -42,7 +42,7 @@ def poisson(table: Table, rate: Fraction) -> Table:
     return mixed(table, tuple(known), tuple(weights), rate.denominator**most)
 
 
-def fixed_size(table: Table, sample: int, population: int) -> Table:
+def fixed_size(table: ProbabilityTable, sample: int, population: int) -> ProbabilityTable:
     """The table on `sample` of `population` records, drawn without replacement; its inputs are all such databases.
 
     The sample s has chance Π C(n_k, s_k) / C(n, m).
@@ -83,7 +83,7 @@ def _samples(counts: tuple[int, ...]) -> Iterator[tuple[tuple[int, ...], int]]:
         yield s, math.prod(map(math.comb, counts, s))
 
 
-def _databases(table: Table) -> Sequence[Database]:
+def _databases(table: ProbabilityTable) -> Sequence[Database]:
     known = [x for x in table.inputs if isinstance(x, Database)]
     if len(known) < len(table.inputs):
         raise InvalidParameter("only a mechanism on databases can be given a sample.", hint=_FIT)

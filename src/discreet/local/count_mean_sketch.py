@@ -13,7 +13,7 @@ from discreet.errors import InvalidParameter
 from discreet.local.coins import WHOLE, Coin, check_ratio, rounded_coin
 from discreet.local.means import read_reports
 from discreet.local.randomizer import numbered
-from discreet.local.sketch_rows import Sketch, Table
+from discreet.local.sketch_rows import CountTable, SketchRandomizer
 from discreet.noise.entropy import Entropy
 from discreet.privacy.guarantee import decimal
 
@@ -22,7 +22,7 @@ _CHUNK = 1 << 24  # bits that are made at once
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class CountMeanSketch(Sketch):
+class CountMeanSketch(SketchRandomizer):
     """Reports a public row, and a noisy bit for each of its places: 1 at the hash of the value, 0 elsewhere.
 
     The telemetry design for large domains; its published form flips all bits with one chance, ε/2 for a 1 and ε/2 for a
@@ -81,7 +81,7 @@ class CountMeanSketch(Sketch):
             reports[start : start + step, _HEAD:] = np.packbits(bits, axis=1)
         return reports
 
-    def _table(self, reports: Any) -> Table:
+    def _table(self, reports: Any) -> CountTable:
         k, m = self.rows, self.width
         given = read_reports(reports, row=(_HEAD + -(-m // 8),), low=0, high=255).astype(np.uint8)
         n = len(given)
@@ -104,7 +104,7 @@ class CountMeanSketch(Sketch):
         p, q = float(self.true.chance), float(self.false.chance)
         counts = (ones - q * np.bincount(rows, minlength=k)[:, None]) / (p - q)
         noise = (p * (1 - p) + (m - 1) * q * (1 - q)) / (p - q) ** 2
-        return Table(counts, n, noise)
+        return CountTable(counts, n, noise)
 
     def explain(self) -> str:
         p, q, e = self.true.chance, self.false.chance, decimal(self.epsilon)

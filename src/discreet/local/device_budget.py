@@ -31,7 +31,7 @@ _newest: dict[str, tuple[str, int]] = {}
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class DeviceTally:
     """What the file holds: how much there is, how much is spent, in how many charges."""
 
     id: str
@@ -86,11 +86,11 @@ class DeviceBudget:
                     f"{place} is, or was, the budget of this device already.",
                     hint="DeviceBudget(path) opens it; what is spent stays spent",
                 )
-            _store(place, seen, Tally(SystemEntropy().bytes(16).hex(), whole, Fraction(0), 0))
+            _store(place, seen, DeviceTally(SystemEntropy().bytes(16).hex(), whole, Fraction(0), 0))
         return cls(place)
 
     @property
-    def tally(self) -> Tally:
+    def tally(self) -> DeviceTally:
         """What the file holds now."""
         with self._opened() as (tally, _):
             return tally
@@ -166,7 +166,7 @@ class DeviceBudget:
         return work()
 
     @contextmanager
-    def _opened(self) -> Iterator[tuple[Tally, int]]:
+    def _opened(self) -> Iterator[tuple[DeviceTally, int]]:
         """The tally, checked, with the companion file locked."""
         if not durable.exists(self.path) and not durable.exists(f"{self.path}.seen"):
             raise LedgerError(
@@ -187,14 +187,14 @@ class DeviceBudget:
         return f"DeviceBudget({self.path!r}): {decimal(tally.spent)} of {decimal(tally.epsilon)} spent"
 
 
-def _store(path: str, seen: int, tally: Tally) -> None:
+def _store(path: str, seen: int, tally: DeviceTally) -> None:
     """First the tally, whole, then the witness of it: a crash in between leaves a tally that is ahead."""
     durable.replace(path, _text(tally))
     _newest[path] = (tally.id, tally.charges)
     durable.overwrite(path, seen, _SEEN.format(id=tally.id, charges=tally.charges).encode())
 
 
-def _text(tally: Tally) -> bytes:
+def _text(tally: DeviceTally) -> bytes:
     body = {
         "format": _FORMAT,
         "id": tally.id,
@@ -209,13 +209,13 @@ def _check(body: dict[str, Any]) -> str:
     return hashlib.sha256(json.dumps(body, sort_keys=True).encode()).hexdigest()
 
 
-def _parsed(path: str, data: bytes | None) -> Tally:
+def _parsed(path: str, data: bytes | None) -> DeviceTally:
     if data is None:
         raise _refused(path, "is gone")
     try:
         stored = json.loads(data)
         if stored.pop("check") == _check(stored) and stored.get("format") == _FORMAT:
-            found = Tally(
+            found = DeviceTally(
                 stored["id"], Fraction(stored["epsilon"]), Fraction(stored["spent"]), int(stored["charges"])
             )
             if 0 <= found.spent <= found.epsilon and found.charges >= 0:
@@ -225,7 +225,7 @@ def _parsed(path: str, data: bytes | None) -> Tally:
     raise _refused(path, "is damaged")
 
 
-def _witnessed(path: str, witness: bytes, tally: Tally) -> int:
+def _witnessed(path: str, witness: bytes, tally: DeviceTally) -> int:
     """The charges that the companion file has seen; it is empty only before the first charge."""
     if not witness and tally.charges == 0:
         return 0

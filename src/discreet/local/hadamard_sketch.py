@@ -13,7 +13,7 @@ from discreet.errors import InvalidParameter
 from discreet.local.coins import Coin, rounded_coin
 from discreet.local.means import read_reports
 from discreet.local.randomizer import numbered
-from discreet.local.sketch_rows import Sketch, Table
+from discreet.local.sketch_rows import CountTable, SketchRandomizer
 from discreet.noise.entropy import Entropy
 from discreet.noise.uniform import below_vector
 from discreet.privacy.exact import Real
@@ -21,7 +21,7 @@ from discreet.privacy.guarantee import decimal
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class HadamardSketch(Sketch):
+class HadamardSketch(SketchRandomizer):
     """Reports a public row, a public column of the Hadamard matrix, and the noisy sign that it has at the value's hash.
 
     One private bit for each report, where `CountMeanSketch` sends `width` of them; nearly as good for ε up to 1, and
@@ -41,7 +41,7 @@ class HadamardSketch(Sketch):
     """
 
     def __init__(self, *, epsilon: Real, rows: int = 1024, width: int = 1024, salt: str = "") -> None:
-        Sketch.__init__(self, epsilon=epsilon, rows=rows, width=width, salt=salt)
+        SketchRandomizer.__init__(self, epsilon=epsilon, rows=rows, width=width, salt=salt)
         if self.width & (self.width - 1):
             raise InvalidParameter(f"width must be a power of two, not {self.width}.", hint="width=1024")
 
@@ -60,13 +60,13 @@ class HadamardSketch(Sketch):
         sign = _parity(column & place) ^ ~self.coin.flips(row.size, rng)
         return (row * self.width + column) * 2 + sign
 
-    def _table(self, reports: Any) -> Table:
+    def _table(self, reports: Any) -> CountTable:
         k, m = self.rows, self.width
         given = read_reports(reports, low=0, high=2 * k * m - 1).astype(np.int64)
         ones = np.bincount(given, minlength=2 * k * m).reshape(k, m, 2)
         strength = float(2 * self.coin.chance - 1)
         counts = _transformed((ones[:, :, 0] - ones[:, :, 1]).astype(np.float64)) / strength
-        return Table(counts, given.size, m / strength**2 - 1)
+        return CountTable(counts, given.size, m / strength**2 - 1)
 
     def explain(self) -> str:
         e, p = decimal(self.epsilon), decimal(self.coin.chance)

@@ -34,7 +34,7 @@ _RAISED = 1.1
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class CountTable:
     """What a server has counted.
 
     Attributes:
@@ -49,7 +49,7 @@ class Table:
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
-class Sketch(Randomizer):
+class SketchRandomizer(Randomizer):
     """A randomizer that hashes a value of any domain to one of `width` places, by one of `rows` public functions.
 
     Attributes:
@@ -161,7 +161,7 @@ class Sketch(Randomizer):
         scale = Fraction(m, m - 1) ** 2
         return above(own * scale), above((other + Fraction(1, m) * (1 - Fraction(1, m))) * scale)
 
-    def _collisions(self, table: Table) -> float:
+    def _collisions(self, table: CountTable) -> float:
         """How many ordered pairs of devices have equal values, estimated, and then raised by what chance can hide.
 
         In a row, two devices with one value meet for sure, others with chance 1/m: so the squares of the table's
@@ -192,7 +192,7 @@ class Sketch(Randomizer):
         """One report for each row and place."""
 
     @abstractmethod
-    def _table(self, reports: Any) -> Table:
+    def _table(self, reports: Any) -> CountTable:
         """The counts; refuses what is no report."""
 
     def __repr__(self) -> str:

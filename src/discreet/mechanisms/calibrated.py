@@ -26,7 +26,7 @@ FINE = 20
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedGuarantee:
     """The guarantee that was asked for: pure ε with Laplace noise (δ is 0), or (ε, δ) with Gaussian noise.
 
     Attributes:
@@ -38,7 +38,7 @@ class Asked:
     unit: Fraction
 
     @classmethod
-    def read(cls, name: str, epsilon: Real | None, delta: Real | None, noise: str | None) -> Asked:
+    def read(cls, name: str, epsilon: Real | None, delta: Real | None, noise: str | None) -> AskedGuarantee:
         """The guarantee, from the arguments of a mechanism of this name.
 
         Raises:

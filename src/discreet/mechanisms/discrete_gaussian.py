@@ -15,7 +15,7 @@ from discreet.mechanisms.gaussian import root_above
 from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.numeric import Lattice, Numeric
 from discreet.mechanisms.parameters import read_dimension, read_guarantee, read_size
-from discreet.mechanisms.values import Numbers
+from discreet.mechanisms.values import NumberArray
 from discreet.noise.lattice import Grid
 from discreet.privacy.event import Composed, DiscreteGaussianEvent, Event, ZCDPEvent
 from discreet.privacy.exact import Real, above, below
@@ -187,7 +187,7 @@ class DiscreteGaussian(Numeric):
             )
         return Numeric._noise_for(self, real)
 
-    def _check_size(self, numbers: Numbers) -> None:
+    def _check_size(self, numbers: NumberArray) -> None:
         if self._grid is None and numbers.is_real:
             raise InvalidParameter(
                 "DiscreteGaussian takes integers unless step= is given.",

@@ -15,7 +15,7 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, Integers
 from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.reserve import Reserve
-from discreet.mechanisms.values import Numbers, read, single, total
+from discreet.mechanisms.values import NumberArray, read, single, total
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.lattice import Grid
 from discreet.privacy.exact import Real, above
@@ -133,7 +133,7 @@ class Numeric(Mechanism):
             )
         return fine.noise, fine.grid
 
-    def _check_size(self, numbers: Numbers) -> None:
+    def _check_size(self, numbers: NumberArray) -> None:
         size = len(numbers.entries)
         if self.dimension is not None and size != self.dimension:
             raise InvalidParameter(

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.parameters import read_confidence
-from discreet.mechanisms.values import Numbers
+from discreet.mechanisms.values import NumberArray
 from discreet.noise import geometric, laplace
 from discreet.noise.entropy import Entropy
 from discreet.noise.lattice import Grid
@@ -67,7 +67,7 @@ class SparseLaw:
         """The noisy threshold of one run, relative to `shift`."""
         return self.threshold - self.shift + self.offset + geometric.sample(self.bar_scale, rng)
 
-    def queries(self, numbers: Numbers) -> NDArray[np.int64]:
+    def queries(self, numbers: NumberArray) -> NDArray[np.int64]:
         """The queries in units, relative to `shift`. Those beyond ±2^61 units are cut off there."""
         entries = numbers.entries
         if self.grid is not None:

@@ -19,7 +19,7 @@ from discreet.mechanisms.numeric import fine_grid
 from discreet.mechanisms.parameters import read_confidence, read_flag, read_size
 from discreet.mechanisms.sparse_law import SparseLaw, doubt_of
 from discreet.mechanisms.sparse_run import SparseRun
-from discreet.mechanisms.values import Numbers, read
+from discreet.mechanisms.values import NumberArray, read
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real, above, count, exact
@@ -117,7 +117,7 @@ class Sparse(Mechanism):
         said: list[int | float] = []
         asked = size
         for start in range(0, size, _CHUNK):
-            queries = law.queries(Numbers(numbers.entries[start : start + _CHUNK], None))
+            queries = law.queries(NumberArray(numbers.entries[start : start + _CHUNK], None))
             found = law.above(queries, level, left, source)
             positions += [start + i for i, _ in found]
             if answering:

@@ -11,7 +11,7 @@ from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
 from discreet.mechanisms.parameters import read_dimension, read_size
 from discreet.mechanisms.staircase_noise import StaircaseNoise, best_inner
-from discreet.mechanisms.values import Numbers
+from discreet.mechanisms.values import NumberArray
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import decimal
@@ -104,7 +104,7 @@ class Staircase(Numeric):
         )
         return self.sensitivity * max(share, _FINEST)
 
-    def _check_size(self, numbers: Numbers) -> None:
+    def _check_size(self, numbers: NumberArray) -> None:
         if self.dimension is None and numbers.shape is not None:
             raise InvalidParameter(
                 "an array needs dimension=, since its numbers share ε.",

@@ -19,7 +19,7 @@ from discreet.errors import InternalError, InvalidParameter
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class NumberArray:
     """Finite float64, or integers (int64, or Python integers beyond 64 bits), in one dimension.
 
     Attributes:
@@ -35,7 +35,7 @@ class Numbers:
         return self.entries.dtype == np.float64
 
 
-def read(value: object) -> Numbers:
+def read(value: object) -> NumberArray:
     """The numbers of `value`.
 
     Raises:
@@ -45,10 +45,10 @@ def read(value: object) -> Numbers:
     """
     if isinstance(value, np.ndarray):
         _check_plain(value)
-        return Numbers(_flat(value), value.shape if value.ndim else None)
+        return NumberArray(_flat(value), value.shape if value.ndim else None)
     number = single(value)
     if number is not None:
-        return Numbers(np.array([number]) if type(number) is float else _whole([int(number)]), None)
+        return NumberArray(np.array([number]) if type(number) is float else _whole([int(number)]), None)
     if isinstance(value, list | tuple):
         hint = "use np.asarray(value, dtype=float), or dtype=int"
     elif hasattr(value, "to_numpy"):

@@ -394,11 +394,13 @@ def with_levels(question: Question, allocation: Allocation, *, plain: bool) -> A
     """The allocation of a question with totals, with its columns' noise divided among levels where that is better."""
     if question.outer.sets is None or question.keys.lists is None:
         return allocation
-    from discreet.plan.grouping_sets.moves import Reach
+    from discreet.plan.grouping_sets.moves import ColumnReach
     from discreet.plan.grouping_sets.split_budget import weighed
 
     b = bounding(question)
-    reaches = [Reach(m.span(b.max_rows), b.max_groups, question.table.relation) for m in question.measures]
+    reaches = [
+        ColumnReach(m.span(b.max_rows), b.max_groups, question.table.relation) for m in question.measures
+    ]
     return weighed(question, allocation, reaches, plain=plain)
 
 

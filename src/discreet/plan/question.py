@@ -23,7 +23,7 @@ from discreet.plan.measures.measure import CentredTotal, KnownCount, Measure, Ro
 from discreet.plan.measures.ranges import Missing, Ranges
 from discreet.plan.parse import Ordering, Select, default_name, group_nodes, parse_select
 from discreet.plan.quantile_tree.shape import TreeRead, looked_at
-from discreet.plan.relation.rows import Relation, draft
+from discreet.plan.relation.rows import ReadRows, draft
 from discreet.plan.schema import TableSchema, find_table
 from discreet.plan.scope import Scope, TableScope
 from discreet.plan.totals import Sets
@@ -76,7 +76,7 @@ class Question:
     keys: Keys
     measures: tuple[Measure, ...]
     outer: Outer
-    relation: Relation | None = None
+    relation: ReadRows | None = None
 
     @property
     def spreads(self) -> tuple[TreeRead, ...]:
@@ -166,7 +166,7 @@ def _bound(
     select: Select,
     table: TableSchema,
     scope: Scope,
-    relation: Relation | None,
+    relation: ReadRows | None,
     ranges: Ranges | None,
 ) -> Question:
     items = select.items

@@ -28,7 +28,7 @@ _WHOLE, _LIMIT, *_OTHERS = COLOURS
 
 
 @dataclass(slots=True)
-class Line:
+class AccountLine:
     """What one analyst, or everybody, has spent: after which charge, when, and the filter's sums then."""
 
     label: str
@@ -111,9 +111,9 @@ def _drawn(rows: Values, names: list[str], top: float, place: int) -> Any:
 
 def _lines(
     entries: Iterable[Entry], units: Filter
-) -> tuple[list[Line], list[tuple[datetime, Budget]], datetime]:
+) -> tuple[list[AccountLine], list[tuple[datetime, Budget]], datetime]:
     """Everybody's line and then each analyst's, the budgets from when on, and the time at which they end."""
-    lines, limits = {"": Line("spent")}, list[tuple[datetime, Budget]]()
+    lines, limits = {"": AccountLine("spent")}, list[tuple[datetime, Budget]]()
     now = datetime.fromisoformat("1970-01-01T00:00:00+00:00")
     begun = False
     for entry in entries:
@@ -130,7 +130,7 @@ def _lines(
                 if charged.analyst is not None:
                     begun_at = lines[""].times[0]
                     line = lines.setdefault(
-                        charged.analyst, Line(_name(charged.analyst), [begun_at], [units.empty])
+                        charged.analyst, AccountLine(_name(charged.analyst), [begun_at], [units.empty])
                     )
                     _add(line, now, units.add(line.sums[-1], units.cost(charged.charge)))
             case _:
@@ -143,12 +143,12 @@ def _name(analyst: str) -> str:
     return f"{written(analyst)} (analyst)" if analyst in ("spent", "budget") else written(analyst)
 
 
-def _add(line: Line, time: datetime, sums: Tally) -> None:
+def _add(line: AccountLine, time: datetime, sums: Tally) -> None:
     line.times.append(time)
     line.sums.append(sums)
 
 
-def _steps(line: Line, units: Filter, budget: Budget, end: datetime) -> Values:
+def _steps(line: AccountLine, units: Filter, budget: Budget, end: datetime) -> Values:
     """The points of one line, and its last value once more at the end; few enough that charges are marked with dots."""
     every = max(1, -(-len(line.sums) // _MOST))
     kept = [*range(0, len(line.sums) - 1, every), len(line.sums) - 1]

@@ -18,7 +18,7 @@ _WIDE = 600
 _EPSILONS = tuple(float(f"{x:.3g}") for x in np.geomspace(0.05, 5, 25))
 
 
-class Measured(Protocol):
+class HasError(Protocol):
     """What has an error that is known before the data."""
 
     def error(self, confidence: Real) -> float:
@@ -85,7 +85,7 @@ def error(
 
 def _width(make: Callable[..., Any], epsilon: Any, level: Any) -> float | None:
     try:
-        made: Measured = make(epsilon=epsilon) if isinstance(make, type) else make(epsilon)
+        made: HasError = make(epsilon=epsilon) if isinstance(make, type) else make(epsilon)
     except InvalidParameter:
         return None
     if not callable(getattr(made, "error", None)):

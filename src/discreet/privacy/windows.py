@@ -50,7 +50,7 @@ def log_sum(exponent: Floats) -> float:
 
 
 @lru_cache(maxsize=16)
-def cells(sigma: float, rate: float, p: float, low: float, high: float) -> Cells | None:
+def cells(sigma: float, rate: float, p: float, low: float, high: float) -> CellBounds | None:
     """The cells for a power p of w; None where the numbers leave the range of floats."""
     widest = high if high < math.inf else low
     more = max(p, 0.0) * spread(widest) ** 2
@@ -62,7 +62,7 @@ def cells(sigma: float, rate: float, p: float, low: float, high: float) -> Cells
     if not end < farthest(sigma) + max(p, 0.0):
         return None
     with np.errstate(all="ignore"):
-        return Cells(_paths(sigma, rate, low, high, BEYOND * (widest + more), end), p)
+        return CellBounds(_paths(sigma, rate, low, high, BEYOND * (widest + more), end), p)
 
 
 def _end(sigma: float, rate: float, level: float) -> float:
@@ -154,7 +154,7 @@ def _paths(sigma: float, rate: float, low: float, high: float, level: float, end
     return _Paths(sigma, rate, low, high, level, end)
 
 
-class Cells:
+class CellBounds:
     """Upper bounds of ∫ |integrand| over paths that are turned by an angle, from the largest value in each cell."""
 
     def __init__(self, paths: _Paths, p: float) -> None:

@@ -23,7 +23,7 @@ from discreet.local import (
 from discreet.local.count_mean_sketch import _HEAD
 from discreet.local.hadamard_sketch import _parity
 from discreet.local.hashing import digests
-from discreet.local.sketch_rows import Sketch
+from discreet.local.sketch_rows import SketchRandomizer
 from discreet.noise.entropy import SystemEntropy
 from discreet.noise.uniform import below_vector
 from tests.contracts.audit_row import AuditRow, sampled
@@ -68,7 +68,7 @@ def along_the_axis(randomizer: PrivUnit, reports: NDArray[Any]) -> NDArray[Any]:
     return np.round(randomizer._vectors(reports)[:, 0], 2)
 
 
-def places(sketch: Sketch) -> tuple[int, int]:
+def places(sketch: SketchRandomizer) -> tuple[int, int]:
     """Where the two texts fall in the only row."""
     first, second = sketch.place(digests(["tree", "flower"], sketch._key), np.array([0])).tolist()
     assert first != second

@@ -15,7 +15,7 @@ from discreet.ledger.ledger import Ledger
 from discreet.ledger.people import keeping
 from discreet.ledger.people.keeping import PersonBudgets
 from discreet.ledger.people.summary import Summary, counted, summarised
-from discreet.ledger.people.table import CAPACITY, People, Sums
+from discreet.ledger.people.table import CAPACITY, PeopleTable, Sums
 from discreet.mechanisms.additive import Additive
 from discreet.noise.entropy import Entropy
 from discreet.privacy.event import ApproximateEvent, Composed
@@ -35,7 +35,9 @@ def account(people: int, cost: int) -> Account:
     return found
 
 
-def releases(cost: int, epsilon: int, *, one: Callable[[People, Sums], Summary]) -> Callable[..., object]:
+def releases(
+    cost: int, epsilon: int, *, one: Callable[[PeopleTable, Sums], Summary]
+) -> Callable[..., object]:
     """A summary of three people or of four, as a ledger gives it, with so many draws of its noise."""
 
     def release(people: int, n: int) -> object:
@@ -55,13 +57,13 @@ def releases(cost: int, epsilon: int, *, one: Callable[[People, Sums], Summary])
     return release
 
 
-def of_everybody(before: People, due: Sums) -> Summary:
+def of_everybody(before: PeopleTable, due: Sums) -> Summary:
     """Who cannot pay is counted all the same."""
     found = summarised(before, due)
     return Summary(found.settled, counted(before.after(found.settled.paid)))
 
 
-def of_all_below(before: People, due: Sums) -> Summary:
+def of_all_below(before: PeopleTable, due: Sums) -> Summary:
     """Each person is in the counts of all that is more than was used."""
     found = summarised(before, due)
     return Summary(found.settled, tuple(np.cumsum(found.counts).tolist()))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from discreet.mechanisms import ProposeTestRelease, SampleAndAggregate, SmoothSensitivity
 from discreet.mechanisms.declared import Declared
 from discreet.mechanisms.stable.laws import LogNormal, StudentT
-from discreet.mechanisms.stable.spread import Interquartile, Rank, Spread
+from discreet.mechanisms.stable.spread import Interquartile, Rank, SensitivityBounds
 from discreet.mechanisms.stable.statistic import BITS
 from discreet.noise import laplace
 from discreet.noise.entropy import SystemEntropy, bits
@@ -105,7 +105,7 @@ MECHANISMS = (
 )
 
 
-def local(mechanism: SmoothSensitivity, spread: Callable[[NDArray[np.int64], int], Spread]) -> Any:
+def local(mechanism: SmoothSensitivity, spread: Callable[[NDArray[np.int64], int], SensitivityBounds]) -> Any:
     """The twin: the same law, with its scale from the local sensitivity."""
     declared = Declared.of(0, 1, bits=BITS)
     law = LogNormal.best(rho) if (rho := mechanism.loss.rho) and mechanism.delta else StudentT(2)
@@ -123,7 +123,7 @@ def local(mechanism: SmoothSensitivity, spread: Callable[[NDArray[np.int64], int
 def followed(
     case: str,
     mechanism: SmoothSensitivity,
-    spread: Callable[[NDArray[np.int64], int], Spread],
+    spread: Callable[[NDArray[np.int64], int], SensitivityBounds],
     x: list[float],
     y: list[float],
 ) -> AuditRow:

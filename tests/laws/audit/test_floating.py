@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 import discreet as dp
 from discreet.audit.finding import Probe
 from discreet.audit.outputs.sampling import Raised
-from discreet.audit.probes.contrast import BITS, EXACT, VALUES, Numbers, contrast
+from discreet.audit.probes.contrast import BITS, EXACT, VALUES, OutputNumbers, contrast
 from discreet.audit.probes.floating import probe_floats
 from discreet.audit.probes.grid import grid_of
 from discreet.errors import InvalidParameter
@@ -283,7 +283,7 @@ def test_the_certified_ratio_holds_as_often_as_it_says() -> None:
     # P(1) = 0.75, Q(1) = 0.25: the truth is log 3; at error 0.2 a share of at most 0.2 may exceed it
     rng, wrong, repeats = generator(), 0, 300
     for _ in range(repeats):
-        p, q = (Numbers.of((rng.random(400) < chance).astype(float)) for chance in (0.75, 0.25))
+        p, q = (OutputNumbers.of((rng.random(400) < chance).astype(float)) for chance in (0.75, 0.25))
         assert p is not None
         assert q is not None
         found = contrast(p, q, 0.0, 0.2)
@@ -295,7 +295,7 @@ def test_the_certified_ratio_holds_as_often_as_it_says() -> None:
 
 def test_a_claim_just_below_the_truth_is_broken_and_one_just_above_is_not() -> None:
     rng = generator()
-    p, q = (Numbers.of((rng.random(200_000) < chance).astype(float)) for chance in (0.75, 0.25))
+    p, q = (OutputNumbers.of((rng.random(200_000) < chance).astype(float)) for chance in (0.75, 0.25))
     assert p is not None
     assert q is not None
     found = contrast(p, q, 0.0, 1e-6)
@@ -309,12 +309,12 @@ def test_a_claim_just_below_the_truth_is_broken_and_one_just_above_is_not() -> N
 def test_features_see_what_they_are_for() -> None:
     rng = generator()
     even, odd = 2.0 * rng.integers(0, 10**6, 4000), 2.0 * rng.integers(0, 10**6, 4000) + 1
-    found = contrast(Numbers.of(even), Numbers.of(odd), 0.0, 1e-6)  # type: ignore[arg-type]  # not None
+    found = contrast(OutputNumbers.of(even), OutputNumbers.of(odd), 0.0, 1e-6)  # type: ignore[arg-type]  # not None
     assert found is not None
     assert found.feature == BITS
     assert found.epsilon > 4
     some, others = rng.choice([0.3, 0.7, 0.55], 4000), rng.choice([0.4, 0.6, 0.45], 4000)
-    found = contrast(Numbers.of(some), Numbers.of(others), 0.0, 1e-6)  # type: ignore[arg-type]  # not None
+    found = contrast(OutputNumbers.of(some), OutputNumbers.of(others), 0.0, 1e-6)  # type: ignore[arg-type]  # not None
     assert found is not None
     assert found.feature in (VALUES, EXACT)
     assert found.epsilon > 4
@@ -324,7 +324,7 @@ def test_a_grid_is_seen_as_such() -> None:
     rng = generator()
 
     def seen(values: Any) -> Any:
-        numbers = Numbers.of(values)
+        numbers = OutputNumbers.of(values)
         assert numbers is not None
         return grid_of(numbers, 0.0)
 
@@ -339,15 +339,15 @@ def test_a_grid_is_seen_as_such() -> None:
 
 
 def test_numbers_are_read_from_any_batch() -> None:
-    mixed = Numbers.of([1, 2.5, Raised("ValueError", "no"), True])
+    mixed = OutputNumbers.of([1, 2.5, Raised("ValueError", "no"), True])
     assert mixed is not None
     assert mixed.raised.tolist() == [False, False, True, False]
     assert mixed.kinds == ("ValueError",)
-    huge = Numbers.of([10**30, -(10**30)])
+    huge = OutputNumbers.of([10**30, -(10**30)])
     assert huge is not None
     assert huge.values.ravel().tolist() == [1e30, -1e30]
-    assert Numbers.of(["a"]) is None
-    assert Numbers.of([[1.0], [1.0, 2.0]]) is None
-    only = Numbers.of([Raised("ValueError", "")] * 3)
+    assert OutputNumbers.of(["a"]) is None
+    assert OutputNumbers.of([[1.0], [1.0, 2.0]]) is None
+    only = OutputNumbers.of([Raised("ValueError", "")] * 3)
     assert only is not None
     assert np.isnan(only.values).all()

@@ -16,7 +16,7 @@ from discreet.audit import Audit, Claim
 from discreet.audit.evidence.betting import Bets, Cuts, Wealth
 from discreet.audit.outputs.shape import Batch
 from discreet.audit.sequential import distinguish, longest_call
-from discreet.audit.sequential_test import SequentialTest, Source
+from discreet.audit.sequential_test import OutputSource, SequentialTest
 from discreet.errors import InvalidParameter
 from discreet.privacy.guarantee import Budget
 
@@ -35,7 +35,7 @@ class Tape:
         return self.law(self.rng, n)
 
 
-def response(chance: float, seed: int) -> Source:
+def response(chance: float, seed: int) -> OutputSource:
     """Yes with a chance."""
     return Tape(lambda rng, n: (rng.random(n) < chance).astype(np.float64), seed)
 

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from discreet.mechanisms.stable.laws import Calibration, Law, LogNormal, Quartic, StudentT
+from discreet.mechanisms.stable.laws import Calibration, LogNormal, Quartic, SmoothLaw, StudentT
 
 EPSILONS = [Fraction(1, 20), Fraction(1), Fraction(4)]
 Z = np.tan(np.linspace(-math.pi / 2, math.pi / 2, 12_003)[1:-1])
@@ -21,7 +21,7 @@ Z = np.tan(np.linspace(-math.pi / 2, math.pi / 2, 12_003)[1:-1])
 Floats = NDArray[np.float64]
 
 
-def log_density(law: Law, z: Floats) -> Floats:
+def log_density(law: SmoothLaw, z: Floats) -> Floats:
     if isinstance(law, StudentT):
         return np.asarray(stats.t.logpdf(z, law.degrees))
     assert isinstance(law, Quartic)
@@ -37,7 +37,7 @@ def moves(c: Calibration) -> Iterator[tuple[float, float]]:
             yield ratio, part * alpha * min(1.0, ratio)
 
 
-def worst(law: Law, c: Calibration) -> float:
+def worst(law: SmoothLaw, c: Calibration) -> float:
     """The largest log ratio of two densities, over all outputs and moves."""
     return max(
         float(np.max(log_density(law, Z) - log_density(law, ratio * Z + sign * shift))) - math.log(ratio)
@@ -48,7 +48,7 @@ def worst(law: Law, c: Calibration) -> float:
 
 @pytest.mark.parametrize("epsilon", EPSILONS, ids=str)
 @pytest.mark.parametrize("law", [StudentT(1), StudentT(2), StudentT(3), StudentT(7), Quartic()], ids=str)
-def test_no_ratio_of_densities_exceeds_epsilon(law: Law, epsilon: Fraction) -> None:
+def test_no_ratio_of_densities_exceeds_epsilon(law: SmoothLaw, epsilon: Fraction) -> None:
     c = law.calibrate(epsilon)
     assert worst(law, c) <= float(epsilon) * (1 + 1e-12) + 1e-12
 

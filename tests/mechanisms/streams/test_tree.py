@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from discreet.mechanisms.streams.tree import Tree
+from discreet.mechanisms.streams.tree import BlockTree
 
 
-def blocks(tree: Tree, n: int) -> NDArray[np.float64]:
+def blocks(tree: BlockTree, n: int) -> NDArray[np.float64]:
     """Each complete block of n elements as a row, height by height."""
     rows = [
         [1.0 if k << h <= i < (k + 1) << h else 0.0 for i in range(n)]
@@ -23,7 +23,7 @@ def blocks(tree: Tree, n: int) -> NDArray[np.float64]:
     return np.array(rows)
 
 
-def weights(tree: Tree, n: int) -> NDArray[np.float64]:
+def weights(tree: BlockTree, n: int) -> NDArray[np.float64]:
     """What each answer gives to each draw, from answers to zeros with one draw of one."""
     zeros = np.zeros(n, dtype=np.int64)
     found = []
@@ -41,7 +41,7 @@ SHAPES = [(n, h) for n in (1, 2, 3, 4, 6, 7, 8, 11, 13) for h in range(n.bit_len
 
 @pytest.mark.parametrize(("n", "height"), SHAPES)
 def test_each_answer_is_the_best_unbiased_one_from_the_blocks_that_are_complete(n: int, height: int) -> None:
-    tree = Tree(n, height)
+    tree = BlockTree(n, height)
     found, all_blocks = weights(tree, n), blocks(tree, n)
     for t in range(1, n + 1):
         complete = ~all_blocks[:, t:].any(axis=1)
@@ -55,7 +55,7 @@ def test_each_answer_is_the_best_unbiased_one_from_the_blocks_that_are_complete(
 
 @pytest.mark.parametrize(("n", "height"), SHAPES)
 def test_the_worst_step_and_the_mean_are_those_of_all_steps(n: int, height: int) -> None:
-    tree = Tree(n, height, bits=3)
+    tree = BlockTree(n, height, bits=3)
     each = [tree.squares(t) for t in range(1, n + 1)]
     assert tree.squares(tree.worst()) == pytest.approx(max(each))
     assert tree.mean_squares() == pytest.approx(float(np.mean(each)))
@@ -66,7 +66,7 @@ def test_the_worst_step_and_the_mean_are_those_of_all_steps(n: int, height: int)
 def test_the_sensitivity_is_the_largest_that_enumeration_finds(
     n: int, height: int, contributions: int
 ) -> None:
-    tree = Tree(n, height, bits=2)
+    tree = BlockTree(n, height, bits=2)
     matrix = 4 * blocks(tree, n)
     largest = [0.0, 0.0]
     for places in itertools.combinations(range(n), contributions):
@@ -81,7 +81,7 @@ def test_the_sensitivity_is_the_largest_that_enumeration_finds(
 @pytest.mark.parametrize("bits", [0, 5])
 def test_without_noise_answers_are_prefix_sums_one_by_one_and_at_once(bits: int) -> None:
     values = np.array([5, -3, 0, 2**40, 7, -(2**41), 1, 1, 9, 4, -6])
-    tree = Tree(11, 2, bits)
+    tree = BlockTree(11, 2, bits)
 
     def still(size: int) -> NDArray[Any]:
         return np.zeros(size, dtype=np.int64)
@@ -93,7 +93,7 @@ def test_without_noise_answers_are_prefix_sums_one_by_one_and_at_once(bits: int)
 
 
 def test_a_run_gives_each_draw_the_weight_that_a_release_gives_it() -> None:
-    n, tree = 13, Tree(13, 2)
+    n, tree = 13, BlockTree(13, 2)
     everything = weights(tree, n)
     ways = []
     for i in range(len(blocks(tree, n))):
@@ -112,22 +112,22 @@ def test_a_run_gives_each_draw_the_weight_that_a_release_gives_it() -> None:
 def test_sums_that_leave_64_bits_do_not_wrap() -> None:
     values = np.array([2**63 - 1] * 4 + [-(2**63)] * 4)
     exact = np.cumsum([float(v) for v in values.tolist()])
-    tree = Tree(8, 3, bits=7)
+    tree = BlockTree(8, 3, bits=7)
     assert np.allclose(tree.release(values, lambda n: np.zeros(n, dtype=np.int64)), exact, atol=2.0**20)
 
 
 @pytest.mark.parametrize("steps", [1, 5, 64, 1000, 10**6, 2**40])
 @pytest.mark.parametrize("is_pure", [True, False])
 def test_the_height_has_the_least_error_of_all(steps: int, is_pure: bool) -> None:
-    chosen = Tree.best(steps, is_pure=is_pure)
+    chosen = BlockTree.best(steps, is_pure=is_pure)
 
-    def error(tree: Tree) -> float:
+    def error(tree: BlockTree) -> float:
         return tree.levels ** (2 if is_pure else 1) * tree.squares(tree.worst())
 
-    assert error(chosen) == min(error(Tree(steps, h)) for h in range(steps.bit_length()))
+    assert error(chosen) == min(error(BlockTree(steps, h)) for h in range(steps.bit_length()))
 
 
 def test_a_large_block_has_half_the_variance_of_its_noisy_sum() -> None:
     # Honaker 2015: 2^h/(2^(h+1) − 1) of it, which tends to ½.
-    assert [Tree(2**h, h).squares(2**h) for h in (0, 1, 2)] == pytest.approx([1, 2 / 3, 4 / 7])
-    assert math.isclose(Tree(2**30, 30).squares(2**30), 0.5, rel_tol=1e-8)
+    assert [BlockTree(2**h, h).squares(2**h) for h in (0, 1, 2)] == pytest.approx([1, 2 / 3, 4 / 7])
+    assert math.isclose(BlockTree(2**30, 30).squares(2**30), 0.5, rel_tol=1e-8)

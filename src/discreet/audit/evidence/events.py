@@ -25,7 +25,7 @@ _TYPE_ONE = np.unique(np.concatenate([[0.0], np.geomspace(1e-6, 1e-2, 21), np.li
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ScoreEvent:
     """One event among those of several scores: the cut of a score, or (`other`) its complement."""
 
     score: int
@@ -41,7 +41,7 @@ def clearest(
     *,
     epsilon: float = 0.0,
     plain: Sequence[int] | None = None,
-) -> Event:
+) -> ScoreEvent:
     """The event from which the intervals of n fresh samples are expected to leave the largest ε, or nearly so.
 
     Counts of the past are doubted as well, so that an event is not chosen for having been lucky.
@@ -58,7 +58,7 @@ def clearest(
     from scipy.special import ndtri
 
     z = float(-ndtri(error / 8))
-    best: dict[int, tuple[float, Event]] = {}
+    best: dict[int, tuple[float, ScoreEvent]] = {}
     for i, cuts in enumerate(past):
         likely, rare = cuts.rates()
         wide = z / math.sqrt(max(n, 1)) + 1 / math.sqrt(max(cuts.n, 1))
@@ -72,16 +72,16 @@ def clearest(
         k = int(np.argmax(worth))
         rank = plain[i] if plain is not None else 0
         if rank not in best or worth[k] > best[rank][0]:
-            best[rank] = float(worth[k]), Event(i, k % len(cuts.at), k >= len(cuts.at))
+            best[rank] = float(worth[k]), ScoreEvent(i, k % len(cuts.at), k >= len(cuts.at))
     most = max((worth for worth, _ in best.values()), default=0.0)
     least = _NEARLY * most if most > 0 else most - 0.1 * abs(most + 1e6)
     if most > epsilon:
         least = max(least, most - (1 - _NEARLY) * (most - epsilon) * 2)
     good = [rank for rank, (worth, _) in best.items() if worth >= least]
-    return best[min(good)][1] if good else Event(0, 0, False)
+    return best[min(good)][1] if good else ScoreEvent(0, 0, False)
 
 
-def chances(event: Event, fresh: Cuts, error: float) -> tuple[Chance, Chance]:
+def chances(event: ScoreEvent, fresh: Cuts, error: float) -> tuple[Chance, Chance]:
     """The chances of an event under the neighbour that it favours and under the other one.
 
     Args:
@@ -103,7 +103,7 @@ def epsilon_of(likely: Chance, rare: Chance, delta: float) -> float:
     return max(math.log((likely.low - delta) / rare.high) - 1e-12, 0.0)
 
 
-def tradeoff(event: Event, fresh: Cuts, claim: Claim, error: float) -> Tradeoff:
+def tradeoff(event: ScoreEvent, fresh: Cuts, claim: Claim, error: float) -> Tradeoff:
     """The errors of tests by one score, on samples that are fresh to it, beside what the claim allows."""
     p, q = (fresh.n - fresh.q, fresh.n - fresh.p) if event.other else (fresh.p, fresh.q)
     beta, beta_high = tradeoff_high(_TYPE_ONE, p, q, fresh.n, error)

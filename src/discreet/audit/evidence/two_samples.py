@@ -19,7 +19,7 @@ _STEPS = 60
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class EventEvidence:
     """What the counts of one event say: the p-value of the promises, and a lower bound on ε."""
 
     p_value: float
@@ -27,7 +27,7 @@ class Evidence:
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class CutEvent:
     """Scores on one side of a cut.
 
     Attributes:
@@ -51,12 +51,12 @@ class Event:
         return int(np.sum(self.happens(scores)))
 
 
-def threshold(inside: Floats, outside: Floats, delta: float, error: float) -> Event:
+def threshold(inside: Floats, outside: Floats, delta: float, error: float) -> CutEvent:
     """The event that shows the largest ε at δ, of all cuts, both sides and both orders of the samples."""
     scores = np.unique(np.concatenate([inside, outside]))
     if len(scores) > _CUTS:
         scores = np.unique(np.quantile(scores, np.linspace(0, 1, _CUTS), method="nearest"))
-    found = Event(float(scores[-1]), True, True, -math.inf)
+    found = CutEvent(float(scores[-1]), True, True, -math.inf)
     for upwards in (True, False):
         sign = 1 if upwards else -1
         hits = [len(s) - np.searchsorted(np.sort(sign * s), sign * scores) for s in (inside, outside)]
@@ -66,13 +66,13 @@ def threshold(inside: Floats, outside: Floats, delta: float, error: float) -> Ev
             clear = (p_low - delta) / q_high
             at = int(np.argmax(clear))
             if clear[at] > found.ratio:
-                found = Event(float(scores[at]), upwards, is_inside, float(clear[at]))
+                found = CutEvent(float(scores[at]), upwards, is_inside, float(clear[at]))
     return found
 
 
 def between(
     p_hits: int, q_hits: int, n: int, promises: Iterable[tuple[float, float]], delta: float, error: float
-) -> Evidence:
+) -> EventEvidence:
     """The evidence of an event that was seen that often in n fresh samples of each neighbour.
 
     Guarantee:
@@ -94,4 +94,4 @@ def between(
         p_value = 10.0**enough
     low, high = clopper_pearson(p_hits, n, error)[0], clopper_pearson(q_hits, n, error)[1]
     epsilon = math.log((low - delta) / high) if low > delta + high else 0.0
-    return Evidence(p_value, epsilon * (1 - 1e-12))
+    return EventEvidence(p_value, epsilon * (1 - 1e-12))

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.evidence.two_samples import Event, threshold
+from discreet.audit.evidence.two_samples import CutEvent, threshold
 from discreet.audit.outputs.encoding import Encoded, Encoder
 from discreet.audit.outputs.shape import Batch
 from discreet.audit.scores import Score, learn
@@ -43,7 +43,7 @@ class Guesser:
     cut: float
     cuts: Floats
     clear_score: Score
-    clear: Event
+    clear: CutEvent
 
     @classmethod
     def learned(cls, p: Batch, q: Batch, prior: float, delta: float) -> Guesser:
@@ -57,7 +57,7 @@ class Guesser:
             scores[0],
             -math.inf,
             scores[0],
-            Event(0.0, True, True, -1.0),
+            CutEvent(0.0, True, True, -1.0),
         )
         for score in scores:
             s, t = scored(score, first[half_p:]), scored(score, second[half_q:])

@@ -18,7 +18,7 @@ from discreet.audit.evidence.intervals import tradeoff_high
 from discreet.audit.finding import CONSISTENT, VIOLATED, Chance, Tradeoff
 from discreet.audit.games import allowed
 from discreet.audit.games.bob import Chooser, Guesser, scored
-from discreet.audit.games.played import UNCLAIMED, Measure
+from discreet.audit.games.played import UNCLAIMED, GameMeasure
 from discreet.audit.games.played import Game as Game
 from discreet.audit.outputs.sampling import Sampler, called
 from discreet.audit.reports.report import shown
@@ -91,21 +91,21 @@ def game(
     before = float(priors[likely] / priors[rare])
     odds = before * p.estimate / q.estimate if q.hits else math.inf if p.hits else before
     rows = (
-        Measure(
+        GameMeasure(
             "success",
             success.estimate,
             success.low,
             success.high,
             None if claim is None else allowed.success(claim, priors),
         ),
-        Measure(
+        GameMeasure(
             "advantage",
             x_said.estimate - other_said.estimate,
             x_said.low - other_said.high,
             x_said.high - other_said.low,
             None if claim is None else allowed.advantage(claim),
         ),
-        Measure(
+        GameMeasure(
             "odds",
             odds,
             before * p.low / q.high,
@@ -197,7 +197,7 @@ def attributes(
     ]
     success = Chance.of(sum(won), n, error)
     limit = None if claim is None else allowed.success(claim, chances)
-    row = Measure("success", success.estimate, success.low, success.high, limit)
+    row = GameMeasure("success", success.estimate, success.low, success.high, limit)
     return Game(
         name=name or called(mechanism, "mechanism"),
         kind="attribute",

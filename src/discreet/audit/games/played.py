@@ -24,7 +24,7 @@ _ERRORS = "type I error: the second called the first", "type II error: the first
 
 
 @dataclass(frozen=True, slots=True)
-class Measure:
+class GameMeasure:
     """One thing that Bob reached.
 
     Attributes:
@@ -80,7 +80,7 @@ class Game:
     worlds: tuple[str, ...]
     priors: tuple[Fraction, ...]
     success: Chance
-    rows: tuple[Measure, ...]
+    rows: tuple[GameMeasure, ...]
     clearest: str
     tradeoff: Tradeoff | None
     by_world: tuple[Chance, ...]
@@ -94,12 +94,12 @@ class Game:
         return self.verdict == VIOLATED
 
     @property
-    def advantage(self) -> Measure | None:
+    def advantage(self) -> GameMeasure | None:
         """By how much Bob says "the first" more often when it is; None for more than two worlds."""
         return next((row for row in self.rows if row.what == "advantage"), None)
 
     @property
-    def odds(self) -> Measure | None:
+    def odds(self) -> GameMeasure | None:
         """The odds after the clearest output for the world it speaks for; None for more than two worlds."""
         return next((row for row in self.rows if row.what == "odds"), None)
 
@@ -148,7 +148,7 @@ def _percent(x: float) -> str:
     return f"{100 * x:.1f} %"
 
 
-def _span(row: Measure) -> str:
+def _span(row: GameMeasure) -> str:
     return f"{100 * row.low:.1f}–{100 * row.high:.1f}"
 
 
@@ -186,7 +186,7 @@ def _won(success: Chance) -> str:
     return f"is right in {chance_words(success)}"
 
 
-def _measure(row: Measure) -> list[str | None]:
+def _measure(row: GameMeasure) -> list[str | None]:
     return [
         row.what,
         number(row.found),

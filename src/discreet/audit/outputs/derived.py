@@ -11,10 +11,10 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.outputs.tree import Column
+from discreet.audit.outputs.tree import OutputColumn
 
 Floats: TypeAlias = NDArray[np.float64]
-Computed: TypeAlias = "tuple[Column, Callable[[], Floats]]"
+Computed: TypeAlias = "tuple[OutputColumn, Callable[[], Floats]]"
 """A column, and what computes its values."""
 
 _FEW = 6
@@ -25,7 +25,7 @@ _BLOCK = 16_384  # numbers whose bits stay in the cache
 
 
 @dataclass(frozen=True, slots=True)
-class Derived:
+class DerivedColumns:
     """Which columns are computed, and from which."""
 
     groups: tuple[tuple[int, ...], ...]
@@ -33,7 +33,7 @@ class Derived:
     labels: tuple[int, ...]
 
     @classmethod
-    def of(cls, columns: tuple[Column, ...], numbers: Sequence[int]) -> Derived:
+    def of(cls, columns: tuple[OutputColumn, ...], numbers: Sequence[int]) -> DerivedColumns:
         """Return what can be computed from raw columns: those of one parent are a vector.
 
         Args:
@@ -48,7 +48,7 @@ class Derived:
         named = [v for k, v in vectors.items() if k.startswith("label") and len(v) > 1]
         return cls(tuple(numeric), tuple(numbers), tuple(named[0]) if named else ())
 
-    def compute(self, raw: Floats, columns: tuple[Column, ...]) -> Iterator[Computed]:
+    def compute(self, raw: Floats, columns: tuple[OutputColumn, ...]) -> Iterator[Computed]:
         """Yield the computed columns; their values are computed when they are asked for."""
         for group in self.groups:
             yield from _of_vector(_Once(partial(_some, raw, group)), [columns[i] for i in group])
@@ -113,14 +113,14 @@ def _step(some: _Once, j: int) -> Floats:
     return np.asarray(some()[:, j] - some()[:, j - 1])
 
 
-def _of_vector(some: _Once, columns: list[Column]) -> Iterator[Computed]:
+def _of_vector(some: _Once, columns: list[OutputColumn]) -> Iterator[Computed]:
     path = columns[0].name.rpartition("[")[0]
     yield from _described(some, path)
     if all(c.labels for c in columns):
         return
     for j in range(1, min(len(columns), _MOST_DIFFERENCES + 1)):
         name = f"{columns[j].name} − {columns[j - 1].name}"
-        yield Column(name, "difference"), _quiet(partial(_step, some, j))
+        yield OutputColumn(name, "difference"), _quiet(partial(_step, some, j))
 
 
 def _described(some: _Once, path: str) -> Iterator[Computed]:
@@ -147,7 +147,7 @@ def _first(here: NDArray[np.bool_]) -> NDArray[np.intp]:
 
 
 def _derived(name: str, values: Callable[[], NDArray[np.generic]]) -> Computed:
-    return Column(name, "derived"), _quiet(lambda: values().astype(np.float64))
+    return OutputColumn(name, "derived"), _quiet(lambda: values().astype(np.float64))
 
 
 def _quiet(values: Callable[[], Floats]) -> Callable[[], Floats]:

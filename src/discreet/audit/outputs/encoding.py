@@ -10,11 +10,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.outputs.derived import Derived
+from discreet.audit.outputs.derived import DerivedColumns
 from discreet.audit.outputs.grids import is_real, on_grid, step_of
 from discreet.audit.outputs.identity import codes_of
 from discreet.audit.outputs.shape import Batch
-from discreet.audit.outputs.tree import Column, Node, example
+from discreet.audit.outputs.tree import Node, OutputColumn, example
 
 Floats: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = "slice | NDArray[Any]"
@@ -39,7 +39,7 @@ class Encoded:
     """
 
     values: Floats
-    columns: tuple[Column, ...]
+    columns: tuple[OutputColumn, ...]
     codes: NDArray[np.int64]
     examples: Callable[[int], str]
     kept: dict[object, Any] = field(default_factory=dict, repr=False)
@@ -79,7 +79,7 @@ class Encoded:
 class Encoder:
     """What turns outputs into rows: its columns are fixed, so that rows of several batches can be compared."""
 
-    def __init__(self, raw: tuple[Column, ...], plain: _Plain | None, node: Node | None) -> None:
+    def __init__(self, raw: tuple[OutputColumn, ...], plain: _Plain | None, node: Node | None) -> None:
         self._raw = raw
         self._plain = plain
         self._node = node
@@ -155,7 +155,7 @@ class Encoder:
         reals = [i for i in numbers if is_real(raw[:, i])]
         self.has_reals = bool(reals)
         self._grids = {} if bits else {i: step_of(raw[:, i]) for i in reals}
-        self._derived = Derived.of(self._raw, [i for i in numbers if i not in self._grids])
+        self._derived = DerivedColumns.of(self._raw, [i for i in numbers if i not in self._grids])
         self._raw = tuple(
             replace(c, name=f"{c.name} (grid 2^{math.log2(self._grids[i]):g})") if i in self._grids else c
             for i, c in enumerate(self._raw)
@@ -190,12 +190,14 @@ class _Plain:
         return cls(shape, _widest(flat), all(a is not None and a.dtype.kind == "b" for a in arrays))
 
     @property
-    def columns(self) -> tuple[Column, ...]:
+    def columns(self) -> tuple[OutputColumn, ...]:
         names = [
             "output" + "".join(f"[{k}]" for k in np.unravel_index(i, self.shape)) if self.shape else "output"
             for i in self.chosen
         ]
-        return tuple(Column(name, "number", ("False", "True") if self.boolean else ()) for name in names)
+        return tuple(
+            OutputColumn(name, "number", ("False", "True") if self.boolean else ()) for name in names
+        )
 
     def matrix(self, batch: Batch) -> Floats:
         """Rows; NaN for an output that is of another type or shape than those that were learned from."""

@@ -35,7 +35,7 @@ _PLAIN = {float, int, bool}
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class OutputColumn:
     """One column: its name, what it holds, and the texts that the numbers of a label column stand for.
 
     Attributes:
@@ -90,22 +90,22 @@ class Node:
         node.orders = tuple(sorted(o for o, _ in orders.most_common(_LABELS))) if len(orders) > 1 else ()
         return node
 
-    def columns(self) -> list[Column]:
+    def columns(self) -> list[OutputColumn]:
         """The columns that `encode` gives, in its order."""
         found = []
         if len(self.kinds) > 1:
-            found.append(Column(f"type of {self.path}", LABEL, self.kinds))
+            found.append(OutputColumn(f"type of {self.path}", LABEL, self.kinds))
         if self.numeric:
-            found.append(Column(self.path, NUMBER, ("False", "True") if self.boolean else ()))
+            found.append(OutputColumn(self.path, NUMBER, ("False", "True") if self.boolean else ()))
         if len(self.texts) > 1:
-            found.append(Column(self.path, LABEL, self.texts))
-            found.append(Column(f"length of {self.path}", "derived"))
+            found.append(OutputColumn(self.path, LABEL, self.texts))
+            found.append(OutputColumn(f"length of {self.path}", "derived"))
         if self.parses:
-            found.append(Column(f"number in {self.path}", NUMBER))
+            found.append(OutputColumn(f"number in {self.path}", NUMBER))
         if self.lengths:
-            found.append(Column(f"length of {self.path}", "derived"))
+            found.append(OutputColumn(f"length of {self.path}", "derived"))
         if self.orders:
-            found.append(Column(f"keys of {self.path}", LABEL, self.orders))
+            found.append(OutputColumn(f"keys of {self.path}", LABEL, self.orders))
         for child in [*self.positions, *self.keys.values()]:
             found += child.columns()
         return found

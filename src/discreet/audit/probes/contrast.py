@@ -27,7 +27,7 @@ _FLOATS = 1e-9  # more than a few operations on floats are off by, relatively
 
 
 @dataclass(frozen=True, slots=True)
-class Numbers:
+class OutputNumbers:
     """Outputs as floats, one row a sample; a row that was an exception is NaN.
 
     Attributes:
@@ -43,7 +43,7 @@ class Numbers:
     bits: int = 53
 
     @classmethod
-    def of(cls, batch: Batch) -> Numbers | None:
+    def of(cls, batch: Batch) -> OutputNumbers | None:
         """The numbers of a batch; None where outputs are something else, or vectors of several lengths."""
         if isinstance(batch, np.ndarray) and batch.dtype.kind in "fiub":
             bits = np.finfo(batch.dtype).nmant + 1 if batch.dtype.kind == "f" else 53
@@ -68,7 +68,7 @@ class Numbers:
         return cls(values, raised, kinds, bits)
 
     @classmethod
-    def joined(cls, parts: Sequence[Numbers]) -> Numbers | None:
+    def joined(cls, parts: Sequence[OutputNumbers]) -> OutputNumbers | None:
         """Several batches as one; None where they are vectors of several lengths."""
         width = max((p.values.shape[1] for p in parts if not p.raised.all()), default=1)
         if any(p.values.shape[1] != width and not p.raised.all() for p in parts):
@@ -81,11 +81,11 @@ class Numbers:
     def __len__(self) -> int:
         return len(self.raised)
 
-    def halves(self) -> tuple[Numbers, Numbers]:
+    def halves(self) -> tuple[OutputNumbers, OutputNumbers]:
         """The first half, to learn from, and the second."""
         middle = len(self) // 2
-        first = Numbers(self.values[:middle], self.raised[:middle], self.kinds, self.bits)
-        return first, Numbers(self.values[middle:], self.raised[middle:], self.kinds, self.bits)
+        first = OutputNumbers(self.values[:middle], self.raised[:middle], self.kinds, self.bits)
+        return first, OutputNumbers(self.values[middle:], self.raised[middle:], self.kinds, self.bits)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +116,7 @@ class Contrast:
         return broken(points, low, high)
 
 
-def contrast(p: Numbers, q: Numbers, delta: float, error: float) -> Contrast | None:
+def contrast(p: OutputNumbers, q: OutputNumbers, delta: float, error: float) -> Contrast | None:
     """The event that tells p from q best; None where there is too little to learn from.
 
     Guarantee:
@@ -182,7 +182,7 @@ def _learn(p: Keys, q: Keys, delta: float, error: float) -> tuple[float, Keys]:
     return max(0.0, float(bounds[best])), np.sort(keys[order[: best + 1]])
 
 
-def _edges(p: Numbers, q: Numbers, column: int) -> Floats:
+def _edges(p: OutputNumbers, q: OutputNumbers, column: int) -> Floats:
     both = np.concatenate([p.values[:, column], q.values[:, column]])
     finite = both[np.isfinite(both)]
     if not len(finite):
@@ -190,7 +190,7 @@ def _edges(p: Numbers, q: Numbers, column: int) -> Floats:
     return np.unique(np.quantile(finite, np.linspace(0, 1, _QUANTILES + 1), method="inverted_cdf"))
 
 
-def _keys(sample: Numbers, column: int, feature: str, edges: Floats) -> Keys:
+def _keys(sample: OutputNumbers, column: int, feature: str, edges: Floats) -> Keys:
     """What a feature sees of each sample, as an integer; what is no number, zero or an exception by itself."""
     x = sample.values[:, column]
     finite = np.isfinite(x)

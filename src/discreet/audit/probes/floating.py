@@ -14,7 +14,7 @@ from discreet.audit.claim import Claim
 from discreet.audit.evidence.intervals import broken, clopper_pearson
 from discreet.audit.finding import CONSISTENT, VIOLATED, Chance, Probe
 from discreet.audit.outputs.sampling import Sampler
-from discreet.audit.probes.contrast import VALUES, Contrast, Numbers, contrast
+from discreet.audit.probes.contrast import VALUES, Contrast, OutputNumbers, contrast
 from discreet.audit.probes.float_inputs import is_number, shifted, specials
 from discreet.audit.probes.grid import grid_of
 from discreet.errors import InvalidParameter
@@ -98,8 +98,8 @@ class _Outcome:
 
     x: Any
     y: Any
-    a: Numbers
-    b: Numbers
+    a: OutputNumbers
+    b: OutputNumbers
     found: Contrast | None
     broken: bool
     counts: bool  # whether the claim is meant for these inputs
@@ -117,17 +117,17 @@ class _Runs:
         """Seconds that are left."""
         return self._deadline - time.monotonic()
 
-    def draw(self, x: object, most: int, seconds: float) -> Numbers | None:
+    def draw(self, x: object, most: int, seconds: float) -> OutputNumbers | None:
         """Some samples as numbers; None where the outputs are none, or the time is over."""
         end = time.monotonic() + min(seconds, self.left())
         if time.monotonic() >= end:
             return None
         with np.errstate(all="ignore"):  # the mechanism may warn about NaN as it likes
             sampler = Sampler(self._mechanism, x)
-            parts: list[Numbers] = []
+            parts: list[OutputNumbers] = []
             drawn, size = 0, 64
             while drawn < most and (not parts or time.monotonic() < end):
-                part = Numbers.of(sampler.draw(min(size, most - drawn)))
+                part = OutputNumbers.of(sampler.draw(min(size, most - drawn)))
                 if part is None:
                     return None
                 parts.append(part)
@@ -136,7 +136,7 @@ class _Runs:
                 started = end - time.monotonic()
                 if not sampler.takes_n and started > 0:  # do not overshoot by a factor of four
                     size = min(size, max(64, drawn))
-        return Numbers.joined(parts)
+        return OutputNumbers.joined(parts)
 
 
 def _compared(
@@ -314,7 +314,7 @@ def _special_inputs(
     )
 
 
-def _judged(a: Numbers, b: Numbers, claim: Claim | None, error: float) -> tuple[str, str]:
+def _judged(a: OutputNumbers, b: OutputNumbers, claim: Claim | None, error: float) -> tuple[str, str]:
     if a.raised.all():
         return CONSISTENT, f"refused ({', '.join(a.kinds)}); a caller has to refuse it before it meets data"
     for what, mask in (("NaN", np.isnan), ("infinite", np.isinf)):

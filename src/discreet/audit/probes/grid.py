@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.outputs.derived import lowest_bit
-from discreet.audit.probes.contrast import Numbers
+from discreet.audit.probes.contrast import OutputNumbers
 
 _ENOUGH = 50  # outputs of one size; all of them are even multiples by a chance of 2^-50
 _SPARE = 8  # bits of a float that are used by chance only
@@ -31,7 +31,7 @@ class Seen:
     rounded: bool
 
 
-def grid_of(sample: Numbers, x: Any) -> Seen | None:
+def grid_of(sample: OutputNumbers, x: Any) -> Seen | None:
     """The grid of the outputs at one input x; None where fewer than fifty of them are finite."""
     values = sample.values[np.isfinite(sample.values)]
     away = values[values != 0]

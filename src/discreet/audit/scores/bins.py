@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
-from discreet.audit.outputs.tree import Column
+from discreet.audit.outputs.tree import OutputColumn
 from discreet.audit.places import Index, binned
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -29,13 +29,13 @@ class Bins:
     other ones share bin 0.
     """
 
-    columns: tuple[Column, ...]
+    columns: tuple[OutputColumn, ...]
     cuts: tuple[Floats, ...]
     orders: tuple[NDArray[np.int64] | None, ...]
 
     @classmethod
     def learned(
-        cls, p: Floats, q: Floats, columns: tuple[Column, ...], most: int, *, differences: bool
+        cls, p: Floats, q: Floats, columns: tuple[OutputColumn, ...], most: int, *, differences: bool
     ) -> Bins:
         """Cuts from two samples, about `most` for each column; none for differences where they are not wanted."""
         cuts: list[Floats] = []
@@ -157,7 +157,7 @@ def _below(x: Floats) -> Floats:
     return np.asarray(np.nextafter(x, -np.inf), dtype=np.float64)
 
 
-def _interval(column: Column, low: np.float64 | None, high: np.float64 | None) -> str:
+def _interval(column: OutputColumn, low: np.float64 | None, high: np.float64 | None) -> str:
     if column.labels:
         return f"{column.name} is {bool(high is None)}"
     if low is None:

@@ -21,7 +21,7 @@ from discreet.audit.sql.database_queries import DATABASE_TRAPS, all_database_que
 from discreet.audit.sql.databases import RandomDatabases
 from discreet.audit.sql.engine import BulkEngine, Engine
 from discreet.audit.sql.queries import TRAPS, all_queries
-from discreet.audit.sql.screen import Look, look
+from discreet.audit.sql.screen import QuickLook, look
 from discreet.audit.sql.tables import Neighbours, RandomTables, Tables
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
@@ -187,7 +187,7 @@ class _Candidate:
     """A question and two worlds, and what a quick look at few answers showed."""
 
     asked: Asked
-    look: Look
+    look: QuickLook
     samples: int
 
     @property

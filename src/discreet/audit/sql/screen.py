@@ -13,14 +13,14 @@ from discreet.audit.outputs.encoding import Encoded, Encoder
 from discreet.audit.outputs.shape import Batch
 
 
-class Look(NamedTuple):
+class QuickLook(NamedTuple):
     """What a quick look showed: the excess of the best event in standard errors, and the ε of that event."""
 
     excess: float
     epsilon: float
 
 
-def look(p: Batch, q: Batch, claim: Claim, *, bits: bool = True) -> Look:
+def look(p: Batch, q: Batch, claim: Claim, *, bits: bool = True) -> QuickLook:
     """Return the largest excess of P(E) over e^ε Q(E) + δ, in standard errors, over simple events E and both orders.
 
     Events are thresholds of each column, of the direction that separates the means best, and of how often whole outputs
@@ -69,7 +69,7 @@ def _filled(encoded: Encoded) -> Floats:
     return np.nan_to_num(encoded.values, nan=-1e300, posinf=1e301, neginf=-1e301)
 
 
-def _best(a: Floats, b: Floats, claim: Claim) -> Look:
+def _best(a: Floats, b: Floats, claim: Claim) -> QuickLook:
     """The best of the events "score ≥ t"."""
     n, m = len(a), len(b)
     points = np.unique(np.concatenate([a, b]))
@@ -83,5 +83,5 @@ def _best(a: Floats, b: Floats, claim: Claim) -> Look:
         error = np.sqrt(p * (1 - p) / n + grown * grown * q * (1 - q) / m)
         excess: NDArray[np.float64] = (hits / n - grown * misses / m - delta) / error
         i = int(excess.argmax())
-        looks.append(Look(float(excess[i]), math.log(max(float(p[i] - delta), 1e-300) / float(q[i]))))
+        looks.append(QuickLook(float(excess[i]), math.log(max(float(p[i] - delta), 1e-300) / float(q[i]))))
     return max(looks)

@@ -18,7 +18,7 @@ from discreet.ledger.log import Log, View
 from discreet.ledger.people import segments
 from discreet.ledger.people.segments import MERGED, Segments, corrupt
 from discreet.ledger.people.summary import summarised
-from discreet.ledger.people.table import BEYOND, Hashes, People, Sums, parts_of, settle
+from discreet.ledger.people.table import BEYOND, Hashes, PeopleTable, Sums, parts_of, settle
 from discreet.ledger.transfer import refuse_moved
 
 T = TypeVar("T")
@@ -29,7 +29,7 @@ class _Known:
     """The table as one transaction left it: what this process need not read again."""
 
     segments: Segments
-    table: People
+    table: PeopleTable
 
     def __repr__(self) -> str:
         return "_Known(…)"
@@ -85,7 +85,7 @@ class PersonBudgets:
         """
         due = _due(costs, self._counted)
 
-        def asked(table: People) -> tuple[Hashes, People]:
+        def asked(table: PeopleTable) -> tuple[Hashes, PeopleTable]:
             settled = settle(table, hashes, due)
             return settled.out, settled.paid
 
@@ -106,7 +106,7 @@ class PersonBudgets:
         """
         due = _due(np.array(self.parts(cost), np.int64)[:, None], self._counted)
 
-        def asked(table: People) -> tuple[tuple[int, ...], People]:
+        def asked(table: PeopleTable) -> tuple[tuple[int, ...], PeopleTable]:
             found = summarised(table, due)
             return found.counts, found.settled.paid
 
@@ -116,7 +116,7 @@ class PersonBudgets:
         """A cost in parts of each sum of a person's capacity, rounded up; above `CAPACITY` what nobody can pay."""
         return tuple(parts_of(x, most) for x, most in zip(cost, self.capacity, strict=True))
 
-    def _settled(self, charge: int, asked: Callable[[People], tuple[T, People]]) -> T:
+    def _settled(self, charge: int, asked: Callable[[PeopleTable], tuple[T, PeopleTable]]) -> T:
         """What is asked of the table in one transaction, once those who pay are kept with what they have spent then."""
 
         def work(view: View) -> tuple[T, _Known]:
@@ -145,7 +145,7 @@ class PersonBudgets:
         if known is None or not known.segments.portions.keys() <= set(
             names
         ):  # merged by another process, say
-            known = _Known(Segments(self._population, sums, {}), People.nobody(sums))
+            known = _Known(Segments(self._population, sums, {}), PeopleTable.nobody(sums))
         new = [name for name in names if name not in known.segments.portions]
         if new and known.segments.portions and new[0] < max(known.segments.portions):
             raise corrupt(self._population)
@@ -161,7 +161,7 @@ class PersonBudgets:
             raise corrupt(self._population)
         try:
             each = [
-                People.restored([found[name] for name in told.of(number)], sums)
+                PeopleTable.restored([found[name] for name in told.of(number)], sums)
                 for number in told.numbers
                 if number not in known.segments.numbers
             ]
@@ -169,7 +169,7 @@ class PersonBudgets:
             raise corrupt(self._population) from None
         return _Known(told, segments.joined([known.table, *each], sums))
 
-    def _write(self, view: View, charge: Entry, known: _Known, paid: People) -> _Known:
+    def _write(self, view: View, charge: Entry, known: _Known, paid: PeopleTable) -> _Known:
         """Stores those who paid as a segment, or the whole table in place of all segments, and commits to it."""
         seq, table = view.head[0] + 1, known.table.after(paid)
         merges = len(known.segments.numbers) + 1 >= MERGED
@@ -207,7 +207,7 @@ def problems(view: View, population: str, opened: Opened, secret: bytes | None) 
         ):
             raise corrupt(population)
         for number in told.numbers:
-            People.restored([view.blob(name) or b"" for name in told.of(number)], sums)
+            PeopleTable.restored([view.blob(name) or b"" for name in told.of(number)], sums)
     except ValueError:
         return [corrupt(population).message]
     except LedgerCorrupt as error:

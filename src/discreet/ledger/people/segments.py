@@ -23,7 +23,7 @@ from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Entry, PeopleCharged, from_row
 from discreet.ledger.failures import KEEP
 from discreet.ledger.log import View
-from discreet.ledger.people.table import People
+from discreet.ledger.people.table import PeopleTable
 
 MERGED = 16
 """So many segments are merged into one."""
@@ -98,10 +98,10 @@ def digest(portion: bytes) -> str:
     return hashlib.sha256(portion).hexdigest()
 
 
-def joined(tables: Sequence[People], sums: int) -> People:
+def joined(tables: Sequence[PeopleTable], sums: int) -> PeopleTable:
     """The table that these make, in the order of their numbers; the first, which may be large, is gone through once."""
-    first, *later = [t for t in tables if len(t)] or [People.nobody(sums)]
-    newer = People.nobody(sums)
+    first, *later = [t for t in tables if len(t)] or [PeopleTable.nobody(sums)]
+    newer = PeopleTable.nobody(sums)
     for table in later:
         newer = newer.after(table)
     return first.after(newer)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from discreet.ledger.people.table import CAPACITY, People, Settled, Sums, settle
+from discreet.ledger.people.table import CAPACITY, PeopleTable, Settled, Sums, settle
 
 BINS = 10
 """Tenths of a budget: the summary's lines. Public, and the same for every account."""
@@ -28,7 +28,7 @@ class Summary:
         return "Summary(…)"
 
 
-def summarised(before: People, due: Sums) -> Summary:
+def summarised(before: PeopleTable, due: Sums) -> Summary:
     """The counts of a table's people by what they have used, each of whom pays the same for being counted.
 
     Guarantee:
@@ -44,7 +44,7 @@ def summarised(before: People, due: Sums) -> Summary:
     return Summary(settled, counted(settled.paid))
 
 
-def counted(people: People) -> tuple[int, ...]:
+def counted(people: PeopleTable) -> tuple[int, ...]:
     """How many people have used more than i tenths of their budget and i + 1 at most, for each i; of several sums the
     one counts of which the most is used.
     """

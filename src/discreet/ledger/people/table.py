@@ -33,7 +33,7 @@ Sums = NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class People:
+class PeopleTable:
     """People and what each has spent.
 
     Attributes:
@@ -45,7 +45,7 @@ class People:
     spent: Sums
 
     @classmethod
-    def nobody(cls, sums: int) -> People:
+    def nobody(cls, sums: int) -> PeopleTable:
         """Nobody has spent anything, in so many sums."""
         return cls(np.empty(0, np.uint64), np.empty((sums, 0), np.int64))
 
@@ -53,7 +53,7 @@ class People:
         return len(self.hashes)
 
     def __repr__(self) -> str:
-        return "People(…)"  # how many there are is private
+        return "PeopleTable(…)"  # how many there are is private
 
     def of(self, hashes: Hashes) -> Sums:
         """What these people have spent; 0 for those who are not there."""
@@ -63,7 +63,7 @@ class People:
             found[:, there] = self.spent[:, place[there]]
         return found
 
-    def after(self, newer: People) -> People:
+    def after(self, newer: PeopleTable) -> PeopleTable:
         """The table after these people's sums, which replace theirs here; a sum never becomes less."""
         if not len(newer):
             return self
@@ -75,10 +75,10 @@ class People:
         spent[:, known] = np.maximum(spent[:, known], newer.spent[:, there])
         new = ~there
         if not new.any():
-            return People(self.hashes, spent)
+            return PeopleTable(self.hashes, spent)
         at = place[new]
         hashes = np.insert(self.hashes, at, newer.hashes[new])
-        return People(hashes, np.insert(spent, at, newer.spent[:, new], axis=1))
+        return PeopleTable(hashes, np.insert(spent, at, newer.spent[:, new], axis=1))
 
     def portions(self, size: int = PORTION) -> list[bytes]:
         """The table as bytes, in portions of at most so many people; one at least."""
@@ -86,7 +86,7 @@ class People:
         return [self._encoded(start, start + size) for start in starts]
 
     @classmethod
-    def restored(cls, portions: Sequence[bytes], sums: int) -> People:
+    def restored(cls, portions: Sequence[bytes], sums: int) -> PeopleTable:
         """What `portions` wrote.
 
         Raises:
@@ -115,7 +115,7 @@ class People:
         return b"".join([_TAG, _HEAD.pack(len(hashes), len(self.spent)), *columns])
 
 
-def _decoded(portion: bytes, sums: int) -> People:
+def _decoded(portion: bytes, sums: int) -> PeopleTable:
     start = len(_TAG) + _HEAD.size
     if portion[: len(_TAG)] != _TAG or len(portion) < start:
         raise ValueError("not a portion of a person table")
@@ -126,7 +126,7 @@ def _decoded(portion: bytes, sums: int) -> People:
     spent = np.frombuffer(portion, "<i8", n * sums, start + 8 * n).astype(np.int64).reshape(sums, n)
     if n and (int(spent.min()) < 0 or int(spent.max()) > CAPACITY):
         raise ValueError("sums that nobody can have spent")
-    return People(hashes, spent)
+    return PeopleTable(hashes, spent)
 
 
 def parts_of(cost: Fraction, capacity: Fraction) -> int:
@@ -151,14 +151,14 @@ class Settled:
         out: the hashes, ascending, of those who cannot pay and are left out of the data. Private.
     """
 
-    paid: People
+    paid: PeopleTable
     out: Hashes
 
     def __repr__(self) -> str:
         return "Settled(…)"
 
 
-def settle(before: People, hashes: Hashes, costs: Sums) -> Settled:
+def settle(before: PeopleTable, hashes: Hashes, costs: Sums) -> Settled:
     """Who of these people can pay their costs, and what they have spent then.
 
     Guarantee:
@@ -185,7 +185,7 @@ def settle(before: People, hashes: Hashes, costs: Sums) -> Settled:
     after = before.of(each) + due  # at most 2^49
     can = (after <= CAPACITY).all(axis=0)
     changed = can & (due > 0).any(axis=0)
-    return Settled(People(each[changed], after[:, changed]), each[~can])
+    return Settled(PeopleTable(each[changed], after[:, changed]), each[~can])
 
 
 def _added(costs: Sums, starts: NDArray[np.intp]) -> Sums:

@@ -63,7 +63,7 @@ class Identity(Factor):
 
 
 @dataclass(frozen=True, slots=True)
-class Total(Factor):
+class TotalSum(Factor):
     """The sum of all cells."""
 
     n: int
@@ -104,7 +104,7 @@ class Prefix(Factor):
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges(Factor):
+class RangeSums(Factor):
     """The sums of the cells a, …, b for all a ≤ b, in the order of a and then of b."""
 
     n: int

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive
-from discreet.mechanisms.calibrated import Asked, bits_for, half_width
+from discreet.mechanisms.calibrated import AskedGuarantee, bits_for, half_width
 from discreet.mechanisms.linear import optimise
 from discreet.mechanisms.linear.factors import Explicit
 from discreet.mechanisms.linear.strategies import Strategy, hierarchical
@@ -108,7 +108,7 @@ class MatrixMechanism(Mechanism):
             sensitivity: the most that a unit adds to its cell.
             relation: "add-remove" or "replace".
         """
-        asked = Asked.read("MatrixMechanism", epsilon, delta, noise)
+        asked = AskedGuarantee.read("MatrixMechanism", epsilon, delta, noise)
         s, kind = int(read_whole("sensitivity", sensitivity)), Relation.parse(relation)
         if workload is None:
             raise InvalidParameter(

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.linear.factors import Explicit, Factor, Identity, Prefix, Ranges, Total
+from discreet.mechanisms.linear.factors import Explicit, Factor, Identity, Prefix, RangeSums, TotalSum
 from discreet.privacy.exact import count
 
 LARGEST_SIDE = 1 << 11
@@ -91,7 +91,7 @@ def identity(n: int) -> Workload:
 
 def total(n: int) -> Workload:
     """The sum of n cells."""
-    return _single(Total(_side(n)))
+    return _single(TotalSum(_side(n)))
 
 
 def prefix(n: int) -> Workload:
@@ -105,7 +105,7 @@ def ranges(n: int) -> Workload:
     >>> ranges(3).matrix()[:, 0].tolist()
     [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
     """
-    return _single(Ranges(_side(n)))
+    return _single(RangeSums(_side(n)))
 
 
 def explicit(matrix: NDArray[Any]) -> Workload:
@@ -158,7 +158,7 @@ def marginals(shape: Sequence[int], ways: int) -> Workload:
     return Workload(
         sides,
         tuple(
-            tuple(Identity(n) if i in chosen else Total(n) for i, n in enumerate(sides)) for chosen in kept
+            tuple(Identity(n) if i in chosen else TotalSum(n) for i, n in enumerate(sides)) for chosen in kept
         ),
     )
 

@@ -24,7 +24,7 @@ class Calibration:
     alpha: Fraction
 
 
-class Law(ABC):
+class SmoothLaw(ABC):
     """A symmetric law of Z that hides a change of place and of scale at once."""
 
     __slots__ = ()
@@ -68,7 +68,7 @@ class Law(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class StudentT(Law):
+class StudentT(SmoothLaw):
     """Student's t with d degrees of freedom, density ∝ (1 + z²/d)^(−(d+1)/2); d = 1 is the Cauchy law.
 
     Guarantee:
@@ -108,7 +108,7 @@ class StudentT(Law):
 
 
 @dataclass(frozen=True, slots=True)
-class Quartic(Law):
+class Quartic(SmoothLaw):
     """The law with density ∝ 1/(1 + z⁴): Cauchy-type, with a finite variance.
 
     Guarantee:
@@ -141,7 +141,7 @@ class Quartic(Law):
 
 
 @dataclass(frozen=True, slots=True)
-class LogNormal(Law):
+class LogNormal(SmoothLaw):
     """X·exp(σY) for X Laplace of scale 1 and Y standard normal; all its moments are finite.
 
     Guarantee:
@@ -187,7 +187,7 @@ _STEEPEST = Fraction(math.isqrt(math.isqrt(27 << 256)) + 1, 1 << 64)
 
 
 @lru_cache(maxsize=256)
-def _searched(law: Law, cost: Fraction) -> Calibration:
+def _searched(law: SmoothLaw, cost: Fraction) -> Calibration:
     """B for the least S/α where neighbouring values are one apart, so that S = max (k + 1)/B^k; α as proved for it."""
     e = float(min(cost, MOST_EPSILON if not isinstance(law, LogNormal) else MOST_EPSILON**2 / 2))
     scale = math.sqrt(2 * e) if isinstance(law, LogNormal) else e

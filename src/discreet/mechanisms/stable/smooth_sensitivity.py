@@ -11,8 +11,8 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.declared import Values
 from discreet.mechanisms.mechanism import Mechanism, numbered
 from discreet.mechanisms.parameters import read_choice, read_confidence, read_delta, read_size
-from discreet.mechanisms.stable.laws import Calibration, Law, LogNormal, Quartic, StudentT
-from discreet.mechanisms.stable.spread import Spread
+from discreet.mechanisms.stable.laws import Calibration, LogNormal, Quartic, SmoothLaw, StudentT
+from discreet.mechanisms.stable.spread import SensitivityBounds
 from discreet.mechanisms.stable.statistic import Statistic
 from discreet.mechanisms.stable.weights import Weights
 from discreet.noise.entropy import Entropy, SystemEntropy, bits
@@ -64,7 +64,7 @@ class SmoothSensitivity(Mechanism):
     degrees: int
     changes: int
     _statistic: Statistic
-    _law: Law
+    _law: SmoothLaw
     _cost: Fraction
     _calibration: Calibration
 
@@ -200,7 +200,7 @@ class SmoothSensitivity(Mechanism):
             f"ρ = {float(self._cost):.6g} for ε = {decimal(self.epsilon)}."
         )
 
-    def _noisy(self, spread: Spread, rng: Entropy) -> int:
+    def _noisy(self, spread: SensitivityBounds, rng: Entropy) -> int:
         """The place of the answer."""
         scale = spread.smooth(Weights.of(self.base)) / self.alpha
         low, high = self._statistic.ends()
@@ -241,7 +241,7 @@ def _delta(law: str, delta: Real | None) -> Fraction | None:
     return None
 
 
-def _law(law: str, degrees: int, epsilon: Fraction, delta: Fraction | None) -> tuple[Law, Fraction]:
+def _law(law: str, degrees: int, epsilon: Fraction, delta: Fraction | None) -> tuple[SmoothLaw, Fraction]:
     """The law, and its cost in its own terms."""
     if count("degrees", degrees) > _MOST_DEGREES:
         raise InvalidParameter(f"degrees must be at most {_MOST_DEGREES}, not {degrees}.", hint="degrees=2")
@@ -258,7 +258,7 @@ def _law(law: str, degrees: int, epsilon: Fraction, delta: Fraction | None) -> t
     return {"student-t": StudentT(degrees), "cauchy": StudentT(1), "quartic": Quartic()}[law], epsilon
 
 
-def _calibrated(law: Law, cost: Fraction, beta: Real | None) -> Calibration:
+def _calibrated(law: SmoothLaw, cost: Fraction, beta: Real | None) -> Calibration:
     if beta is None:
         found = law.calibrate(cost)
     else:

@@ -20,7 +20,7 @@ Places = NDArray[np.int64]
 _SURE = 2.0**-45  # relative; the float products below are right to 2^-51
 
 
-class Spread(ABC):
+class SensitivityBounds(ABC):
     """A statistic f at one data set, and bounds Aₖ of its local sensitivity on all data sets within k units' changes.
 
     Guarantee:
@@ -74,7 +74,7 @@ FARTHEST = 1 << 40
 """The largest distance that is told apart."""
 
 
-class Rank(Spread):
+class Rank(SensitivityBounds):
     """The p-quantile: the value of rank ⌈pn⌉; below the first rank is the lower end, above the last one the upper end.
 
     a changes that move ranks down and b that move them up bring it between the ranks L(a, b) and U(a, b), so Aₖ is the
@@ -153,7 +153,7 @@ def _quartered(a: Places, size: int) -> Places:
     return np.asarray(np.concatenate((a, a + size, a, a + size)))
 
 
-class Interquartile(Spread):
+class Interquartile(SensitivityBounds):
     """The distance of the quartiles.
 
     When one value is replaced both quartiles move in the same direction, so that their distance moves by no more than
@@ -180,7 +180,7 @@ class Interquartile(Spread):
         return min(one + two, Fraction(self.span)) if self._together else max(one, two)
 
 
-class Deviation(Spread):
+class Deviation(SensitivityBounds):
     """The median of the distances from the median, both of rank ⌈n/2⌉.
 
     After j changes the median is some c between two ranks, and the distance that is released lies between the distances
@@ -240,7 +240,7 @@ class Deviation(Spread):
         return [int(found.max()), int(found.min())] if found.size else []
 
 
-class Mode(Spread):
+class Mode(SensitivityBounds):
     """The most frequent of declared values, the first of them when several are; other values count for nothing.
 
     After j changes only a value can be the most frequent whose count is at most j (add-remove) or 2j (replace)

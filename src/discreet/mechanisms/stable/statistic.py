@@ -11,7 +11,7 @@ import numpy as np
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.declared import Declared, Values
 from discreet.mechanisms.parameters import read_choice
-from discreet.mechanisms.stable.spread import Deviation, Interquartile, Mode, Rank, Spread
+from discreet.mechanisms.stable.spread import Deviation, Interquartile, Mode, Rank, SensitivityBounds
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation
@@ -66,7 +66,7 @@ class Statistic:
             return max(self.values) - min(self.values)
         return self.declared.width
 
-    def of(self, values: Values, relation: Relation, changes: int) -> Spread:
+    def of(self, values: Values, relation: Relation, changes: int) -> SensitivityBounds:
         """The statistic at these values."""
         places = self.declared.places(values)
         span = self.declared.span

@@ -13,14 +13,14 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive
-from discreet.mechanisms.calibrated import Asked, bits_for, half_width
+from discreet.mechanisms.calibrated import AskedGuarantee, bits_for, half_width
 from discreet.mechanisms.mechanism import Mechanism, numbered
 from discreet.mechanisms.parameters import read_choice, read_whole
 from discreet.mechanisms.run import Run
 from discreet.mechanisms.streams import square_root
 from discreet.mechanisms.streams.factorization import Factorization
 from discreet.mechanisms.streams.square_root import SquareRoot
-from discreet.mechanisms.streams.tree import Tree
+from discreet.mechanisms.streams.tree import BlockTree
 from discreet.mechanisms.values import read
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.event import Composed
@@ -82,7 +82,7 @@ class BinaryTree(Mechanism):
         contributions: int = 1,
         relation: Relation | str = Relation.ADD_REMOVE,
     ) -> None:
-        asked = Asked.read("BinaryTree", epsilon, delta, noise)
+        asked = AskedGuarantee.read("BinaryTree", epsilon, delta, noise)
         factorization = read_choice("factorization", factorization, ("tree", "square-root"))
         if steps is None:
             raise InvalidParameter(
@@ -214,12 +214,12 @@ class BinaryTree(Mechanism):
         return f"BinaryTree({', '.join(parts)})"
 
 
-def _measured(kind: str, steps: int, contributions: int, moved: int, asked: Asked) -> Factorization:
+def _measured(kind: str, steps: int, contributions: int, moved: int, asked: AskedGuarantee) -> Factorization:
     """The factorisation, in units so small that the noise is fine."""
     if kind == "tree":
-        tree = Tree.best(steps, is_pure=asked.is_pure)
+        tree = BlockTree.best(steps, is_pure=asked.is_pure)
         width = asked.width(tree.l1(contributions) * moved, tree.l2_squared(contributions) * moved**2)
-        return Tree(steps, tree.height, bits_for(width))
+        return BlockTree(steps, tree.height, bits_for(width))
     # Rounding moves R by less than 2^-10 of it in all: L stays within a thousandth of f.
     least = steps.bit_length() + 9
     return SquareRoot(steps, max(least, bits_for(asked.width(moved, moved**2))))

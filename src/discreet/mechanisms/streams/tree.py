@@ -15,7 +15,7 @@ _BATCH = 512  # draws that a run takes at once
 
 
 @dataclass(frozen=True, slots=True)
-class Tree(Factorization):
+class BlockTree(Factorization):
     """The sums of the blocks [k·2^h, (k+1)·2^h) that are complete, for h = 0, …, height.
 
     The answer after t elements is the sum of the complete blocks that tile [0, t), the largest first. The sum of a
@@ -32,7 +32,7 @@ class Tree(Factorization):
     bits: int = 0
 
     @classmethod
-    def best(cls, steps: int, *, is_pure: bool) -> Tree:
+    def best(cls, steps: int, *, is_pure: bool) -> BlockTree:
         """The height with the least error at its worst step: one less level is less noise, and more blocks to add."""
 
         def cost(height: int) -> float:
@@ -129,7 +129,7 @@ class _Growing(Progress):
 
     __slots__ = ("_draw", "_drawn", "_state", "_tree")
 
-    def __init__(self, tree: Tree, draw: Draw) -> None:
+    def __init__(self, tree: BlockTree, draw: Draw) -> None:
         self._tree = tree
         self._draw = draw
         self._drawn: list[int] = []

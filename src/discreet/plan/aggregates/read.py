@@ -26,7 +26,7 @@ from discreet.plan.types import Type
 
 
 @dataclass(frozen=True, slots=True)
-class Form:
+class AggregateForm:
     """A form of an aggregate: the parts that its node may have, and what it is then.
 
     Attributes:
@@ -105,24 +105,24 @@ def _when(node: exp.Expr) -> tuple[exp.Expr | None, exp.Expr]:
     return None, node
 
 
-def _number(name: str) -> Form:
+def _number(name: str) -> AggregateForm:
     """An aggregate of one number."""
-    return Form(lambda a: (name, (a.number(a.node.args.get("this")),)))
+    return AggregateForm(lambda a: (name, (a.number(a.node.args.get("this")),)))
 
 
-def _pair(name: str) -> Form:
+def _pair(name: str) -> AggregateForm:
     """An aggregate of two numbers, on the rows where both are known: first as written."""
-    return Form(
+    return AggregateForm(
         lambda a: (name, (a.number(a.node.this), a.number(a.node.expression))), ("this", "expression")
     )
 
 
-def _condition(name: str) -> Form:
+def _condition(name: str) -> AggregateForm:
     """An aggregate of one condition."""
-    return Form(lambda a: (name, (a.condition(a.node.args.get("this")),)))
+    return AggregateForm(lambda a: (name, (a.condition(a.node.args.get("this")),)))
 
 
-def _named(name: str, read: Callable[[AggregateCall, exp.Expr], Expr]) -> Form:
+def _named(name: str, read: Callable[[AggregateCall, exp.Expr], Expr]) -> AggregateForm:
     """An aggregate of one argument that the parser knows as a name only."""
 
     def rule(a: AggregateCall) -> Applied:
@@ -131,7 +131,7 @@ def _named(name: str, read: Callable[[AggregateCall, exp.Expr], Expr]) -> Form:
             _refuse_form(a.node)
         return name, (read(a, args[0]),)
 
-    return Form(rule, ("this", "expressions"))
+    return AggregateForm(rule, ("this", "expressions"))
 
 
 def _sum_within(a: AggregateCall) -> Applied:
@@ -158,9 +158,9 @@ def _refuse_form(node: exp.Expr) -> Never:
     raise UnsupportedQuery(f"This form of {word(node)} is not answered here.", hint=HINT)
 
 
-BY_NODE: MappingProxyType[type[exp.Expr], Form] = MappingProxyType(
+BY_NODE: MappingProxyType[type[exp.Expr], AggregateForm] = MappingProxyType(
     {
-        exp.Count: Form(_count, ("this", "big_int")),
+        exp.Count: AggregateForm(_count, ("this", "big_int")),
         exp.Sum: _number("sum"),
         exp.Avg: _number("avg"),
         exp.CountIf: _condition("count if"),
@@ -183,28 +183,28 @@ BY_NODE: MappingProxyType[type[exp.Expr], Form] = MappingProxyType(
         exp.RegrSyy: _pair("regr_syy"),
         exp.LogicalOr: _condition("bool_or"),
         exp.LogicalAnd: _condition("bool_and"),
-        exp.Median: Form(read_quantile.median),
-        exp.PercentileCont: Form(read_quantile.quantile, ("this", "expression")),
-        exp.PercentileDisc: Form(read_quantile.quantile, ("this", "expression")),
-        exp.Quantile: Form(read_quantile.quantile, ("this", "quantile")),
-        exp.ApproxQuantile: Form(read_quantile.quantile, ("this", "quantile")),
-        exp.WithinGroup: Form(read_quantile.within_group, ("this", "expression")),
-        exp.Min: Form(read_quantile.least),
-        exp.Max: Form(read_quantile.greatest),
-        exp.Mode: Form(read_quantile.mode),
-        exp.ApproxQuantiles: Form(read_quantile.quantiles, ("this", "expression")),
-        exp.ApproxTopK: Form(read_nested.top, ("this", "expression")),
+        exp.Median: AggregateForm(read_quantile.median),
+        exp.PercentileCont: AggregateForm(read_quantile.quantile, ("this", "expression")),
+        exp.PercentileDisc: AggregateForm(read_quantile.quantile, ("this", "expression")),
+        exp.Quantile: AggregateForm(read_quantile.quantile, ("this", "quantile")),
+        exp.ApproxQuantile: AggregateForm(read_quantile.quantile, ("this", "quantile")),
+        exp.WithinGroup: AggregateForm(read_quantile.within_group, ("this", "expression")),
+        exp.Min: AggregateForm(read_quantile.least),
+        exp.Max: AggregateForm(read_quantile.greatest),
+        exp.Mode: AggregateForm(read_quantile.mode),
+        exp.ApproxQuantiles: AggregateForm(read_quantile.quantiles, ("this", "expression")),
+        exp.ApproxTopK: AggregateForm(read_nested.top, ("this", "expression")),
     }
 )
 """Node → how it is read."""
 
-BY_NAME: MappingProxyType[str, Form] = MappingProxyType(
+BY_NAME: MappingProxyType[str, AggregateForm] = MappingProxyType(
     {
         "mean": _named("avg", AggregateCall.number),
         "every": _named("bool_and", AggregateCall.condition),
-        "sum_within": Form(_sum_within, ("this", "expressions")),
-        "count_within": Form(_count_within, ("this", "expressions")),
-        "histogram": Form(read_nested.histogram, ("this", "expressions")),
+        "sum_within": AggregateForm(_sum_within, ("this", "expressions")),
+        "count_within": AggregateForm(_count_within, ("this", "expressions")),
+        "histogram": AggregateForm(read_nested.histogram, ("this", "expressions")),
     }
 )
 """The same for functions that the parser leaves as names, in lower case: those of `aggregate_nodes.NAMES`."""

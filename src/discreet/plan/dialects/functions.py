@@ -7,12 +7,12 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
-from discreet.plan.dialects.kinds import Spelling
+from discreet.plan.dialects.kinds import DialectQuery
 from discreet.plan.dialects.times import TIMES
 from discreet.plan.intervals.ends import ENDS
 from discreet.plan.types import Type
 
-Rule: TypeAlias = "Callable[[exp.Expr, Spelling], exp.Expr]"
+Rule: TypeAlias = "Callable[[exp.Expr, DialectQuery], exp.Expr]"
 
 
 def _known(*parts: str, marks: tuple[str, ...] = ()) -> tuple[frozenset[str], frozenset[str]]:
@@ -120,7 +120,7 @@ PASSED = (exp.Rand, exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.
 """Nodes that the reader of questions refuses in its own words."""
 
 
-def _arm(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _arm(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """WHEN … THEN inside CASE; IF(c, a, b) and IFF elsewhere."""
     parts = {k for k, v in node.args.items() if v}
     if not parts <= {"this", "true", "false"}:
@@ -133,14 +133,14 @@ def _arm(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return exp.Case(ifs=[arm], default=None if otherwise is None else reader.read(otherwise))
 
 
-def _nvl2(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _nvl2(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     known = exp.Not(this=exp.Is(this=reader.read(node.this), expression=exp.Null()))
     arm = exp.If(this=known, true=reader.read(node.args["true"]))
     otherwise = node.args.get("false")
     return exp.Case(ifs=[arm], default=None if otherwise is None else reader.read(otherwise))
 
 
-def _divide(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _divide(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     left, right = reader.read(node.this), reader.read(node.expression)
     if reader.dialect == "postgres":
         kind = reader.kinds.of(node)
@@ -155,7 +155,7 @@ def _divide(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return exp.Div(this=left, expression=right)
 
 
-def _whole_divide(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _whole_divide(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if {reader.kinds.of(node.this), reader.kinds.of(node.expression)} != {Type.INT}:
         reader.refuse(
             node, "is answered for whole numbers", "CAST(FLOOR(a / b) AS …) says how others are rounded"
@@ -163,7 +163,7 @@ def _whole_divide(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return exp.IntDiv(this=reader.read(node.this), expression=reader.read(node.expression))
 
 
-def _round(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _round(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     parts = {k for k, v in node.args.items() if v}
     if not parts <= {"this", "decimals", "casts_non_integer_decimals"}:
         reader.refuse(node)
@@ -178,7 +178,7 @@ def _round(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return exp.Round(this=value, decimals=reader.read(digits))
 
 
-def _log(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _log(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     base = node.args.get("expression")
     if base is None and reader.dialect != "postgres":
         reader.refuse(node, "has another base in other databases", "write LN(x) or LOG10(x)")
@@ -187,7 +187,7 @@ def _log(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return exp.Log(this=reader.read(node.this), expression=reader.read(base))
 
 
-def _extreme(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _extreme(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """LEAST and GREATEST: of NULL and others NULL in BigQuery and Snowflake, the others' elsewhere."""
     args = [reader.read(e) for e in (node.this, *node.expressions)]
     found: exp.Expr = type(node)(this=args[0], expressions=args[1:], ignore_nulls=True)  # as DuckDB has it
@@ -199,7 +199,7 @@ def _extreme(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return exp.Case(ifs=[exp.If(this=unknown, true=exp.Null())], default=found)
 
 
-def _concat(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _concat(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """CONCAT: NULL is passed over in PostgreSQL, and makes NULL elsewhere."""
     parts = [_as_text(e, reader) for e in node.expressions]
     if reader.dialect == "postgres":
@@ -210,11 +210,11 @@ def _concat(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return joined
 
 
-def _pipe(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _pipe(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     return exp.DPipe(this=_as_text(node.this, reader), expression=_as_text(node.expression, reader))
 
 
-def _as_text(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _as_text(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if reader.kinds.of(node) not in (Type.TEXT, Type.INT) and not isinstance(node, exp.Null):
         reader.refuse(
             node, "may be spelled in another way when it becomes text", "join texts and whole numbers only"
@@ -222,7 +222,7 @@ def _as_text(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return reader.read(node)
 
 
-def _like(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _like(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     pattern = node.expression
     parts = {k for k, v in node.args.items() if v}
     if not parts <= {"this", "expression", "negate"} or not isinstance(pattern, exp.Literal):
@@ -237,7 +237,7 @@ def _like(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return made
 
 
-def _trim(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _trim(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if {k for k, v in node.args.items() if v} != {"this"} or reader.dialect == "bigquery":
         reader.refuse(
             node, "does not cut off spaces alone", "ask in DuckDB's spelling: TRIM there cuts off spaces"
@@ -245,7 +245,7 @@ def _trim(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return exp.Trim(this=reader.read(node.this))
 
 
-def _substring(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _substring(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     start, length = node.args.get("start"), node.args.get("length")
     if not _natural(start, 1) or not (length is None or _natural(length, 0)):
         reader.refuse(
@@ -259,7 +259,7 @@ def _substring(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return made
 
 
-def _end(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _end(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if not _natural(node.expression, 0):
         reader.refuse(node, "has a length that databases disagree on", "write a whole number from 0 up")
     return type(node)(this=reader.read(node.this), expression=node.expression.copy())
@@ -271,19 +271,19 @@ def _natural(node: exp.Expr | None, least: int) -> bool:
 
 
 def _either(word: str) -> Rule:
-    def rule(node: exp.Expr, reader: Spelling) -> exp.Expr:
+    def rule(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
         return exp.Anonymous(this=word, expressions=[reader.read(node.this)])
 
     return rule
 
 
-def _position(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _position(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     if {k for k, v in node.args.items() if v} - {"clamp_position"} != {"this", "substr"}:
         reader.refuse(node)
     return exp.StrPosition(this=reader.read(node.this), substr=reader.read(node.args["substr"]))
 
 
-def _percentile(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _percentile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)."""
     inner, order = node.this, node.expression
     known = isinstance(inner, exp.PercentileCont | exp.PercentileDisc) and isinstance(order, exp.Order)
@@ -296,25 +296,25 @@ def _percentile(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return kind(this=value, expression=share)
 
 
-def _quantile(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _quantile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """Spark's percentile(x, p), which lies between values."""
     if {k for k, v in node.args.items() if v} != {"this", "quantile"} or reader.dialect != "spark":
         reader.refuse(node)
     return exp.PercentileCont(this=reader.read(node.this), expression=reader.read(node.args["quantile"]))
 
 
-def _safe_divide(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _safe_divide(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     return exp.Div(this=reader.read(node.this), expression=reader.read(node.expression))
 
 
-def _ours(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _ours(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """Functions that only private databases have."""
     if node.name.lower() not in (*ENDS, "sum_within", "count_within"):
         reader.refuse(node)
     return exp.Anonymous(this=node.name, expressions=[reader.read(e) for e in node.expressions])
 
 
-def _unequal(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _unequal(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """Snowflake's parser reads x NOT IN (SELECT …) as x <> ALL (SELECT …), which is the same in all of them."""
     every = node.expression
     if not isinstance(every, exp.All):
@@ -325,7 +325,7 @@ def _unequal(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return exp.Not(this=exp.In(this=reader.read(node.this), query=exp.Subquery(this=reader.read(inner))))
 
 
-def _same(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def _same(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     return exp.NullSafeEQ(this=reader.read(node.this), expression=reader.read(node.expression))
 
 

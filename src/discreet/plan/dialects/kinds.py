@@ -124,7 +124,7 @@ class Kinds:
         return kinds.pop() if len(kinds) == 1 else None
 
 
-class Spelling(Protocol):
+class DialectQuery(Protocol):
     """A query of another dialect, as the rules that rewrite its nodes read it."""
 
     dialect: str

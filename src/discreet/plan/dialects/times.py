@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from sqlglot import exp
 
-from discreet.plan.dialects.kinds import Spelling
+from discreet.plan.dialects.kinds import DialectQuery
 from discreet.plan.types import Type
 
 _ALIKE = {
@@ -56,12 +56,12 @@ UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
 """What a time can be truncated to; weeks begin on Monday."""
 
 
-def extract(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def extract(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """EXTRACT(part FROM x), DATE_PART('part', x)."""
     return _part(node, node.this.name.upper(), node.expression, reader)
 
 
-def part_function(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def part_function(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """YEAR(x) and the like; Spark's parser first reads x as a date."""
     if {k for k, v in node.args.items() if v} != {"this"}:
         reader.refuse(node)
@@ -71,7 +71,7 @@ def part_function(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return _part(node, _FUNCTIONS[type(node)], inner, reader)
 
 
-def _part(node: exp.Expr, name: str, argument: exp.Expr, reader: Spelling) -> exp.Expr:
+def _part(node: exp.Expr, name: str, argument: exp.Expr, reader: DialectQuery) -> exp.Expr:
     part = PARTS[reader.dialect].get(name)
     if part is None:
         reader.refuse(
@@ -84,7 +84,7 @@ def _part(node: exp.Expr, name: str, argument: exp.Expr, reader: Spelling) -> ex
     return exp.Paren(this=exp.Add(this=found, expression=exp.Literal.number(1))) if plus else found
 
 
-def truncate(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def truncate(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """DATE_TRUNC in its spellings: a time, or a date where the database gives one."""
     if not {k for k, v in node.args.items() if v} <= {"this", "unit", "input_type_preserved"}:
         reader.refuse(node)
@@ -115,7 +115,7 @@ def truncate(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return found
 
 
-def as_date(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def as_date(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """DATE(x), TO_DATE(x)."""
     if not {k for k, v in node.args.items() if v} <= {"this", "safe"}:
         reader.refuse(node)
@@ -124,7 +124,7 @@ def as_date(node: exp.Expr, reader: Spelling) -> exp.Expr:
     return exp.Cast(this=reader.read(node.this), to=exp.DataType(this=exp.DataType.Type.DATE))
 
 
-def cast(node: exp.Expr, reader: Spelling) -> exp.Expr:
+def cast(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
     """CAST, where it rounds, cuts and spells as here."""
     target = node.args["to"]
     word = target.this.value if isinstance(target.this, exp.DataType.Type) else str(target.this)
@@ -178,7 +178,7 @@ _TARGETS: dict[tuple[str, str], str] = {
     ("", "BOOLEAN"): "BOOLEAN",
 }
 
-TIMES: dict[type[exp.Expr], Callable[[exp.Expr, Spelling], exp.Expr]] = {
+TIMES: dict[type[exp.Expr], Callable[[exp.Expr, DialectQuery], exp.Expr]] = {
     exp.Extract: extract,
     **dict.fromkeys(_FUNCTIONS, part_function),
     exp.DateTrunc: truncate,

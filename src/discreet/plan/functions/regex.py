@@ -96,7 +96,7 @@ def regex(pattern: str, *, ignore_case: bool = False, dot_all: bool = False) -> 
     """
     tree, groups = read(pattern, ignore_case=ignore_case, dot_all=dot_all)
     program: list[_Step] = []
-    _write(Group(tree, 0), program)
+    _write(Capture(tree, 0), program)
     program.append(("match", None, None))
     return Regex(tuple(program), groups, may_be_empty(tree))
 
@@ -130,14 +130,14 @@ def _write(node: Node, out: list[_Step]) -> None:
     match node:
         case One(ranges):
             out.append(("one", ranges, None))
-        case Edge(kind):
+        case Anchor(kind):
             out.append(("edge", kind, None))
         case All(parts):
             for part in parts:
                 _write(part, out)
         case Either(options):
             _write_options(options, out)
-        case Group(body, index):
+        case Capture(body, index):
             out.append(("save", 2 * index, None))
             _write(body, out)
             out.append(("save", 2 * index + 1, None))
@@ -208,7 +208,7 @@ class One:
 
 
 @dataclass(frozen=True, slots=True)
-class Edge:
+class Anchor:
     """A place: "^", "$" or "b"."""
 
     kind: str
@@ -239,14 +239,14 @@ class Repeat:
 
 
 @dataclass(frozen=True, slots=True)
-class Group:
+class Capture:
     """A group that is remembered."""
 
     body: Node
     index: int
 
 
-Node: TypeAlias = One | Edge | All | Either | Repeat | Group
+Node: TypeAlias = One | Anchor | All | Either | Repeat | Capture
 """What a pattern is made of."""
 
 
@@ -272,7 +272,7 @@ def may_be_empty(node: Node) -> bool:
     match node:
         case One():
             return False
-        case Edge():
+        case Anchor():
             return True
         case All(parts):
             return all(may_be_empty(p) for p in parts)
@@ -280,7 +280,7 @@ def may_be_empty(node: Node) -> bool:
             return any(may_be_empty(o) for o in options)
         case Repeat(body, least, _, _):
             return least == 0 or may_be_empty(body)
-        case Group(body, _):
+        case Capture(body, _):
             return may_be_empty(body)
 
 
@@ -370,9 +370,9 @@ class _Reader:
         if c == ".":
             return One(((0, _LAST),) if self._dot_all else _outside(((10, 10),)))
         if c in "^$":
-            return Edge(c)
+            return Anchor(c)
         if c == "\\" and self._skip("b"):  # \B may hold inside a character there, between its bytes
-            return Edge("b")
+            return Anchor("b")
         return One(self._escaped() if c == "\\" else self._letters(ord(c), ord(c)))
 
     def _group(self) -> Node:
@@ -385,7 +385,7 @@ class _Reader:
         body = self._either()
         if not self._skip(")"):
             _refuse("a ( has no )")
-        return body if index is None else Group(body, index)
+        return body if index is None else Capture(body, index)
 
     def _set(self) -> Ranges:
         negated = self._skip("^")
@@ -484,7 +484,7 @@ def _size(node: Node) -> int:
             return 1 + sum(_size(p) for p in parts)
         case Repeat(body, least, most, _):
             return 1 + _size(body) * max(least + 1 if most is None else most, 1)
-        case Group(body, _):
+        case Capture(body, _):
             return 2 + _size(body)
         case _:
             return 1

@@ -17,7 +17,7 @@ from discreet.privacy.unit import Relation
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class ColumnReach:
     """What a unit can do to one column: an integer of `span` in each of at most `groups` finest groups."""
 
     span: tuple[int, int]
@@ -35,10 +35,10 @@ class Reach:
         return self.span[1] - self.span[0]
 
 
-def level_moves(reach: Reach, cells: int, parts: int) -> Sensitivity:
+def level_moves(reach: ColumnReach, cells: int, parts: int) -> Sensitivity:
     """How far one unit moves the `cells` totals of a level, each over `parts` finest groups; exact.
 
-    >>> level_moves(Reach((0, 10), 3, Relation.ADD_REMOVE), 5, 4)
+    >>> level_moves(ColumnReach((0, 10), 3, Relation.ADD_REMOVE), 5, 4)
     Sensitivity(l0=3, linf=30, l1=30, l2_squared=900)
     """
     k, most = min(reach.groups, cells * parts), reach.most
@@ -87,7 +87,7 @@ def _pairings(full: int, parts: int, rest: int, cells: int) -> Iterator[list[tup
 
 
 def joint_l1(
-    reach: Reach, moves: Sequence[Sensitivity], cells: Sequence[int], rates: Sequence[Fraction]
+    reach: ColumnReach, moves: Sequence[Sensitivity], cells: Sequence[int], rates: Sequence[Fraction]
 ) -> Fraction:
     """The most that Σ rateₛ·‖move of level s‖₁ can be for one unit.
 

@@ -30,7 +30,7 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.mechanisms.summed import SummedNoise
 from discreet.mechanisms.weighed import Parts, WeighedNoise
 from discreet.plan.cost import Allocation, LevelNoise, root_above
-from discreet.plan.grouping_sets.moves import Reach, joint_l1, level_moves
+from discreet.plan.grouping_sets.moves import ColumnReach, joint_l1, level_moves
 from discreet.plan.grouping_sets.weights import Kept, LevelCosts, Levels, shares
 from discreet.plan.reports import report_moves
 from discreet.privacy.event import ApproximateEvent, Composed
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
 
 
 def weighed(
-    question: Question, allocation: Allocation, reaches: Sequence[Reach], *, plain: bool
+    question: Question, allocation: Allocation, reaches: Sequence[ColumnReach], *, plain: bool
 ) -> Allocation:
     """The allocation with its columns' noise divided among levels, where that is better; else as it is.
 
@@ -107,11 +107,11 @@ def agreements(question: Question, allocation: Allocation) -> tuple[Agreement, .
     )
 
 
-def _moves(levels: Levels, reach: Reach) -> tuple[Sensitivity, ...]:
+def _moves(levels: Levels, reach: ColumnReach) -> tuple[Sensitivity, ...]:
     return tuple(level_moves(reach, levels.cells(s), levels.parts(s)) for s in levels.kept)
 
 
-def _costs(reach: Reach, moves: Sequence[Sensitivity], *, gaussian: bool) -> LevelCosts:
+def _costs(reach: ColumnReach, moves: Sequence[Sensitivity], *, gaussian: bool) -> LevelCosts:
     """Measured in what the finest groups move by, so that columns that differ by a factor only are alike."""
     if gaussian:
         return LevelCosts(tuple(float(Fraction(m.l2_squared, moves[0].l2_squared)) for m in moves), None)
@@ -128,7 +128,11 @@ def _costs(reach: Reach, moves: Sequence[Sensitivity], *, gaussian: bool) -> Lev
 
 
 def _divided(
-    levels: Levels, noise: Additive, reach: Reach, moves: Sequence[Sensitivity], given: Sequence[Fraction]
+    levels: Levels,
+    noise: Additive,
+    reach: ColumnReach,
+    moves: Sequence[Sensitivity],
+    given: Sequence[Fraction],
 ) -> tuple[dict[int, Additive], Composed]:
     """The noise of each level that has a share, and what they cost together: what `noise` costs."""
     finest = moves[0]

@@ -28,7 +28,7 @@ from discreet.plan.bound import (
     scope_stages,
 )
 from discreet.plan.cost import sensitivity_of
-from discreet.plan.grouping_sets.moves import Reach, level_moves
+from discreet.plan.grouping_sets.moves import ColumnReach, level_moves
 from discreet.plan.grouping_sets.split_budget import levels_of
 from discreet.plan.measures.distinct import Distinct
 from discreet.plan.plan import Plan, bounding
@@ -338,7 +338,7 @@ def _noisy_columns(plan: Plan) -> list[tuple[list[Additive], Composed]]:
             moves = [sensitivity_of(span, b.max_groups, groups, relation)]
         else:
             reach, kept = (
-                Reach(span, b.max_groups, relation),
+                ColumnReach(span, b.max_groups, relation),
                 [levels.kept[0], *(m.kept for m in allocation.levels)],
             )
             moves = [level_moves(reach, levels.cells(s), levels.parts(s)) for s in kept]

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.expr import Column
-from discreet.plan.relation.names import Entry, Item, Key, Names
+from discreet.plan.relation.names import AliasColumns, Item, Key, Names
 from discreet.plan.relation.node import Node, is_owned
 from discreet.plan.schema import Reached, TableSchema
 from discreet.plan.types import Type
@@ -25,7 +25,7 @@ class Rows:
     """A relation with the names of its columns."""
 
     node: Node
-    entries: tuple[Entry, ...]
+    entries: tuple[AliasColumns, ...]
     merged: tuple[Item, ...] = ()
 
     @property
@@ -42,7 +42,7 @@ class Rows:
                 hint="name each column once",
             )
         renamed = [replace(i, name=n) for i, n in zip(items, columns, strict=False)]
-        return Rows(self.node, (Entry(alias, (*renamed, *items[len(columns) :])),))
+        return Rows(self.node, (AliasColumns(alias, (*renamed, *items[len(columns) :])),))
 
     def shown(self) -> tuple[Item, ...]:
         """The columns that `*` stands for: those that USING made one come first, and once."""

@@ -15,7 +15,7 @@ from discreet.plan.relation.node import (
     Over,
     Project,
     Reach,
-    Scan,
+    TableScan,
     Windows,
 )
 from discreet.plan.schema import TableSchema
@@ -24,7 +24,7 @@ from discreet.plan.schema import TableSchema
 def describe(node: Node) -> list[Any]:
     """Equal trees over tables that are resolved alike, equal lists."""
     match node:
-        case Scan(table, columns):
+        case TableScan(table, columns):
             return [
                 "scan",
                 table.name,

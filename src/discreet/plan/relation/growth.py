@@ -16,7 +16,7 @@ from discreet.plan.relation.node import (
     Node,
     Project,
     Reach,
-    Scan,
+    TableScan,
     fields,
     is_owned,
 )
@@ -38,7 +38,7 @@ def check_growth(node: Node) -> None:
 def _growth(node: Node) -> tuple[int, int]:
     """How many rows a public relation has, or one person's row becomes, at most; and the largest public table's."""
     match node:
-        case Scan(table, _):
+        case TableScan(table, _):
             rows = (table.rows or 1) if table.public else 1
             return rows, rows
         case Reach():
@@ -82,7 +82,7 @@ def _alike(node: Node, expr: Expr, rows: int) -> int:
     while isinstance(expr, Call) and expr.name.startswith("as "):  # as the column is read
         expr = expr.args[0]
     match node:
-        case Scan(table, columns):
+        case TableScan(table, columns):
             return next((table.alike.get(there, rows) for c, there in columns if c == expr), rows)
         case Project():
             return next((_alike(node.source, e, rows) for c, e in node.outputs if c == expr), rows)

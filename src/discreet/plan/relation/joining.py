@@ -9,13 +9,13 @@ from discreet.errors import UnsupportedQuery
 from discreet.plan.bind import call
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.relation.context import Context, Rows
-from discreet.plan.relation.names import Entry, Item
-from discreet.plan.relation.node import Join, Kind, fields, unit_type
+from discreet.plan.relation.names import AliasColumns, Item
+from discreet.plan.relation.node import Join, JoinKind, fields, unit_type
 from discreet.plan.types import Type
 
 
 def join(
-    kind: Kind,
+    kind: JoinKind,
     left: Rows,
     right: Rows,
     conditions: Sequence[Expr],
@@ -32,12 +32,12 @@ def join(
         UnsupportedQuery: a join for which this is not so.
     """
     if right.owned and not left.owned:
-        if kind is not Kind.INNER:
+        if kind is not JoinKind.INNER:
             _refuse_public_left(kind)
         left, right = right, left
     if left.owned and right.owned:
         check_units(left, right, [*conditions, *proofs])
-    elif left.owned and kind is Kind.FULL:
+    elif left.owned and kind is JoinKind.FULL:
         _refuse_public_left(kind)
     on = conjunction(
         [c for c in conditions if not (left.owned and right.owned and is_unit_pair(c, left, right))]
@@ -46,8 +46,8 @@ def join(
     node = Join(kind, left.node, right.node, on, tuple((c, c) for c in columns))
     if kind.one_sided:
         return Rows(node, left.entries, left.merged)
-    first = _nullable(left) if kind is Kind.FULL else left
-    second = _nullable(right) if kind in (Kind.LEFT, Kind.FULL) else right
+    first = _nullable(left) if kind is JoinKind.FULL else left
+    second = _nullable(right) if kind in (JoinKind.LEFT, JoinKind.FULL) else right
     return Rows(node, (*first.entries, *second.entries), (*first.merged, *second.merged))
 
 
@@ -105,7 +105,7 @@ def way(left: Rows, right: Rows) -> str:
     return " or ".join(pairs[:2]) if pairs else "the unit's column of both, or along a declared foreign key"
 
 
-def _shown(entry: Entry, item: Item) -> str:
+def _shown(entry: AliasColumns, item: Item) -> str:
     return f"{entry.alias}.{item.name}" if entry.alias else item.name
 
 
@@ -129,10 +129,10 @@ def _nullable(rows: Rows) -> Rows:
     return Rows(rows.node, entries, tuple(m.nullable() for m in rows.merged))
 
 
-def _refuse_public_left(kind: Kind) -> None:
+def _refuse_public_left(kind: JoinKind) -> None:
     if kind.one_sided:
         raise UnsupportedQuery(
-            f"Which public rows have {'a' if kind is Kind.SEMI else 'no'} match in a private table "
+            f"Which public rows have {'a' if kind is JoinKind.SEMI else 'no'} match in a private table "
             "would tell of a person.",
             hint="start FROM the private table, and join the public one to it",
         )

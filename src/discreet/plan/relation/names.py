@@ -65,7 +65,7 @@ class Item:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class AliasColumns:
     """The columns that one alias stands for."""
 
     alias: str
@@ -99,7 +99,7 @@ class Names:
         used: the columns that were asked for so far.
     """
 
-    entries: tuple[Entry, ...]
+    entries: tuple[AliasColumns, ...]
     unit: PrivacyUnit
     merged: tuple[Item, ...] = ()
     beyond: Names | None = None
@@ -173,10 +173,10 @@ class Names:
                 e for e in self.entries if e.alias.lower() == table.lower()
             ]
             return _named(name, places)
-        merged = _named(name, (Entry("", self.merged),)) if self.merged else []
+        merged = _named(name, (AliasColumns("", self.merged),)) if self.merged else []
         return merged or _named(name, [e for e in self.entries if not e.hidden])
 
-    def _with(self, name: str) -> list[Entry]:
+    def _with(self, name: str) -> list[AliasColumns]:
         return [e for e in self.entries if not e.hidden and e.alike(name.lower())]
 
     def _refuse(self, node: exp.Column) -> None:
@@ -223,7 +223,7 @@ def _columns(expr: Expr) -> Iterable[Column]:
                 yield from _columns(a)
 
 
-def _named(name: str, entries: Iterable[Entry]) -> list[Item]:
+def _named(name: str, entries: Iterable[AliasColumns]) -> list[Item]:
     """The columns of that name; upper and lower case make no difference when that is unambiguous."""
     lower = name.lower()
     alike = [i for e in entries for i in e.alike(lower)]

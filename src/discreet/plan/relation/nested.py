@@ -28,13 +28,13 @@ from discreet.plan.relation.joining import (
     join,
     way,
 )
-from discreet.plan.relation.names import CONSTANT, HIDDEN, Entry, Item, Names
+from discreet.plan.relation.names import CONSTANT, HIDDEN, AliasColumns, Item, Names
 from discreet.plan.relation.node import (
     Distinct,
     Fold,
     Group,
     Join,
-    Kind,
+    JoinKind,
     Project,
     fields,
     filtered,
@@ -152,7 +152,7 @@ def _test(part: exp.Expr) -> Test | None:
 
 
 def _tested(rows: Rows, test: Test, context: Context) -> Rows:
-    kind = Kind.ANTI if test.negated else Kind.SEMI
+    kind = JoinKind.ANTI if test.negated else JoinKind.SEMI
     outer = context.names(rows)
     other, found, conditions = ask(test.query, outer, context, value=test.value is not None)
     if test.value is None:
@@ -175,10 +175,10 @@ def _not_in(rows: Rows, other: Rows, value: Expr, found: Expr, same: Expr, conte
     if other.owned:
         # each unit's own list; a NULL value, which would be in nobody's, is in no list that is not empty
         rows = Rows(filtered(rows.node, call("not", [call("is null", [value])])), rows.entries, rows.merged)
-        return join(Kind.ANTI, rows, other, [call("or", [same, unknown])], context, proofs=[same])
-    rows = join(Kind.ANTI, rows, other, [same], context)
-    rows = join(Kind.ANTI, rows, _any(other, unknown, context), [], context)
-    return join(Kind.ANTI, rows, _any(other, None, context), [call("is null", [value])], context)
+        return join(JoinKind.ANTI, rows, other, [call("or", [same, unknown])], context, proofs=[same])
+    rows = join(JoinKind.ANTI, rows, other, [same], context)
+    rows = join(JoinKind.ANTI, rows, _any(other, unknown, context), [], context)
+    return join(JoinKind.ANTI, rows, _any(other, None, context), [call("is null", [value])], context)
 
 
 def _any(rows: Rows, where: Expr | None, context: Context) -> Rows:
@@ -199,7 +199,7 @@ def _is_plain(query: exp.Select) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Inner:
+class InnerRows:
     """The rows of a subquery that meet its own conditions, and its conditions on the row around it."""
 
     rows: Rows
@@ -207,7 +207,7 @@ class Inner:
 
 
 @dataclass(frozen=True, slots=True)
-class Measured:
+class MeasuredColumn:
     """An aggregate over a subquery's rows, the column that holds it, and what is known of it."""
 
     column: Column
@@ -265,19 +265,19 @@ def _value(rows: Rows, around: Rows, node: exp.Expr, context: Context) -> tuple[
     alias = f"{CONSTANT if public else HIDDEN}{len(rows.entries)}"
     facts = [Item(SUBQUERY, m.column, m.fact).nullable() for m in measured]
     shown = next((i.fact for i in facts if i.expr == value), None)
-    entries = (Entry(alias, (Item(SUBQUERY, value, shown),)), Entry(HIDDEN, tuple(facts)))
+    entries = (AliasColumns(alias, (Item(SUBQUERY, value, shown),)), AliasColumns(HIDDEN, tuple(facts)))
     return replace(rows, entries=(*rows.entries, *entries)), exp.column(SUBQUERY, table=alias)
 
 
 SUBQUERY = "(SELECT …)"
 """How messages call the value of a subquery."""
 
-_Lifted = tuple[Rows, Expr, Sequence[Measured]]
+_Lifted = tuple[Rows, Expr, Sequence[MeasuredColumn]]
 
 
 def _exists(rows: Rows, around: Rows, node: exp.Exists, context: Context) -> _Lifted:
     found, _, conditions = ask(node.this, context.names(around), context, value=False)
-    inner = Inner(found, conditions)
+    inner = InnerRows(found, conditions)
     _check(around, inner)
     count = _count(context)
     return _beside(rows, around, inner, [count], context), _some(count), [count]
@@ -295,11 +295,11 @@ def _in(rows: Rows, around: Rows, node: exp.In, context: Context) -> _Lifted:
     same = call("=", [value, member])
     assert isinstance(same, Call)
     value, member = same.args  # in one type
-    inner = Inner(found, conditions)
+    inner = InnerRows(found, conditions)
     own = _check(around, inner, [same])
     hit, count, known = _count(context), _count(context), _count(context, member)
     # a list of people's rows that only the value itself ties to the row is each unit's own: NULL is on nobody's
-    tied = Inner(found, [*conditions, same])
+    tied = InnerRows(found, [*conditions, same])
     rows = _beside(rows, around, tied, [hit], context)
     rows = _beside(rows, around, inner, [count, known], context)
     nothing, true, false = Literal(None, None), Literal(True, Type.BOOL), Literal(False, Type.BOOL)
@@ -312,12 +312,12 @@ def _in(rows: Rows, around: Rows, node: exp.In, context: Context) -> _Lifted:
 
 def _scalar(
     rows: Rows, around: Rows, node: exp.Expr, context: Context
-) -> tuple[Rows, Expr, Sequence[Measured], bool]:
+) -> tuple[Rows, Expr, Sequence[MeasuredColumn], bool]:
     """An aggregate without GROUP BY, which is one row: of the public tables, or of the same unit's rows."""
     query = _checked(node.unnest())
     outer = context.names(around)
     found, conditions, shown, names = ask_value(query, outer, context)
-    inner, below = Inner(found, conditions), of_rows(found.node, names)
+    inner, below = InnerRows(found, conditions), of_rows(found.node, names)
     folds = folds_of([shown], below, context)
     read = [columns_in([f.argument]) for f in folds]
     if any(c and c <= _columns(around) for c in read):
@@ -336,7 +336,7 @@ def _scalar(
             hint=f"ask it first, and write the number here; or {_equal_units(around, found)}",
         )
     _check(around, inner)
-    measured = [Measured(c, f, fact) for f, (c, fact) in folds.items()]
+    measured = [MeasuredColumn(c, f, fact) for f, (c, fact) in folds.items()]
     value = bind_over(shown, below, outer, folds)
     outside = columns_in([value, *(m.fold.argument for m in measured)]) & _columns(around)
     shared = not found.owned and not conditions and not outside
@@ -365,7 +365,9 @@ def _checked(query: exp.Expr) -> exp.Select:
     return query
 
 
-def _beside(rows: Rows, around: Rows, inner: Inner, measured: Sequence[Measured], context: Context) -> Rows:
+def _beside(
+    rows: Rows, around: Rows, inner: InnerRows, measured: Sequence[MeasuredColumn], context: Context
+) -> Rows:
     """The rows with aggregates of the subquery's rows beside them, NULL where it has none for a row."""
     outside = _columns(around)
     units = around.owned and inner.rows.owned
@@ -384,13 +386,13 @@ def _beside(rows: Rows, around: Rows, inner: Inner, measured: Sequence[Measured]
         rows, around = (replace(r, node=whole(r.node)) for r in (rows, around))
         group, on = _met(around, inner, conditions, folds, context)
     columns = (*fields(rows.node), *(c for c, _ in folds))
-    node = Join(Kind.LEFT, rows.node, group, conjunction(on), tuple((c, c) for c in columns), single=True)
+    node = Join(JoinKind.LEFT, rows.node, group, conjunction(on), tuple((c, c) for c in columns), single=True)
     return Rows(node, rows.entries, rows.merged)
 
 
 def _met(
     around: Rows,
-    inner: Inner,
+    inner: InnerRows,
     conditions: Sequence[Expr],
     folds: Sequence[tuple[Column, Fold]],
     context: Context,
@@ -405,7 +407,7 @@ def _met(
     different = Distinct(given, tuple((second[c], first[c]) for c in read))
     on = conjunction([renamed(c, second) for c in conditions])
     columns = (*second.values(), *fields(inner.rows.node))
-    met = Join(Kind.INNER, different, inner.rows.node, on, tuple((c, c) for c in columns))
+    met = Join(JoinKind.INNER, different, inner.rows.node, on, tuple((c, c) for c in columns))
     keys = {c: context.fresh(c.type) for c in read}
     moved = tuple(
         (c, f if f.argument is None else Fold(f.name, renamed(f.argument, second))) for c, f in folds
@@ -424,7 +426,7 @@ def _split(condition: Expr, outside: set[Column]) -> tuple[Expr, Expr] | None:
     return None
 
 
-def _check(around: Rows, inner: Inner, proofs: Sequence[Expr] = ()) -> bool:
+def _check(around: Rows, inner: InnerRows, proofs: Sequence[Expr] = ()) -> bool:
     """Refuses a subquery whose rows are not the same unit's; whether only the proofs hold the units equal."""
     if not inner.rows.owned:
         return False
@@ -445,11 +447,11 @@ def _columns(rows: Rows) -> set[Column]:
     return columns_in([i.expr for e in rows.entries for i in e.items])
 
 
-def _count(context: Context, of: Expr | None = None) -> Measured:
-    return Measured(context.fresh(Type.INT), Fold("count", of))
+def _count(context: Context, of: Expr | None = None) -> MeasuredColumn:
+    return MeasuredColumn(context.fresh(Type.INT), Fold("count", of))
 
 
-def _some(count: Measured) -> Expr:
+def _some(count: MeasuredColumn) -> Expr:
     """Whether a count is above 0; where the join has found nothing it is NULL."""
     return call(">", [call("coalesce", [count.column, Literal(0, Type.INT)]), Literal(0, Type.INT)])
 

@@ -11,7 +11,7 @@ from discreet.plan.schema import TableSchema
 from discreet.plan.types import Type
 
 
-class Kind(Enum):
+class JoinKind(Enum):
     """How two relations are joined; a RIGHT join is a LEFT one with its sides swapped."""
 
     INNER = "JOIN"
@@ -23,11 +23,11 @@ class Kind(Enum):
     @property
     def one_sided(self) -> bool:
         """Whether only the left side's columns come out."""
-        return self in (Kind.SEMI, Kind.ANTI)
+        return self in (JoinKind.SEMI, JoinKind.ANTI)
 
 
 @dataclass(frozen=True, slots=True)
-class Scan:
+class TableScan:
     """A table that says itself whose its rows are, or a public one: (column here, column there)."""
 
     table: TableSchema
@@ -60,7 +60,7 @@ class Join:
     `single` where a row on the left meets one on the right at most.
     """
 
-    kind: Kind
+    kind: JoinKind
     left: Node
     right: Node
     on: Expr | None
@@ -141,13 +141,13 @@ class Both:
     columns: tuple[tuple[Column, Column, Column], ...]
 
 
-Node: TypeAlias = Scan | Reach | Project | Join | Group | Windows | Distinct | Both
+Node: TypeAlias = TableScan | Reach | Project | Join | Group | Windows | Distinct | Both
 
 
 def is_owned(node: Node) -> bool:
     """Whether the rows belong to units."""
     match node:
-        case Scan(table, _):
+        case TableScan(table, _):
             return not table.public
         case Reach():
             return True
@@ -174,7 +174,7 @@ def is_once(node: Node) -> bool:
 def whole(node: Node) -> Node:
     """The same rows wherever they are read, whatever is read of them: ties of their windows come out alike."""
     match node:
-        case Scan():
+        case TableScan():
             return node
         case Reach():
             return replace(node, owners=whole(node.owners))
@@ -189,7 +189,7 @@ def whole(node: Node) -> Node:
 def fields(node: Node) -> tuple[Column, ...]:
     """The columns of the rows, without u."""
     match node:
-        case Scan() | Reach() | Join() | Distinct() | Both():
+        case TableScan() | Reach() | Join() | Distinct() | Both():
             return tuple(c[0] for c in node.columns)
         case Project():
             return tuple(c for c, _ in node.outputs)
@@ -207,7 +207,7 @@ def filtered(node: Node, where: Expr) -> Project:
 def unit_type(node: Node) -> Type | None:
     """The type of u; None for public rows."""
     match node:
-        case Scan(table, _):
+        case TableScan(table, _):
             return None if table.public else table.columns[table.unit.column or ""]
         case Reach():
             return unit_type(node.owners)
@@ -220,7 +220,7 @@ def unit_type(node: Node) -> Type | None:
 def tables_of(node: Node) -> tuple[TableSchema, ...]:
     """The tables that are read, each once, in order."""
     match node:
-        case Scan(table, _):
+        case TableScan(table, _):
             found: tuple[TableSchema, ...] = (table,)
         case Reach(table, _, owners, _):
             found = (table, *tables_of(owners))
@@ -234,7 +234,7 @@ def tables_of(node: Node) -> tuple[TableSchema, ...]:
 def places_of(node: Node) -> list[str]:
     """The tables that are read, a table again for each place that reads it."""
     match node:
-        case Scan(table, _):
+        case TableScan(table, _):
             return [table.name]
         case Reach(table, _, owners, _):
             return [table.name, *places_of(owners)]

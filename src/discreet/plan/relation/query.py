@@ -20,9 +20,19 @@ from discreet.plan.parse import default_name, group_nodes, inner_parts
 from discreet.plan.relation.context import Context, Named, Rows
 from discreet.plan.relation.grouping import grouped
 from discreet.plan.relation.joining import conjunction
-from discreet.plan.relation.names import Entry, Item, Names
+from discreet.plan.relation.names import AliasColumns, Item, Names
 from discreet.plan.relation.nested import filtered_by, lift, read_where, subqueries
-from discreet.plan.relation.node import Both, Distinct, Join, Kind, Over, Project, Windows, fields, unit_type
+from discreet.plan.relation.node import (
+    Both,
+    Distinct,
+    Join,
+    JoinKind,
+    Over,
+    Project,
+    Windows,
+    fields,
+    unit_type,
+)
 from discreet.plan.relation.settle import renamed
 from discreet.plan.relation.stage import Stage, counted, folds_in, is_counted, of_rows, still
 from discreet.plan.relation.windows import with_windows
@@ -124,7 +134,7 @@ def _shown(
         column = context.fresh(expr.type or Type.TEXT)
         items.append(stage.named(shown, column, expr))
         columns.append((column, still(expr) if distinct else expr))
-    rows = Rows(Project(stage.node, tuple(columns), where), (Entry("", tuple(items)),))
+    rows = Rows(Project(stage.node, tuple(columns), where), (AliasColumns("", tuple(items)),))
     return distinct_rows(rows, context) if distinct else rows
 
 
@@ -207,7 +217,7 @@ def distinct_rows(rows: Rows, context: Context) -> Rows:
     moved = {c: context.fresh(c.type) for c in fields(rows.node)}
     found = tuple(replace(i, expr=renamed(i.expr, moved)) for i in items if i.expr is not None)
     node = Distinct(rows.node, tuple((new, old) for old, new in moved.items()))
-    return Rows(node, (Entry(rows.entries[0].alias, found),))
+    return Rows(node, (AliasColumns(rows.entries[0].alias, found),))
 
 
 def _check_whose(word: str, left: Rows, right: Rows) -> None:
@@ -237,12 +247,12 @@ def _both(a: Rows, b: Rows, context: Context) -> Rows:
         triples.append((column, first_column, second_column))
         shown = counted(column) if is_counted(x.read) and is_counted(y.read) else column
         items.append(Item(x.name, shown, _either(x.fact, y.fact), x.is_unit and y.is_unit, x.keys & y.keys))
-    return Rows(Both(a.node, b.node, tuple(triples)), (Entry("", tuple(items)),))
+    return Rows(Both(a.node, b.node, tuple(triples)), (AliasColumns("", tuple(items)),))
 
 
 def _kept(query: exp.SetOperation, a: Rows, b: Rows, context: Context, *, every: bool) -> Rows:
     """The rows of the first that the second has, or has not."""
-    word, kind = query.key.upper(), Kind.SEMI if isinstance(query, exp.Intersect) else Kind.ANTI
+    word, kind = query.key.upper(), JoinKind.SEMI if isinstance(query, exp.Intersect) else JoinKind.ANTI
     pairs = list(zip(a.entries[0].items, b.entries[0].items, strict=True))
     same_unit = any((x.is_unit and y.is_unit) or x.keys & y.keys for x, y in pairs)
     if a.owned and not (same_unit if b.owned else any(x.holds_unit for x, _ in pairs)):
@@ -287,7 +297,7 @@ def _cast(rows: Rows, items: Sequence[Item], kinds: Sequence[Type], context: Con
         expr, column = coerce(item.read, kind), context.fresh(kind)
         columns.append((column, still(expr)))
         found.append(stage.named(item.name, column, expr))
-    return Rows(Project(rows.node, tuple(columns)), (Entry("", tuple(found)),))
+    return Rows(Project(rows.node, tuple(columns)), (AliasColumns("", tuple(found)),))
 
 
 def _either(a: Fact | None, b: Fact | None) -> Fact | None:

@@ -17,7 +17,7 @@ from discreet.plan.parse import Select, default_name, group_nodes
 from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.describe import describe
 from discreet.plan.relation.growth import check_growth
-from discreet.plan.relation.names import Entry, Item, Names
+from discreet.plan.relation.names import AliasColumns, Item, Names
 from discreet.plan.relation.nested import SUBQUERY, lift, read_where, subqueries
 from discreet.plan.relation.node import Node, is_once, tables_of, unit_type
 from discreet.plan.relation.query import read_query, with_named
@@ -31,7 +31,7 @@ UNIT = "u"
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class ReadRows:
     """The rows that a question reads.
 
     Guarantee:
@@ -80,7 +80,7 @@ class Draft:
     select: Select
     table: TableSchema
 
-    def settled(self) -> tuple[Relation, Names]:
+    def settled(self) -> tuple[ReadRows, Names]:
         """The rows with the columns that were used, and the same scope over them.
 
         Raises:
@@ -88,7 +88,9 @@ class Draft:
         """
         node, names = settle(self.rows.node, self.names.used)
         check_growth(node)
-        entries = tuple(Entry(e.alias, tuple(_moved(i, names) for i in e.items)) for e in self.names.entries)
+        entries = tuple(
+            AliasColumns(e.alias, tuple(_moved(i, names) for i in e.items)) for e in self.names.entries
+        )
         merged = tuple(_moved(i, names) for i in self.names.merged)
         scope = Names(entries, self.names.unit, merged)
         table = _virtual(self.table, scope, {names[c] for c in self.names.used}, node)
@@ -99,7 +101,7 @@ class Draft:
             shown |= {
                 c.name: f"{e.alias}.{i.name}" for i in alike for c in columns_in([i.expr]) if c.name in shown
             }
-        return Relation(node, table, tuple(shown.items())), scope
+        return ReadRows(node, table, tuple(shown.items())), scope
 
     def in_words(self, error: MissingBounds) -> MissingBounds:
         """The refusal with columns called as in the question."""

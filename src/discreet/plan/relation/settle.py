@@ -18,7 +18,7 @@ from discreet.plan.relation.node import (
     Over,
     Project,
     Reach,
-    Scan,
+    TableScan,
     Windows,
     fields,
     is_owned,
@@ -54,10 +54,10 @@ def columns_in(exprs: Iterable[Expr | None]) -> set[Column]:
 
 def _settle(node: Node, needed: set[Column], fresh: Callable[[Column], Column]) -> tuple[Node, Renaming]:
     match node:
-        case Scan(table, columns):
+        case TableScan(table, columns):
             kept = _some([c for c in columns if c[0] in needed], columns, owned=not table.public)
             names = {c: fresh(c) for c, _ in kept}
-            return Scan(table, tuple((names[c], there) for c, there in kept)), names
+            return TableScan(table, tuple((names[c], there) for c, there in kept)), names
         case Reach(table, columns, owners, key):
             below, inner = _settle(owners, {key}, fresh)
             names = {c: fresh(c) for c, _ in columns if c in needed}

@@ -13,8 +13,8 @@ from discreet.plan.bind import as_condition, bind_row, call
 from discreet.plan.expr import Column, Expr
 from discreet.plan.relation.context import Context, Named, Rows
 from discreet.plan.relation.joining import holds_units_equal, join
-from discreet.plan.relation.names import Entry, Item
-from discreet.plan.relation.node import Kind, Reach, Scan, unit_type
+from discreet.plan.relation.names import AliasColumns, Item
+from discreet.plan.relation.node import JoinKind, Reach, TableScan, unit_type
 from discreet.plan.schema import TableSchema, find_table
 
 _Nodes: TypeAlias = frozenset[int]
@@ -108,7 +108,7 @@ class _Pool:
         self.optional = [c for c in self.optional if c not in taken]
         names = self.context.names(rows, other)
         return join(
-            Kind.INNER, rows, other, [as_condition(bind_row(c, names), "ON") for c in taken], self.context
+            JoinKind.INNER, rows, other, [as_condition(bind_row(c, names), "ON") for c in taken], self.context
         )
 
     def _known(self, rows: Rows) -> _Nodes:
@@ -162,9 +162,11 @@ def _one_join(pool: _Pool, j: exp.Expr, context: Context) -> None:
     if j.method == "NATURAL":
         using = _common(rows, other)
     pairs = [_pair(name, rows, other, context) for name in using]
-    kind = Kind[j.kind] if one_sided else Kind[j.side] if j.side in ("LEFT", "FULL") else Kind.INNER
+    kind = (
+        JoinKind[j.kind] if one_sided else JoinKind[j.side] if j.side in ("LEFT", "FULL") else JoinKind.INNER
+    )
     if j.side == "RIGHT":
-        rows, other, kind = other, rows, Kind.LEFT
+        rows, other, kind = other, rows, JoinKind.LEFT
         pairs = [(b, a) for a, b in pairs]
     names = context.names(rows, other)
     conditions = [call("=", [a.read, b.read]) for a, b in pairs if a.read is not None and b.read is not None]
@@ -223,14 +225,14 @@ def _pair(name: str, rows: Rows, other: Rows, context: Context) -> tuple[Item, I
     return a, b
 
 
-def _merged(kind: Kind, a: Item, b: Item, joined: Rows) -> Item:
+def _merged(kind: JoinKind, a: Item, b: Item, joined: Rows) -> Item:
     """The one column that USING makes of two: of the side that has a row."""
-    if kind is not Kind.FULL:
+    if kind is not JoinKind.FULL:
         kept = {i.expr: i for e in joined.entries for i in e.items if i.expr is not None}
         item = a if a.expr is None else kept.get(a.expr, a)
         same = isinstance(a.expr, Column) and isinstance(b.expr, Column) and a.expr.type is b.expr.type
         # what is left of an inner join has the other side's values too
-        return replace(item, fact=b.fact) if kind is Kind.INNER and item.fact is None and same else item
+        return replace(item, fact=b.fact) if kind is JoinKind.INNER and item.fact is None and same else item
     expr: Expr = call("coalesce", [e for e in (a.read, b.read) if e is not None])
     return Item(a.name, expr, None, is_unit=a.is_unit and b.is_unit, keys=a.keys & b.keys)
 
@@ -270,7 +272,7 @@ def open_table(table: TableSchema, alias: str, context: Context) -> Rows:
             raise UnsupportedQuery(
                 f"The public table {table.name!r} has no column that can be asked about.", hint="leave it out"
             )
-        return Rows(Scan(table, columns), (_entry(table, alias, columns, context),))
+        return Rows(TableScan(table, columns), (_entry(table, alias, columns, context),))
     if table.reached is not None:
         way = table.reached
         owners = open_table(find_table(way.table, context.tables), way.table, context)
@@ -288,7 +290,7 @@ def open_table(table: TableSchema, alias: str, context: Context) -> Rows:
             f"Each row of {table.name!r} is a unit of its own, so it is asked about without joins and subqueries.",
             hint="connect it with a column that names the unit: dp.PrivacyUnit('person_id', …)",
         )
-    scan = Scan(table, columns)
+    scan = TableScan(table, columns)
     if unit_type(scan) is None:
         raise UnsupportedQuery(
             f"The unit's column of {table.name!r} holds a nested or binary value.",
@@ -299,7 +301,7 @@ def open_table(table: TableSchema, alias: str, context: Context) -> Rows:
 
 def _entry(
     table: TableSchema, alias: str, columns: tuple[tuple[Column, str], ...], context: Context
-) -> Entry:
+) -> AliasColumns:
     known = {name: c for c, name in columns}
     owner = None if table.public or table.reached is not None else table.unit.column
     items = [
@@ -312,4 +314,4 @@ def _entry(
         )
         for name in table.columns
     ]
-    return Entry(alias, tuple(items))
+    return AliasColumns(alias, tuple(items))

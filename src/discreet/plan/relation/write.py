@@ -10,12 +10,12 @@ from discreet.plan.relation.node import (
     Frame,
     Group,
     Join,
-    Kind,
+    JoinKind,
     Node,
     Over,
     Project,
     Reach,
-    Scan,
+    TableScan,
     Windows,
     fields,
     is_owned,
@@ -27,7 +27,7 @@ from discreet.plan.types import Type
 def write(node: Node) -> str:
     """The SELECT of a tree, its hidden column u first where the rows belong to units."""
     match node:
-        case Scan(table, columns):
+        case TableScan(table, columns):
             shown = [f"t.{quoted(there)} AS {c.name}" for c, there in columns]
             unit = [] if table.public else [f"t.{quoted(table.unit.column or '')} AS u"]
             return f"SELECT {', '.join(unit + shown)} FROM main.{quoted(table.name)} t"
@@ -74,7 +74,7 @@ def _join(node: Join) -> str:
         *(["l.u = r.u"] if both else []),
         *([finite(node.on, place)] if node.on is not None else []),
     ]
-    unit = "coalesce(l.u, r.u)" if node.kind is Kind.FULL else "l.u"
+    unit = "coalesce(l.u, r.u)" if node.kind is JoinKind.FULL else "l.u"
     shown = _with_u(node, unit, [f"{place(there.name)} AS {c.name}" for c, there in node.columns])
     on = " AND ".join(conditions) or "TRUE"
     return f"SELECT {shown} FROM ({write(node.left)}) l {node.kind.value} ({write(node.right)}) r ON {on}"

@@ -15,7 +15,7 @@ from discreet.mechanisms.stable.spread import (
     Interquartile,
     Mode,
     Rank,
-    Spread,
+    SensitivityBounds,
 )
 from discreet.mechanisms.stable.weights import Weights
 from discreet.privacy.unit import Relation
@@ -33,7 +33,7 @@ FUNCTIONS: dict[str, Function] = {
 BASE = Fraction(5, 4)
 
 
-def spread(name: str, x: World, relation: Relation, changes: int = 1) -> Spread:
+def spread(name: str, x: World, relation: Relation, changes: int = 1) -> SensitivityBounds:
     ordered = np.array(x, dtype=np.int64)
     if name in P:
         return Rank(ordered, SPAN, P[name], relation, changes=changes)
@@ -171,7 +171,7 @@ def test_branch_and_bound_agrees_with_the_sequence_under_add_remove(p: Fraction)
     x = np.sort(np.random.default_rng(8).integers(0, 1 << 40, 300))
     rank = Rank(x, 1 << 40, p, Relation.ADD_REMOVE, changes=2)
     for base in (Fraction(11, 10), Fraction(101, 100)):
-        assert rank.smooth(Weights.of(base)) == Spread.smooth(rank, Weights.of(base))
+        assert rank.smooth(Weights.of(base)) == SensitivityBounds.smooth(rank, Weights.of(base))
 
 
 @pytest.mark.parametrize("relation", list(Relation))
