@@ -13,7 +13,7 @@ import duckdb
 
 from benchmarks.fuzz.worlds import KINDS as TYPES
 from benchmarks.fuzz.worlds import Shape, Table
-from discreet.backends.backend import Pinned
+from discreet.backends.backend import TableShape
 from discreet.backends.duckdb import DuckDB
 from discreet.plan.schema import Reached, TableSchema
 from discreet.plan.types import Type
@@ -66,7 +66,7 @@ class Sources:
         owners = {t.name: _owner(t) for t in shape.tables}
         ids = {t.name: id_columns(owners, t.name) for t in shape.tables}
         pinned = {
-            t.name: Pinned({n: TYPES[k].value for n, k in t.columns.items()}, False) for t in shape.tables
+            t.name: TableShape({n: TYPES[k].value for n, k in t.columns.items()}, False) for t in shape.tables
         }
         self._backends: list[DuckDB] = []
         forms: list[dict[str, str]] = []

@@ -239,7 +239,7 @@ def _check_given(*, columns: object, budget: object, population: object, version
 
 def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str]) -> Kept:
     """What the population's account knows of the tables: of what a known table is now, ids alone are looked at."""
-    from discreet.backends.backend import Pinned
+    from discreet.backends.backend import TableShape
     from discreet.ledger.ledger import Ledger
     from discreet.ledger.places import is_there
     from discreet.tables.owners import Owner
@@ -250,7 +250,7 @@ def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str])
         account = book.account(population)
         pins = {} if account is None else account.pins()
     found = {t: pins[t.casefold()] for t in tables if t.casefold() in pins}
-    return {t: (Pinned.from_json(k), Owner.from_json(k)) for t, k in found.items()}
+    return {t: (TableShape.from_json(k), Owner.from_json(k)) for t, k in found.items()}
 
 
 def _only_private(owners: Mapping[str, Owner]) -> str:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from discreet.plan.question import OrderBy
     from discreet.plan.reported import Reported
     from discreet.plan.schema import Scalar
-    from discreet.plan.totals import Total
+    from discreet.plan.totals import TotalRow
 
 _FORMAT = 1
 """Version of the stored form."""
@@ -471,7 +471,7 @@ def _lines(plan: Plan, table: NoisyTable, finest: Sequence[tuple[int, ...]]) -> 
 
 def _agreed(
     plan: Plan, table: NoisyTable
-) -> tuple[Sequence[tuple[int, ...]], Callable[[Total], tuple[Additive, ...]]]:
+) -> tuple[Sequence[tuple[int, ...]], Callable[[TotalRow], tuple[Additive, ...]]]:
     """The finest cells, such that totals are their sums, and the noise of each total."""
     from discreet.plan.totals import summed_noises
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dp
-from discreet.backends.backend import Pinned
+from discreet.backends.backend import TableShape
 from discreet.backends.connection import open_database
 from discreet.backends.duckdb import DuckDB
 from discreet.errors import DiscreetError, InvalidParameter, LedgerError
@@ -169,7 +169,7 @@ def ids(source: Any, kind: str) -> list[Any]:
     with closing(DuckDB(given)) as backend:
         is_text = backend.is_text("data")
         mark = "\t" if isinstance(source, Path) and source.suffix == ".tsv" else ","
-        pinned = Pinned({"i": "VARCHAR" if is_text else "BIGINT", "id": kind}, is_text, mark)
+        pinned = TableShape({"i": "VARCHAR" if is_text else "BIGINT", "id": kind}, is_text, mark)
         backend.attach("data", pinned, ["id"])
         rows = backend.rows("SELECT CAST(i AS BIGINT), id FROM main.data", {})
     return [value for _, value in sorted(rows, key=lambda r: -1 if r[0] is None else r[0])]
@@ -389,7 +389,9 @@ def test_a_person_has_one_budget_across_sessions_whatever_stores_the_id(same: bo
 
 def test_a_shape_that_another_version_pinned_is_refused_and_not_read_anew() -> None:
     with pytest.raises(LedgerError, match="Another version of discreet"):
-        Pinned.from_json({"columns": [["id", "VARCHAR"]], "text": False, "delimiter": ",", "made": ["id"]})
+        TableShape.from_json(
+            {"columns": [["id", "VARCHAR"]], "text": False, "delimiter": ",", "made": ["id"]}
+        )
 
 
 def test_a_refusal_of_ids_is_no_crash(tmp_path: Path) -> None:

@@ -19,14 +19,14 @@ from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import TableSchema
 from discreet.privacy.unit import Relation
 from discreet.verify.check import check, derived
-from discreet.verify.claim import Claim
+from discreet.verify.claim import PlanClaim
 from discreet.verify.failing import failure
 from tests.plan.relations import tables
 from tests.plan.test_check import SQL, plan
 from tests.plan.test_relation import QUESTIONS
 
 
-def again(p: Plan) -> Claim:
+def again(p: Plan) -> PlanClaim:
     """A plan's claim, by way of its JSON."""
     claim = claim_of(p)
     text = canonical(encode(claim))
@@ -35,7 +35,7 @@ def again(p: Plan) -> Claim:
     return read
 
 
-def judged(claim: Claim, among: Sequence[TableSchema]) -> None:
+def judged(claim: PlanClaim, among: Sequence[TableSchema]) -> None:
     check(claim)
     types = {t.name: {c: None if k is None else k.value for c, k in t.columns.items()} for t in among}
     assert [failure(text, types) for text in claim.statements] == [None] * len(claim.statements)

@@ -21,7 +21,7 @@ from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.check import check_moves, derived, priced
-from discreet.verify.claim import Claim
+from discreet.verify.claim import PlanClaim
 from discreet.verify.price import check_charge, check_divergence, check_events, check_total
 from tests.certificate.asked import SINGLE, ask, exported, plain, session
 from tests.certificate.forging import Document, forged, sealed
@@ -32,7 +32,7 @@ NOISES: list[dict[str, Any]] = [{}, {"noise": "gaussian", "delta": "1e-6"}]
 
 def claim(
     group: str, caps: tuple[int, int], relation: Relation, span: tuple[int, int], **noise: Any
-) -> Claim:
+) -> PlanClaim:
     """The claim of a question with totals, over lists of three, four and two values."""
     facts: dict[str, Any] = {
         "a": Values(1, 2, 3),
@@ -65,13 +65,13 @@ def test_the_events_of_honest_totals_are_found_again(
     )  # which adds up its groups
 
 
-def told(own: Claim, events: Composed) -> Claim:
+def told(own: PlanClaim, events: Composed) -> PlanClaim:
     return replace(
         own, measured=replace(own.measured, events=events), charged=replace(own.charged, events=events)
     )
 
 
-def passes_what_is_asked_of_every_claim(own: Claim) -> bool:
+def passes_what_is_asked_of_every_claim(own: PlanClaim) -> bool:
     """The second derivation's own bounds, by which events of totals were once judged alone."""
     facts = derived(own)
     parts = priced(own, facts)

@@ -443,7 +443,7 @@ AUDITS: tuple[AuditRow, ...] = (
     aggregate("KnownCount", "SELECT COUNT(v) FROM t"),
     aggregate("UnitCount", "SELECT COUNT(DISTINCT uid) FROM t"),
     aggregate("KnownUnits", "SELECT COUNT(DISTINCT uid) FILTER (WHERE flag) FROM t"),
-    aggregate("Distinct", "SELECT COUNT(DISTINCT x) FROM t", NEW_VALUES),
+    aggregate("DistinctCount", "SELECT COUNT(DISTINCT x) FROM t", NEW_VALUES),
     aggregate("Total", "SELECT SUM(v) FROM t"),
     aggregate("CentredTotal", "SELECT AVG(v) FROM t", ci=30_000),
     aggregate("CappedTotal", "SELECT SUM_WITHIN(v, 0, 12) FROM t"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from benchmarks.house import cycles
 from tests.house.tree import SRC, imports, module_of, name_of, sources
 
 # From the ground up. A name stands for `discreet.<name>`; "discreet" is the package's own `__init__`.
@@ -36,6 +37,22 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ("discreet", "plots"): "as above",
     ("discreet", "sketch"): "as above",
 }
+
+# Modules that import each other and wait for the change that takes one of them away.
+CYCLES = [
+    ["backends.backend", "backends.connection", "backends.contents", "backends.leaving", "backends.source"],
+    [
+        *("plan.assumed", "plan.claim", "plan.explain", "plan.notes", "plan.partition.choose", "plan.plan"),
+        "plan.reported",
+    ],
+    [
+        *("plan.bind", "plan.evaluate", "plan.expr", "plan.keys", "plan.measures.lattice_value"),
+        *("plan.measures.measure", "plan.measures.ranges", "plan.partition.counted"),
+        *("plan.quantile_tree.counted", "plan.quantile_tree.shape", "plan.quantile_tree.tree", "plan.scope"),
+    ],
+    ["plan.flows.plan", "plan.flows.words"],
+    ["plan.intervals.covariance", "plan.intervals.interval", "plan.intervals.slope"],
+]
 
 
 def part_of(module: str) -> str:
@@ -80,6 +97,29 @@ def test_an_upward_import_inside_a_function_would_be_seen() -> None:
     assert part_of("discreet.errors.PlanError") == "errors"
     assert part_of("discreet.connect") == "discreet"
     assert LEVEL["errors"] < LEVEL["privacy"] < LEVEL["ledger"] < LEVEL["session"] < LEVEL["cli"]
+
+
+def file_imports() -> dict[str, set[str]]:
+    """Return the modules of the package that each of them imports: anywhere, for type checkers too."""
+    modules = {module_of(path): path for path in sources()}
+    found = {}
+    for module, path in modules.items():
+        targets = {target for target, _ in imports(path)}
+        inner = {target if target in modules else target.rpartition(".")[0] for target in targets}
+        found[module] = (inner & modules.keys()) - {module}
+    return found
+
+
+def test_files_import_each_other_in_no_circle() -> None:
+    found = [{name.removeprefix("discreet.") for name in circle} for circle in cycles(file_imports())]
+    assert [sorted(names) for names in found if not any(names <= {*waiting} for waiting in CYCLES)] == []
+
+
+def test_a_circle_by_an_import_in_a_function_or_for_types_is_seen() -> None:
+    found = file_imports()
+    assert "discreet.plan.plan" in found["discreet.session"]
+    found["discreet.plan.schema"].add("discreet.session")
+    assert any({"discreet.plan.schema", "discreet.session"} <= set(circle) for circle in cycles(found))
 
 
 def test_relative_imports_are_resolved() -> None:

@@ -8,6 +8,7 @@ import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from types import ModuleType
 
 import discreet
@@ -71,12 +72,16 @@ def test_every_public_name_exists_and_is_listed_once() -> None:
     assert [name for name in names if not hasattr(discreet, name)] == []
 
 
-def test_every_public_name_of_a_part_exists_and_is_no_module() -> None:
-    # Names are loaded when they are first used; a module of the same name would hide one that is loaded after it.
+def test_every_public_name_of_a_part_exists_and_no_module_hides_it() -> None:
+    # A module that is loaded sets its name in its package; what is loaded with the package is set after it.
     parts = [value for name in listed(discreet) if inspect.ismodule(value := getattr(discreet, name))]
     assert {"audit", "local", "mechanisms"} <= {part.__name__.rpartition(".")[2] for part in parts}
-    found = {f"{part.__name__}.{name}": getattr(part, name, None) for part in parts for name in listed(part)}
-    assert [name for name, value in found.items() if value is None or inspect.ismodule(value)] == []
+    for part in parts:
+        names = listed(part)
+        assert [name for name in names if getattr(part, name, None) is None] == []
+        files = {path.stem for path in Path(inspect.getsourcefile(part) or "").parent.iterdir()}
+        early = re.compile(rf"^from {part.__name__}\.\w+ import (\w+)", flags=re.MULTILINE)
+        assert [n for n in files.intersection(names) if n not in early.findall(inspect.getsource(part))] == []
 
 
 def test_every_public_name_has_a_docstring() -> None:

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import re
 import tomllib
+from collections.abc import Mapping
 from importlib import metadata
 from pathlib import Path
 
 import discreet
 from tests.house.tree import ROOT, SRC, name_of, sources, texts
 
-MAX_LINES = 600
-
-# A longer file of the package: the reason why it is still one idea.
-LONG: dict[str, str] = {}
+# A name of two public classes: how readers tell them apart.
+SHARED_NAMES = {
+    "Laplace": "dp.mechanisms.Laplace and dp.local.Laplace, the same law on a server and on a device",
+    "Mechanism": "dp.finite.Mechanism is given by its matrix, dp.mechanisms.Mechanism by its parameters",
+    "Histogram": "dp.mechanisms.Histogram, and the node of an answer that HISTOGRAM makes",
+}
 
 # Written so that this file does not match itself.
 MACHINE_PATH = re.compile(r"(?<![\w.~}-])/(?:work|root|farm|home|tmp|Users)/" + r"\w")
@@ -34,10 +37,30 @@ def matches(pattern: re.Pattern[str], paths: list[Path]) -> list[str]:
     ]
 
 
-def test_a_long_file_of_the_package_has_a_reason() -> None:
-    lines = {name_of(path): len(path.read_text(encoding="utf-8").splitlines()) for path in sources()}
-    long = {name for name, count in lines.items() if count > MAX_LINES}
-    assert long == LONG.keys()
+_PUBLIC_CLASS = re.compile(r"^class ([A-Za-z]\w*)", flags=re.MULTILINE)
+
+
+def shared_names(files: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the names of public classes that several of these files define, each with the files."""
+    found: dict[str, list[str]] = {}
+    for name, text in files.items():
+        for public in _PUBLIC_CLASS.findall(text):
+            found.setdefault(public, []).append(name)
+    return {public: names for public, names in found.items() if len(names) > 1}
+
+
+def test_no_two_public_classes_share_a_name() -> None:
+    files = {name_of(path): path.read_text(encoding="utf-8") for path in sources()}
+    assert shared_names(files).keys() == SHARED_NAMES.keys()
+
+
+def test_a_second_class_of_one_name_is_seen() -> None:
+    files = {
+        "a.py": "class Cost:\n    ...",
+        "b.py": "x = 1\nclass Cost(Base):\n    class Inner: ...",
+        "c.py": "class _Cost: ...",
+    }
+    assert shared_names(files) == {"Cost": ["a.py", "b.py"]}
 
 
 def test_no_file_names_a_path_of_one_machine() -> None:

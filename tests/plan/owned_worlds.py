@@ -8,20 +8,22 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 from discreet.backends.connection import open_database
-from discreet.verify.owned import Table
+from discreet.verify.owned import PublicTable
 
 Row: TypeAlias = tuple[Any, ...]
 World: TypeAlias = dict[str, list[Row]]
 
-TABLES: Mapping[str, Table] = {
-    "people": Table({"pid": "BIGINT", "city": "VARCHAR", "age": "BIGINT", "w": "DOUBLE"}, unit="pid"),
-    "orders": Table({"pid": "BIGINT", "oid": "BIGINT", "day": "BIGINT", "total": "DOUBLE"}, unit="pid"),
-    "items": Table(
+TABLES: Mapping[str, PublicTable] = {
+    "people": PublicTable({"pid": "BIGINT", "city": "VARCHAR", "age": "BIGINT", "w": "DOUBLE"}, unit="pid"),
+    "orders": PublicTable({"pid": "BIGINT", "oid": "BIGINT", "day": "BIGINT", "total": "DOUBLE"}, unit="pid"),
+    "items": PublicTable(
         {"oid": "BIGINT", "iid": "BIGINT", "sku": "VARCHAR", "price": "DOUBLE", "n": "BIGINT", "blob": None},
         key=("oid", "orders", "oid"),
     ),
-    "parts": Table({"iid": "BIGINT", "k": "BIGINT"}, key=("iid", "items", "iid")),
-    "zones": Table({"city": "VARCHAR", "zone": "VARCHAR", "rate": "DOUBLE", "size": "BIGINT"}, public=True),
+    "parts": PublicTable({"iid": "BIGINT", "k": "BIGINT"}, key=("iid", "items", "iid")),
+    "zones": PublicTable(
+        {"city": "VARCHAR", "zone": "VARCHAR", "rate": "DOUBLE", "size": "BIGINT"}, public=True
+    ),
 }
 UNITS = (1, 2, 3)
 _REALS = (0.0, -0.0, 0.1, 0.2, 0.3, 1e16, -1e16, 1.0, float("nan"), float("inf"), None)

@@ -17,7 +17,7 @@ from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.verify.derive import Source, derive
+from discreet.verify.derive import PrivateRows, derive
 from tests.plan.cases import SECRET, Engine
 from tests.plan.claims import check
 
@@ -91,7 +91,7 @@ def test_what_the_writer_writes_is_accepted(name: str, relation: Relation) -> No
 
 def test_the_derived_reach_is_the_one_that_the_decision_gives() -> None:
     columns = frozenset(COLUMNS)
-    found = derive(plan("unit").sql, Source("t", columns, "uid"))
+    found = derive(plan("unit").sql, PrivateRows("t", columns, "uid"))
     step = Fraction(1, 1 << 28)  # 2.25 is at most 2^30 of them
     centre = (Fraction("-1.5") / step + Fraction("2.25") / step) // 2
     top = int(3 * (Fraction("2.25") / step - centre))
@@ -99,7 +99,7 @@ def test_the_derived_reach_is_the_one_that_the_decision_gives() -> None:
     names = [m.identity[0] for m in plan("unit").question.measures]
     assert (found.groups, found.keys, found.listed) == (2, 2, 12)
     assert found.spans == tuple(spans[n] for n in names)
-    assert derive(plan("row private").sql, Source("t", columns, None)).spans[1] == (0, 1)
+    assert derive(plan("row private").sql, PrivateRows("t", columns, None)).spans[1] == (0, 1)
 
 
 HASH = "hash(u, g0, g1, $secret)"

@@ -16,7 +16,7 @@ from discreet.plan.plan import Plan
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import Relation
 from discreet.verify.check import check
-from discreet.verify.claim import Claim
+from discreet.verify.claim import PlanClaim
 from tests.plan.test_check import SQL, plan, table
 
 
@@ -89,5 +89,5 @@ def test_a_sensitivity_that_is_too_small_by_one_is_refused() -> None:
         check(with_measurement(claim, groups=m.groups - 1))
 
 
-def with_measurement(claim: Claim, **changes: Any) -> Claim:
+def with_measurement(claim: PlanClaim, **changes: Any) -> PlanClaim:
     return replace(claim, measurements=(replace(claim.measurements[0], **changes),))

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Pinned:
+class TableShape:
     """Public shape of a table, fixed with the first charged query of a session that has it.
 
     Attributes:
@@ -36,7 +36,7 @@ class Pinned:
         return {"form": _FORM, "columns": columns, "text": self.text, "delimiter": self.delimiter}
 
     @classmethod
-    def from_json(cls, kept: Mapping[str, Any]) -> Pinned:
+    def from_json(cls, kept: Mapping[str, Any]) -> TableShape:
         """Return what `to_json` wrote.
 
         Raises:
@@ -73,7 +73,7 @@ class Backend(Protocol):
     def is_text(self, table: str) -> bool:
         """Whether its source is a text file, whose cells are text whatever they look like."""
 
-    def discover(self, table: str) -> Pinned:
+    def discover(self, table: str) -> TableShape:
         """Return the shape of a table as it is now."""
 
     def storages(self, table: str, ids: Collection[str]) -> dict[str, set[Storage]]:
@@ -83,7 +83,7 @@ class Backend(Protocol):
             InvalidParameter: a type of which no ids are made.
         """
 
-    def attach(self, table: str, pinned: Pinned, ids: Collection[str] = ()) -> str:
+    def attach(self, table: str, pinned: TableShape, ids: Collection[str] = ()) -> str:
         """Make the table answerable in its pinned shape, with ids in their canonical form (`catalog/ids.py`).
 
         Returns:
@@ -100,7 +100,7 @@ class Backend(Protocol):
             SourceError: as `attach`.
         """
 
-    def contents(self, table: str, pinned: Pinned, most: int) -> Contents:
+    def contents(self, table: str, pinned: TableShape, most: int) -> Contents:
         """What a public table holds, once it is attached; columns of more than `most` values by their bounds.
 
         Raises:

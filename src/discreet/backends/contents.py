@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from discreet.backends.source import identifier, literal
 
 if TYPE_CHECKING:
-    from discreet.backends.backend import Pinned
+    from discreet.backends.backend import TableShape
 
 Ask: TypeAlias = Callable[[str], Sequence[tuple[Any, ...]]]
 """Runs a query on the attached tables."""
@@ -36,7 +36,7 @@ class Contents:
     alike: Mapping[str, int]
 
 
-def contents(ask: Ask, table: str, pinned: Pinned, most: int) -> Contents:
+def contents(ask: Ask, table: str, pinned: TableShape, most: int) -> Contents:
     """The contents of an attached table; columns of more than `most` values are told by their bounds."""
     values: dict[str, tuple[Any, ...]] = {}
     bounds: dict[str, tuple[Any, Any]] = {}
@@ -95,7 +95,7 @@ def _cell(name: str, kind: str) -> str:
     return cell
 
 
-def _digest(ask: Ask, table: str, pinned: Pinned) -> str:
+def _digest(ask: Ask, table: str, pinned: TableShape) -> str:
     """Sums of the rows' hashes: the order of rows is nothing, and how often each is there counts."""
     cells = [f"CAST({identifier(n)} AS VARCHAR)" for n, kind in pinned.columns.items() if kind is not None]
     row = " || ".join(f"coalesce(strlen({c}) || ':' || {c}, '-')" for c in cells) or "''"

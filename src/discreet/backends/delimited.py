@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from discreet.backends.backend import Pinned
+from discreet.backends.backend import TableShape
 from discreet.backends.source import FILES, HEADER, Scan, Source, listed, literal
 from discreet.errors import InvalidParameter, SourceError
 
@@ -28,7 +28,7 @@ def delimited(files: Callable[[], list[str]], names: Sequence[str] | None, usual
         _check_names(names)
     delimiter = usual if names is not None else _sniffed(files()[0], usual)
 
-    def scans(pinned: Pinned | None, _: object) -> list[Scan]:
+    def scans(pinned: TableShape | None, _: object) -> list[Scan]:
         mark = pinned.delimiter if pinned and pinned.text else delimiter
         by_header: dict[tuple[str, ...], list[str]] = {}
         for f in files():
@@ -87,7 +87,7 @@ def _header(file: str, mark: str) -> tuple[str, ...]:
     return tuple(c.strip() or f"column{i}" for i, c in enumerate(cells))
 
 
-def _as_pinned(header: Sequence[str], pinned: Pinned) -> list[str]:
+def _as_pinned(header: Sequence[str], pinned: TableShape) -> list[str]:
     """The pinned name of each place in the header; places that mean nothing get names that no column has."""
     places: dict[int, str] = {}
     for name in pinned.columns:

@@ -11,7 +11,7 @@ from typing import Any
 
 import duckdb
 
-from discreet.backends.backend import Pinned
+from discreet.backends.backend import TableShape
 from discreet.backends.connection import LEAVES, bits_of_a_key, open_database, quietly, rows_about
 from discreet.backends.contents import Contents, contents
 from discreet.backends.leaving import Leaving, check_hashing, check_views
@@ -40,7 +40,7 @@ class Attached:
         form: the text of its view, with placeholders for the files.
     """
 
-    pinned: Pinned
+    pinned: TableShape
     ids: frozenset[str]
     state: State
     form: str
@@ -77,7 +77,7 @@ class DuckDB:
         """Whether its source is a text file."""
         return self._sources[table].text
 
-    def discover(self, table: str) -> Pinned:
+    def discover(self, table: str) -> TableShape:
         """Return the shape of a table as it is now; text sources are read as text."""
         source = self._sources[table]
         kinds: dict[str, set[str]] = {}
@@ -92,7 +92,7 @@ class DuckDB:
                 f"Table {table!r} has two columns called {twins[0]!r}.",
                 hint="rename one; upper and lower case make no difference",
             )
-        return Pinned(columns, source.text, source.delimiter)
+        return TableShape(columns, source.text, source.delimiter)
 
     def storages(self, table: str, ids: Collection[str]) -> dict[str, set[Storage]]:
         """Return how a table stores these columns of ids now; a column that is not there has no storage."""
@@ -113,7 +113,7 @@ class DuckDB:
                 found[name].add(stored)
         return found
 
-    def attach(self, table: str, pinned: Pinned, ids: Collection[str] = ()) -> str:
+    def attach(self, table: str, pinned: TableShape, ids: Collection[str] = ()) -> str:
         """Create `main.<table>` in its pinned shape, and return the form of its view."""
         source = self._sources[table]
         state = source.state()
@@ -151,7 +151,7 @@ class DuckDB:
                 self.attach(table, attached.pinned, attached.ids)
         return {table: attached.form for table, attached in self._attached.items()}
 
-    def contents(self, table: str, pinned: Pinned, most: int) -> Contents:
+    def contents(self, table: str, pinned: TableShape, most: int) -> Contents:
         """What a public table holds, as it is attached."""
         self._check_open()
         try:

@@ -20,7 +20,7 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discreet.backends.backend import Pinned
+from discreet.backends.backend import TableShape
 from discreet.backends.delimited import head
 from discreet.backends.source import FILES, Scan, Source, State, identifier, listed, literal, state_of
 from discreet.catalog.ids import DIGITS
@@ -54,7 +54,7 @@ def json_files(name: str, files: Callable[[], list[str]], connection: duckdb.Duc
 
     made: list[str] = []
 
-    def scans(pinned: Pinned | None, ids: Collection[str]) -> list[Scan]:
+    def scans(pinned: TableShape | None, ids: Collection[str]) -> list[Scan]:
         present = files()
         by_line = [f for f in present if _is_by_line(f)]
         arrays = [f for f in present if f not in by_line]

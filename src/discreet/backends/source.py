@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from discreet.backends.backend import Pinned
+from discreet.backends.backend import TableShape
 from discreet.errors import SourceError
 
 FILES, HEADER = "$files", "$header"
@@ -66,7 +66,7 @@ class Source:
     kind: str
     text: bool
     delimiter: str
-    scans: Callable[[Pinned | None, Collection[str]], list[Scan]]
+    scans: Callable[[TableShape | None, Collection[str]], list[Scan]]
     files: Callable[[], Sequence[str]] = tuple
     frames: Callable[[Collection[str]], Mapping[str, Any]] = lambda _: {}
     untyped: frozenset[str] = frozenset()

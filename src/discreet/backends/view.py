@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from discreet.backends.backend import Pinned
+from discreet.backends.backend import TableShape
 from discreet.backends.source import identifier
 from discreet.catalog.ids import INTEGERS, WIDE_INTEGERS, id_sql
 
@@ -49,7 +49,7 @@ def kind_of(column: str, described: Mapping[str, str]) -> str | None:
     return described.get(column, lowered.get(column.lower()))
 
 
-def projection(described: Mapping[str, str], pinned: Pinned, ids: Collection[str]) -> str:
+def projection(described: Mapping[str, str], pinned: TableShape, ids: Collection[str]) -> str:
     """Return the SELECT list that shows a part of a table in the pinned shape.
 
     Args:

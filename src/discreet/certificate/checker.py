@@ -31,8 +31,8 @@ from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Opened
 from discreet.privacy.event import Composed
 from discreet.verify.check import Found, check_moves, derived, priced
-from discreet.verify.claim import Claim
-from discreet.verify.derive import Source
+from discreet.verify.claim import PlanClaim
+from discreet.verify.derive import PrivateRows
 from discreet.verify.flows import Edges, FlowClaim, Side, derived_flows, priced_side, side_moves
 from discreet.verify.matching import finds_one
 from discreet.verify.moves import column_moves, norms, tree_moves
@@ -124,11 +124,11 @@ class _Work(ABC, Generic[C]):
         self.found = self._read(self._document)
 
 
-class _Check(_Work[Claim]):
+class _Check(_Work[PlanClaim]):
     _facts: tuple[Found, ...] = ()
     _opened: Opened | None = None
 
-    def _read(self, document: Any) -> Certificate[Claim]:
+    def _read(self, document: Any) -> Certificate[PlanClaim]:
         found = read(document)
         must(found.claim.measurements, "nothing is measured")
         return found
@@ -268,7 +268,7 @@ class _CheckOfBoth(_Work[FlowClaim]):
         claim, whose = self._given.claim, [(name, side.unit) for name, side, _ in self._sides()]
         columns = []
         for place, (name, side, own) in enumerate(self._sides()):
-            source = Source(claim.table, claim.columns, side.unit, view=claim.view)
+            source = PrivateRows(claim.table, claim.columns, side.unit, view=claim.view)
             pinned = tables_of(own, name, [source], [whose[1 - place]])
             check_sure(source, pinned, [claim.sql])
             columns.append(pinned[claim.table.casefold()]["columns"])
@@ -309,7 +309,7 @@ class _CheckOfBoth(_Work[FlowClaim]):
         must(canonical(given.registry) == canonical(wanted), "it does not follow")
 
 
-def _by_source(claim: Claim) -> list[tuple[Source, list[str]]]:
+def _by_source(claim: PlanClaim) -> list[tuple[PrivateRows, list[str]]]:
     """The statements over each source."""
     found = [(look.source, [look.sql]) for look in claim.looks]
     for m in claim.measurements:
@@ -318,7 +318,7 @@ def _by_source(claim: Claim) -> list[tuple[Source, list[str]]]:
     return found
 
 
-def check_exact(claim: Claim, found: Sequence[Found]) -> None:
+def check_exact(claim: PlanClaim, found: Sequence[Found]) -> None:
     """Refuses a claim that a unit enters more groups, adds more or moves a column further than its statements let it.
 
     Less noise would have done then: it is no danger, and still not what the certificate says.

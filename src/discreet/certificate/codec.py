@@ -30,19 +30,19 @@ from discreet.privacy import codec
 from discreet.privacy.event import Composed
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.verify.claim import Claim, Column, Cost, Level, Look, Measurement, Tree
-from discreet.verify.derive import Source
+from discreet.verify.claim import Cost, Level, Look, Measurement, NoisyColumn, PlanClaim, Tree
+from discreet.verify.derive import PrivateRows
 from discreet.verify.flows import FlowClaim, FlowColumn, Pipe, Side
-from discreet.verify.owned import Table
+from discreet.verify.owned import PublicTable
 
 
-def encode(claim: Claim | FlowClaim) -> dict[str, Any]:
+def encode(claim: PlanClaim | FlowClaim) -> dict[str, Any]:
     """A claim as JSON."""
-    written: dict[str, Any] = _CLAIM.write(claim) if isinstance(claim, Claim) else _FLOWS.write(claim)
+    written: dict[str, Any] = _CLAIM.write(claim) if isinstance(claim, PlanClaim) else _FLOWS.write(claim)
     return written
 
 
-def decode(value: Any) -> Claim:
+def decode(value: Any) -> PlanClaim:
     """The claim that `encode` wrote.
 
     Raises:
@@ -119,8 +119,8 @@ def _columns(value: Any) -> frozenset[str]:
     return frozenset(found)
 
 
-def _source(**found: Any) -> Source:
-    source = Source(**found)
+def _source(**found: Any) -> PrivateRows:
+    source = PrivateRows(**found)
     if (source.table is None) != bool(source.tables):
         refuse("the rows are of one table or of several")
     if source.tables and (source.columns or source.unit != "u" or source.view is not None):
@@ -155,7 +155,7 @@ _NODES: Form[Additive | ExponentialQuantile] = _mechanism(
 )
 _NAMES = Form(_columns, sorted)
 _TABLE = fields(
-    Table,
+    PublicTable,
     "a table",
     columns=named(optional(text)),
     unit=optional(text),
@@ -183,7 +183,9 @@ _MEASUREMENT = fields(
     lists=optional(listed(_LENGTH)),
     groups=number,
     rows=optional(number),
-    columns=listed(fields(Column, "a column", low=whole, high=whole, sensitivity=_SENSITIVITY, noise=_NOISE)),
+    columns=listed(
+        fields(NoisyColumn, "a column", low=whole, high=whole, sensitivity=_SENSITIVITY, noise=_NOISE)
+    ),
     trees=listed(
         fields(
             Tree,
@@ -221,7 +223,7 @@ _LOOK = fields(
     outside=optional(_mechanism(_LAPLACE)),
 )
 _CLAIM = fields(
-    Claim,
+    PlanClaim,
     "the claim",
     relation=_RELATION,
     looks=listed(_LOOK),

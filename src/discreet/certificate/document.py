@@ -24,17 +24,17 @@ from discreet.certificate.registry import registry, registry_of_both
 from discreet.errors import InternalError
 from discreet.ledger.entry import Charged, Opened
 from discreet.privacy.unit import Relation
-from discreet.verify.claim import Claim, Cost
+from discreet.verify.claim import Cost, PlanClaim
 from discreet.verify.flows import FlowClaim
 
 FORMAT, OF_BOTH = "discreet certificate, format 1", "discreet certificate of two populations, format 1"
 """Format that a certificate names, of one population and of two; another one is refused."""
 
-C = TypeVar("C", bound=Claim | FlowClaim)
+C = TypeVar("C", bound=PlanClaim | FlowClaim)
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
+class CertifiedQuery:
     """What was asked: the text, the identity of what was measured, and its name in a batch."""
 
     sql: str
@@ -42,7 +42,7 @@ class Question:
     name: str | None
 
 
-_QUESTION = fields(Question, "the question", sql=text, identity=digest, name=optional(text))
+_QUESTION = fields(CertifiedQuery, "the question", sql=text, identity=digest, name=optional(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Certificate(Generic[C]):
     """
 
     library: str
-    question: Question
+    question: CertifiedQuery
     populations: tuple[str, ...]
     version: str | None
     claim: C
@@ -78,7 +78,7 @@ class Certificate(Generic[C]):
         claim = self.claim
         sides = (
             [(claim.relation, claim.charged)]
-            if isinstance(claim, Claim)
+            if isinstance(claim, PlanClaim)
             else [(s.relation, s.cost) for s in claim.sides]
         )
         paid = zip(self.populations, sides, self.evidence, strict=True)
@@ -86,8 +86,8 @@ class Certificate(Generic[C]):
 
 
 def write(
-    question: Question,
-    claim: Claim | FlowClaim,
+    question: CertifiedQuery,
+    claim: PlanClaim | FlowClaim,
     answer: dict[str, Any] | None,
     evidence: Sequence[Evidence],
 ) -> dict[str, Any]:
@@ -107,7 +107,7 @@ def write(
     version, head = note.get("version"), HEAD.write(evidence[0].head)
     entries = [{name: form.write(getattr(own, name)) for name, form in LINKS.items()} for own in evidence]
     parts: dict[str, Any]
-    if isinstance(claim, Claim):
+    if isinstance(claim, PlanClaim):
         parts = {
             "format": FORMAT,
             "population": names[0],
@@ -133,7 +133,7 @@ def write(
     }
 
 
-def read(document: Any) -> Certificate[Claim]:
+def read(document: Any) -> Certificate[PlanClaim]:
     """A certificate's fields.
 
     Raises:

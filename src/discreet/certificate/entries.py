@@ -8,8 +8,8 @@ from itertools import pairwise
 from typing import Any
 
 from discreet.certificate import seal
-from discreet.certificate.document import Question
-from discreet.certificate.evidence import CERTIFIED, Evidence, Link, links_of
+from discreet.certificate.document import CertifiedQuery
+from discreet.certificate.evidence import CERTIFIED, ChainedEntry, Evidence, links_of
 from discreet.certificate.forms import digest, record
 from discreet.certificate.verdict import must
 from discreet.ledger.entry import Charged, Entry, Opened, Pinned, Released
@@ -17,7 +17,7 @@ from discreet.ledger.export import verify_export
 from discreet.ledger.kinds.asking import TOGETHER
 from discreet.privacy.unit import Relation
 from discreet.verify.claim import Cost
-from discreet.verify.derive import Source
+from discreet.verify.derive import PrivateRows
 from discreet.verify.failing import failure
 from discreet.verify.view import check_views
 
@@ -34,7 +34,10 @@ def opened_under(evidence: Evidence, population: str, relation: Relation) -> Ope
 
 
 def tables_of(
-    evidence: Evidence, population: str, sources: Sequence[Source], others: Collection[tuple[str, str]] = ()
+    evidence: Evidence,
+    population: str,
+    sources: Sequence[PrivateRows],
+    others: Collection[tuple[str, str]] = (),
 ) -> Schemas:
     """What the ledger fixed, before the charge, of the tables that may be read: no more and no less.
 
@@ -63,7 +66,7 @@ def tables_of(
     return pinned
 
 
-def check_sure(source: Source, pinned: Schemas, texts: Iterable[str]) -> None:
+def check_sure(source: PrivateRows, pinned: Schemas, texts: Iterable[str]) -> None:
     """No statement over these rows can fail on some of them."""
     for text in texts:
         fails = failure(text, types_of(source, pinned))
@@ -73,7 +76,7 @@ def check_sure(source: Source, pinned: Schemas, texts: Iterable[str]) -> None:
 def charged_for(
     evidence: Evidence,
     population: str,
-    question: Question,
+    question: CertifiedQuery,
     cost: Cost,
     says: Mapping[str, Any],
     together: Sequence[str] | None = None,
@@ -115,7 +118,7 @@ _SAYS = {
 
 
 def released_under(
-    evidence: Evidence, population: str, question: Question, sealed: str, answer: Any
+    evidence: Evidence, population: str, question: CertifiedQuery, sealed: str, answer: Any
 ) -> dict[str, Any]:
     """What the release holds; it is of this question and charge, and commits to this claim and answer."""
     entry = _entry(evidence.release, Released, population)
@@ -138,7 +141,7 @@ def released_under(
     return content.release
 
 
-def check_chain(links: Iterable[Link]) -> None:
+def check_chain(links: Iterable[ChainedEntry]) -> None:
     """No entry stands for two, and one that is next to another follows from it."""
     ordered = sorted(links, key=lambda own: own.seq)
     for before, after in pairwise(ordered):
@@ -148,7 +151,7 @@ def check_chain(links: Iterable[Link]) -> None:
 
 
 def check_ledger(
-    lines: Sequence[str], published: str | None, links: Iterable[Link], head: tuple[int, str]
+    lines: Sequence[str], published: str | None, links: Iterable[ChainedEntry], head: tuple[int, str]
 ) -> None:
     """The ledger that was given is valid, contains the published head, these entries and this head."""
     report = verify_export(lines, published)
@@ -160,7 +163,7 @@ def check_ledger(
     must(seq in known and known[seq].hash == last, "the head of the certificate is not in the ledger")
 
 
-def _entry(link: Link, kind: type[Opened | Pinned | Charged | Released], population: str) -> Entry:
+def _entry(link: ChainedEntry, kind: type[Opened | Pinned | Charged | Released], population: str) -> Entry:
     """An entry of the certificate: its hash follows, and it is of that kind and population."""
     must(link.follows, f"the hash of entry {link.seq} is another")
     entry = link.read()
@@ -178,18 +181,20 @@ def _digests(value: Any) -> dict[str, str]:
     return {name: digest(own) for name, own in value.items()}
 
 
-def names_of(source: Source) -> tuple[str, ...]:
+def names_of(source: PrivateRows) -> tuple[str, ...]:
     """The tables that may be read."""
     return tuple(source.tables) if source.table is None else (source.table,)
 
 
-def types_of(source: Source, pinned: Mapping[str, Mapping[str, Any]]) -> dict[str, dict[str, str | None]]:
+def types_of(
+    source: PrivateRows, pinned: Mapping[str, Mapping[str, Any]]
+) -> dict[str, dict[str, str | None]]:
     """The tables that may be read, each with its columns and the types as which they are read."""
     return {name: _columns(pinned[name.casefold()]) for name in names_of(source)}
 
 
 def is_pinned(
-    source: Source, pinned: Mapping[str, Mapping[str, Any]], others: Collection[tuple[str, str]] = ()
+    source: PrivateRows, pinned: Mapping[str, Mapping[str, Any]], others: Collection[tuple[str, str]] = ()
 ) -> bool:
     """Whether the rows are as the ledger has them: `pinned` has each table's schema, by its name in lower case.
 

@@ -9,18 +9,18 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.verify.claim import Claim, Column, Cost, Measurement
+from discreet.verify.claim import Cost, Measurement, NoisyColumn, PlanClaim
 from discreet.verify.levels import Tier, gaussian_cost, laplace_cost, tier_of
 from discreet.verify.shapes import reject
 
 
-def of_measurements(claim: Claim) -> Composed:
+def of_measurements(claim: PlanClaim) -> Composed:
     """The events of what the measurements release."""
     other = claim.relation.value == "replace"
     return sum((_measured(m, replace=other) for m in claim.measurements), Composed())
 
 
-def of_charge(claim: Claim) -> Composed:
+def of_charge(claim: PlanClaim) -> Composed:
     """The events of the whole charge: of the first looks, and the measurements by their guarantee; the same as those of
     the measurements where nothing is looked at first.
     """
@@ -81,7 +81,7 @@ def of_levels(m: Measurement, *, replace: bool) -> Composed:
     return found
 
 
-def _of_column(m: Measurement, place: int, column: Column, *, replace: bool) -> Composed:
+def _of_column(m: Measurement, place: int, column: NoisyColumn, *, replace: bool) -> Composed:
     sizes = m.lists or ()
     kept = [tuple(range(len(sizes))), *(level.kept for level in m.levels)]
     noises = [column.noise, *(level.noises[place] for level in m.levels)]

@@ -21,7 +21,7 @@ CERTIFIED = "certified"
 
 
 @dataclass(frozen=True, slots=True)
-class Link:
+class ChainedEntry:
     """One entry of a chain: its number, the hash before it, its body as it is hashed, and its hash."""
 
     seq: int
@@ -60,14 +60,14 @@ class Evidence:
     entry of the chain when they were looked up.
     """
 
-    account: Link
-    schemas: tuple[Link, ...]
-    charge: Link
-    release: Link
+    account: ChainedEntry
+    schemas: tuple[ChainedEntry, ...]
+    charge: ChainedEntry
+    release: ChainedEntry
     head: tuple[int, str]
 
     @property
-    def links(self) -> tuple[Link, ...]:
+    def links(self) -> tuple[ChainedEntry, ...]:
         """All its entries."""
         return self.account, *self.schemas, self.charge, self.release
 
@@ -77,7 +77,7 @@ def _head(value: Any) -> tuple[int, str]:
     return found["seq"], found["hash"]
 
 
-_LINK = fields(Link, "an entry", seq=number, previous=digest, body=text, hash=digest)
+_LINK = fields(ChainedEntry, "an entry", seq=number, previous=digest, body=text, hash=digest)
 LINKS: dict[str, Form[Any]] = {
     **dict.fromkeys(("account", "charge", "release"), _LINK),
     "schemas": listed(_LINK),
@@ -145,16 +145,16 @@ def evidence_of(
     return evidence
 
 
-def _link(view: View, seq: int) -> Link:
+def _link(view: View, seq: int) -> ChainedEntry:
     rows = {row.seq: row for row in view.rows(after=max(seq - 2, 0), limit=2)}
     previous = GENESIS if seq == 1 else rows[seq - 1].hash
-    return Link(seq, previous, rows[seq].body, rows[seq].hash)
+    return ChainedEntry(seq, previous, rows[seq].body, rows[seq].hash)
 
 
-def links_of(bodies: Iterable[str]) -> Iterator[Link]:
+def links_of(bodies: Iterable[str]) -> Iterator[ChainedEntry]:
     """The links of a chain from its beginning, given the body of each entry in order."""
     previous = GENESIS
     for seq, body in enumerate(bodies, 1):
-        found = Link(seq, previous, body, link(previous, body))
+        found = ChainedEntry(seq, previous, body, link(previous, body))
         yield found
         previous = found.hash

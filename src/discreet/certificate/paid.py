@@ -7,13 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from discreet.certificate import seal
-from discreet.certificate.document import Question, write
+from discreet.certificate.document import CertifiedQuery, write
 from discreet.certificate.entries import names_of
 from discreet.certificate.evidence import CERTIFIED, Evidence, evidence_of
 from discreet.errors import InvalidParameter
 from discreet.ledger.entry import Released
 from discreet.ledger.joint_charge import store_together
-from discreet.verify.claim import Claim
+from discreet.verify.claim import PlanClaim
 from discreet.verify.flows import FlowClaim
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class Paid:
     identity: str
     name: str
     kept: Callable[[], dict[str, Any]]
-    claim: Callable[[], Claim]
+    claim: Callable[[], PlanClaim]
 
     def keep(self, charge: int, digests: dict[str, Any]) -> None:
         """Stores the numbers under the charge that paid for them, with digests."""
@@ -78,7 +78,7 @@ class Paid:
         # the same numbers may answer a question that makes something else of them: its rows were never stored
         known = name is not None
         name = name if name is not None else self.name if self.name in texts else next(iter(texts))
-        question = Question(texts[name], self.identity, name if "batch" in charged else None)
+        question = CertifiedQuery(texts[name], self.identity, name if "batch" in charged else None)
         return write(question, claim, answer if known else None, found)
 
     def _stored_as(self, answers: Mapping[str, str], own: str) -> str | None:
@@ -121,5 +121,5 @@ class PaidByBoth:
         answer = seal.answer(columns, rows)
         # the same numbers may answer a question that makes something else of them: its rows were never stored
         known = seals[0]["answers"].get("") == seal.digest(answer)
-        question = Question(first.charge.read().note["sql"], self.identity, None)
+        question = CertifiedQuery(first.charge.read().note["sql"], self.identity, None)
         return write(question, claim, answer if known else None, (first, second))

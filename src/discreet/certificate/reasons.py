@@ -6,11 +6,11 @@ import math
 
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.verify.claim import Claim, Measurement
+from discreet.verify.claim import Measurement, PlanClaim
 from discreet.verify.flows import FlowClaim, span_of_side
 
 
-def reasons(claim: Claim) -> list[str]:
+def reasons(claim: PlanClaim) -> list[str]:
     """A sentence for each integer column, spread and selection of the claim, in order."""
     found = []
     for look in claim.looks:

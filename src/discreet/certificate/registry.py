@@ -18,12 +18,12 @@ from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.privacy.codec import fraction_text
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
-from discreet.verify.claim import Claim, Cost
-from discreet.verify.derive import Source
+from discreet.verify.claim import Cost, PlanClaim
+from discreet.verify.derive import PrivateRows
 from discreet.verify.flows import FlowClaim, span_of_side
 
 
-def registry(claim: Claim, opened: Opened, *, population: str, version: str | None) -> dict[str, Any]:
+def registry(claim: PlanClaim, opened: Opened, *, population: str, version: str | None) -> dict[str, Any]:
     """The release as an entry of a registry."""
     return entry_of(
         claim.relation,
@@ -158,7 +158,7 @@ def _unprotected(relation: Relation, declared: bool) -> list[str]:
     return found
 
 
-def _unit(source: Source) -> str:
+def _unit(source: PrivateRows) -> str:
     if source.table is not None:
         return f"each row of {source.table}" if source.unit is None else rows_of(source.table, source.unit)
     ways = []
@@ -175,7 +175,7 @@ def rows_of(table: str, column: str) -> str:
     return f"all rows of {table} with one value of {column}"
 
 
-def _mechanisms(claim: Claim) -> list[str]:
+def _mechanisms(claim: PlanClaim) -> list[str]:
     found = {named(z) for look in claim.looks for z in (look.noise, look.outside) if z is not None}
     for m in claim.measurements:
         found |= {named(c.noise) for c in m.columns} | {named(t.noise) for t in m.trees}

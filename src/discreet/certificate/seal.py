@@ -13,7 +13,7 @@ from typing import Any
 from discreet.certificate.codec import encode
 from discreet.ledger.chain import canonical
 from discreet.privacy.event import Composed
-from discreet.verify.claim import Claim
+from discreet.verify.claim import PlanClaim
 from discreet.verify.flows import FlowClaim
 
 
@@ -22,12 +22,12 @@ def digest(value: Any) -> str:
     return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
-def of_claim(claim: Claim | FlowClaim) -> str:
+def of_claim(claim: PlanClaim | FlowClaim) -> str:
     """The digest of a claim."""
     return digest(encode(claim))
 
 
-def before(claim: Claim | FlowClaim) -> str:
+def before(claim: PlanClaim | FlowClaim) -> str:
     """The digest of what is known of a claim before the data is read: where something is chosen by a first look, the
     measurements follow from it, and their events within what they may cost.
     """
@@ -37,12 +37,12 @@ def before(claim: Claim | FlowClaim) -> str:
     return of_claim(replace(claim, measurements=(), measured=measured))
 
 
-def noted(claim: Claim | FlowClaim) -> dict[str, str]:
+def noted(claim: PlanClaim | FlowClaim) -> dict[str, str]:
     """What the charge's note says of a claim, and of the library that makes it."""
     return {"claim": before(claim), "library": _library()}
 
 
-def certified(claim: Claim | FlowClaim, answers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
+def certified(claim: PlanClaim | FlowClaim, answers: Mapping[str, dict[str, Any]]) -> dict[str, Any]:
     """What a stored release says of the claim that it was measured under, and of the answer to each of its questions,
     by its name in a batch; "" without one.
     """

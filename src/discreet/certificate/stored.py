@@ -16,10 +16,10 @@ from discreet.ledger.chain import canonical
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.flanks import EDGES
 from discreet.verify.check import Found
-from discreet.verify.claim import Claim, Measurement, Tree
+from discreet.verify.claim import Measurement, PlanClaim, Tree
 
 
-def check_stored(release: Mapping[str, Any], claim: Claim, found: Sequence[Found]) -> None:
+def check_stored(release: Mapping[str, Any], claim: PlanClaim, found: Sequence[Found]) -> None:
     """Refuses a stored release that holds another number than the claim has noise for.
 
     Args:
@@ -43,7 +43,7 @@ def check_stored(release: Mapping[str, Any], claim: Claim, found: Sequence[Found
         _check_table(table, m, facts)
 
 
-def _chosen(kept: dict[str, Any], claim: Claim) -> Any:
+def _chosen(kept: dict[str, Any], claim: PlanClaim) -> Any:
     """The table of an answer in two stages, whose caps are those that were chosen."""
     names = {"format": number, "caps": anything, "ranges": listed(_range), "table": anything}
     found = record(kept, names, "the stored release")

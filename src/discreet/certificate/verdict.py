@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from discreet.certificate.document import Certificate
-    from discreet.verify.claim import Claim
+    from discreet.verify.claim import PlanClaim
     from discreet.verify.flows import FlowClaim
 
 STEPS = {
@@ -43,7 +43,7 @@ class Verdict:
     held: tuple[str, ...]
     broken: str | None = None
     reason: str = ""
-    certificate: Certificate[Claim] | Certificate[FlowClaim] | None = None
+    certificate: Certificate[PlanClaim] | Certificate[FlowClaim] | None = None
     shows: Mapping[str, str] = field(default_factory=lambda: STEPS)
 
     @property

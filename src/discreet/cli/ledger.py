@@ -11,7 +11,7 @@ from discreet.cli import output, owner
 from discreet.errors import InvalidParameter, LedgerCorrupt, LedgerError
 
 if TYPE_CHECKING:
-    from discreet.ledger.verify import Report
+    from discreet.ledger.verify import LedgerReport
 
 
 @click.group(
@@ -139,7 +139,7 @@ def _check_signature(head: str | None, signature: str | None, public_key: str | 
         )
 
 
-def _report(ledger: str, head: str | None) -> Report:
+def _report(ledger: str, head: str | None) -> LedgerReport:
     from discreet.ledger.export import is_export, verify_export
     from discreet.ledger.ledger import Ledger
     from discreet.ledger.places import called

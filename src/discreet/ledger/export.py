@@ -17,7 +17,7 @@ from discreet.ledger.chain import GENESIS, canonical, link, parse
 from discreet.ledger.entry import KINDS
 from discreet.ledger.failures import ANOTHER
 from discreet.ledger.store import Row, Store
-from discreet.ledger.verify import Report, verify_rows
+from discreet.ledger.verify import LedgerReport, verify_rows
 
 FORMAT = 1
 """The version of the export's form; the entries have the ledger's own."""
@@ -49,7 +49,7 @@ def is_export(text: str) -> bool:
         return False
 
 
-def verify_export(lines: Iterable[str], head: str | None = None) -> Report:
+def verify_export(lines: Iterable[str], head: str | None = None) -> LedgerReport:
     """Whether an export is what it must be, derived anew, and contains a head that was published earlier.
 
     Raises:

@@ -40,7 +40,7 @@ from discreet.ledger.states import (
 from discreet.ledger.store import Store
 from discreet.ledger.transfer import refuse_moved, transfer
 from discreet.ledger.units import meter
-from discreet.ledger.verify import Report, verify
+from discreet.ledger.verify import LedgerReport, verify
 from discreet.privacy.guarantee import PER_QUERY, Budget, decimal
 from discreet.privacy.unit import Relation
 
@@ -229,7 +229,7 @@ class Ledger:
             seq = rows[-1].seq
         return head == GENESIS
 
-    def verify(self, head: str | None = None) -> Report:
+    def verify(self, head: str | None = None) -> LedgerReport:
         """Whether the whole ledger is what it must be, derived anew from its entries.
 
         Args:

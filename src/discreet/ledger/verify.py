@@ -17,7 +17,7 @@ _AT_ONCE = 2000
 
 
 @dataclass(frozen=True, slots=True)
-class Report:
+class LedgerReport:
     """What `Ledger.verify` found.
 
     Attributes:
@@ -40,7 +40,7 @@ class Report:
         return not self.problems
 
 
-def verify(store: Store, head: str | None) -> Report:
+def verify(store: Store, head: str | None) -> LedgerReport:
     """Every entry of the store, its states and, if given, a head that was published earlier.
 
     The rows are read in portions, so that a long ledger does not keep writers waiting. Since entries are
@@ -70,7 +70,7 @@ def verify(store: Store, head: str | None) -> Report:
     return _report(state)
 
 
-def verify_rows(rows: Iterable[Row], head: str | None) -> Report:
+def verify_rows(rows: Iterable[Row], head: str | None) -> LedgerReport:
     """Every entry of an export, which has no states and no secret keys, and a head that was published earlier."""
     state = _begun(head)
     for row in rows:
@@ -102,5 +102,5 @@ def _begun(head: str | None) -> Replay:
     return Replay(awaited=None if head is None else head.strip().lower())
 
 
-def _report(state: Replay) -> Report:
-    return Report(state.count, len(state.books), state.head, tuple(state.problems), state.locked)
+def _report(state: Replay) -> LedgerReport:
+    return LedgerReport(state.count, len(state.books), state.head, tuple(state.problems), state.locked)

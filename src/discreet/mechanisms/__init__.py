@@ -9,6 +9,7 @@ from collections.abc import Callable
 from types import MappingProxyType
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.abstract import Mechanism as Mechanism
 from discreet.mechanisms.counts.histogram import Histogram as Histogram
 from discreet.mechanisms.counts.median import Median as Median
 from discreet.mechanisms.counts.quantiles import Quantiles as Quantiles
@@ -20,7 +21,6 @@ from discreet.mechanisms.gaussian import Gaussian as Gaussian
 from discreet.mechanisms.geometric import Geometric as Geometric
 from discreet.mechanisms.laplace import Laplace as Laplace
 from discreet.mechanisms.linear.matrix_mechanism import MatrixMechanism as MatrixMechanism
-from discreet.mechanisms.mechanism import Mechanism as Mechanism
 from discreet.mechanisms.noisy_max import NoisyMax as NoisyMax
 from discreet.mechanisms.numeric import Numeric as Numeric
 from discreet.mechanisms.permute_and_flip import PermuteAndFlip as PermuteAndFlip

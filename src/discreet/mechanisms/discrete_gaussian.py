@@ -10,9 +10,9 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.abstract import numbered
 from discreet.mechanisms.additive import Additive, DiscreteGaussianNoise
 from discreet.mechanisms.gaussian import root_above
-from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.numeric import Lattice, Numeric
 from discreet.mechanisms.parameters import read_dimension, read_guarantee, read_size
 from discreet.mechanisms.values import NumberArray

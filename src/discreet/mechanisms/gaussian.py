@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.abstract import numbered
 from discreet.mechanisms.additive import RoundedGaussianNoise
-from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
 from discreet.mechanisms.parameters import read_choice, read_dimension, read_guarantee, read_size
 from discreet.noise import fixedpoint

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from discreet.mechanisms.abstract import numbered
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.numeric import Numeric
 from discreet.mechanisms.parameters import read_dimension, read_size, read_whole
 from discreet.privacy.event import ApproximateEvent, Composed, DiscreteLaplaceEvent

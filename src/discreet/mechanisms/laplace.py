@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.abstract import numbered
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
 from discreet.mechanisms.parameters import read_dimension, read_size
 from discreet.privacy.event import ApproximateEvent, Composed

@@ -8,8 +8,8 @@ from typing import Literal
 import numpy as np
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.abstract import numbered
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.mechanisms.mechanism import numbered
 from discreet.mechanisms.parameters import read_choice, read_confidence, read_whole
 from discreet.mechanisms.selection import Selection
 from discreet.noise import laplace, selection

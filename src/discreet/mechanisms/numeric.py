@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.abstract import Mechanism
 from discreet.mechanisms.additive import Additive, Integers
-from discreet.mechanisms.mechanism import Mechanism
 from discreet.mechanisms.reserve import Reserve
 from discreet.mechanisms.values import NumberArray, read, single, total
 from discreet.noise.entropy import Entropy, SystemEntropy

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from discreet.mechanisms.mechanism import numbered
+from discreet.mechanisms.abstract import numbered
 from discreet.mechanisms.selection import Selection
 from discreet.noise import selection
 from discreet.noise.entropy import Entropy

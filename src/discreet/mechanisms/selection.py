@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.mechanism import Mechanism
+from discreet.mechanisms.abstract import Mechanism
 from discreet.mechanisms.parameters import read_confidence, read_flag, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.gaps import Utilities

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.mechanism import Mechanism, numbered
+from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.numeric import fine_grid
 from discreet.mechanisms.parameters import read_confidence, read_flag, read_size
 from discreet.mechanisms.sparse_law import SparseLaw, doubt_of

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.mechanism import Mechanism, numbered
+from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.parameters import read_confidence, read_delta, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy, words64
 from discreet.noise.fixedpoint import exp_neg

@@ -40,7 +40,7 @@ from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.guarantee import Approximate, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.verify.check import check
-from discreet.verify.claim import Claim
+from discreet.verify.claim import PlanClaim
 
 MOST_QUESTIONS = 1000
 """Questions in one batch."""
@@ -126,7 +126,7 @@ class Batch:
         }
 
     @property
-    def claim(self) -> Claim:
+    def claim(self) -> PlanClaim:
         """All measurements, as the second derivation takes them."""
         return claim_of_all(self.measurements, self.events, self.guarantee)
 

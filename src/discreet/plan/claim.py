@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Never
 
 from discreet.errors import InternalError
-from discreet.verify.claim import Claim, Column, Cost, Level, Look, Measurement, Tree
-from discreet.verify.derive import Source
-from discreet.verify.owned import Table
+from discreet.verify.claim import Cost, Level, Look, Measurement, NoisyColumn, PlanClaim, Tree
+from discreet.verify.derive import PrivateRows
+from discreet.verify.owned import PublicTable
 
 if TYPE_CHECKING:
     from discreet.plan.plan import Plan
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from discreet.privacy.guarantee import Approximate
 
 
-def claim_of(plan: Plan) -> Claim:
+def claim_of(plan: Plan) -> PlanClaim:
     """The claim of a question that is asked alone and at once.
 
     Raises:
@@ -28,7 +28,7 @@ def claim_of(plan: Plan) -> Claim:
     return claim_of_all([plan], a.events, a.guarantee)
 
 
-def claim_of_all(measurements: Sequence[Plan], events: Composed, guarantee: Approximate) -> Claim:
+def claim_of_all(measurements: Sequence[Plan], events: Composed, guarantee: Approximate) -> PlanClaim:
     """The claim of measurements that are charged together.
 
     Raises:
@@ -38,10 +38,12 @@ def claim_of_all(measurements: Sequence[Plan], events: Composed, guarantee: Appr
     relation = measurements[0].question.table.relation
     if any(p.question.table.relation is not relation for p in measurements):
         _disagree("the relation")
-    return Claim(relation, (), tuple(measurement_of(p) for p in measurements), cost, cost)
+    return PlanClaim(relation, (), tuple(measurement_of(p) for p in measurements), cost, cost)
 
 
-def claim_in_stages(looks: Sequence[Look], second: Plan, events: Composed, guarantee: Approximate) -> Claim:
+def claim_in_stages(
+    looks: Sequence[Look], second: Plan, events: Composed, guarantee: Approximate
+) -> PlanClaim:
     """The claim of a question whose caps or bounds are chosen by looks at the data before it; to the question itself
     goes what they leave of (ε, δ), which it need not use up.
 
@@ -54,7 +56,7 @@ def claim_in_stages(looks: Sequence[Look], second: Plan, events: Composed, guara
         _disagree("what the second stage costs")
     measured = Cost(alone.measured.events, left, guarantee.delta)
     charged = Cost(events, guarantee.epsilon, guarantee.delta)
-    return Claim(alone.relation, tuple(looks), alone.measurements, measured, charged)
+    return PlanClaim(alone.relation, tuple(looks), alone.measurements, measured, charged)
 
 
 def measurement_of(plan: Plan) -> Measurement:
@@ -72,7 +74,7 @@ def measurement_of(plan: Plan) -> Measurement:
     if unit.max_groups is None or unit.max_rows is None:
         _disagree("the groups of a unit, which are not bounded")
     columns = [
-        Column(*m.span(unit.max_rows), s, noise)
+        NoisyColumn(*m.span(unit.max_rows), s, noise)
         for m, s, noise in zip(q.measures, plan.sensitivities, a.noises, strict=True)
     ]
     trees = [
@@ -97,7 +99,7 @@ def measurement_of(plan: Plan) -> Measurement:
     )
 
 
-def source_of(question: Question) -> Source:
+def source_of(question: Question) -> PrivateRows:
     """What the text may read: the question's one table, or the tables that its rows come from.
 
     Raises:
@@ -107,16 +109,16 @@ def source_of(question: Question) -> Source:
         table = question.table
         if table.reached is not None or table.public:
             _disagree("whose the rows are")
-        return Source(table.name, frozenset(table.columns), table.unit.column, view=table.view)
-    tables: dict[str, Table] = {}
+        return PrivateRows(table.name, frozenset(table.columns), table.unit.column, view=table.view)
+    tables: dict[str, PublicTable] = {}
     for t in question.relation.tables:
         columns = {n: None if kind is None else kind.value for n, kind in t.columns.items()}
         key = None if t.reached is None else (t.reached.column, t.reached.table, t.reached.key)
         unit = None if t.public or key is not None else t.unit.column
         if t.name in tables or (not t.public and t.relation is not question.table.relation):
             _disagree("what is known of the tables")
-        tables[t.name] = Table(columns, unit, key, t.public, t.view)
-    return Source(None, frozenset(), "u", tables)
+        tables[t.name] = PublicTable(columns, unit, key, t.public, t.view)
+    return PrivateRows(None, frozenset(), "u", tables)
 
 
 def _disagree(what: str) -> Never:

@@ -26,7 +26,7 @@ _DECADE = 9 * _DIGITS
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class WantedErrors:
     """Errors that a plan may have at most, at a confidence, if the answer is as assumed.
 
     Attributes:
@@ -67,7 +67,7 @@ class Wanted:
             )
 
 
-def read_wanted(errors: object, confidence: Fraction, assuming: Mapping[str, Real] | None) -> Wanted:
+def read_wanted(errors: object, confidence: Fraction, assuming: Mapping[str, Real] | None) -> WantedErrors:
     """The wanted errors, checked as far as they can be without the question.
 
     Raises:
@@ -80,10 +80,10 @@ def read_wanted(errors: object, confidence: Fraction, assuming: Mapping[str, Rea
         )
     for column, error in errors.items():
         _amount(column, error)
-    return Wanted(errors, confidence, assuming)
+    return WantedErrors(errors, confidence, assuming)
 
 
-def least(make: Callable[[Fraction], Plan], wanted: Wanted, cap: Fraction) -> Plan:
+def least(make: Callable[[Fraction], Plan], wanted: WantedErrors, cap: Fraction) -> Plan:
     """The plan of least ε that has the wanted errors: ε has three digits, rounded up, and is at most `cap`.
 
     Raises:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, slots=True)
-class Needs:
+class BudgetNeeds:
     """Parts of the budget: of each column, of each level of each spread (`depths`: how many it has), and of the
     selection of groups, 0 where they are declared.
     """
@@ -46,13 +46,13 @@ class Needs:
         trees = sum((w * n for w, n in zip(self.spreads, self.depths, strict=True)), Fraction(0))
         return sum(self.columns, self.selection) + trees
 
-    def divided(self, by: Fraction) -> Needs:
+    def divided(self, by: Fraction) -> BudgetNeeds:
         """Each of them divided."""
         columns, spreads = tuple(w / by for w in self.columns), tuple(w / by for w in self.spreads)
-        return Needs(columns, spreads, self.depths, self.selection / by)
+        return BudgetNeeds(columns, spreads, self.depths, self.selection / by)
 
 
-def needs_of(measured: Plan, asked: Sequence[Plan], questions: int) -> Needs:
+def needs_of(measured: Plan, asked: Sequence[Plan], questions: int) -> BudgetNeeds:
     """The most that a question would spend on each alone; on a partition, what all that read it would together."""
     each = [(p, Fraction(1, questions * _width(p))) for p in asked]
     read = [looked.spread for looked in measured.question.spreads]
@@ -62,7 +62,7 @@ def needs_of(measured: Plan, asked: Sequence[Plan], questions: int) -> Needs:
             return max(w for p, w in each if s in [x.spread for x in p.question.spreads])
         return sum((w * ranges_of(p.question, s) for p, w in each), Fraction(0)) / s.depth
 
-    return Needs(
+    return BudgetNeeds(
         tuple(max(w for p, w in each if m in p.question.measures) for m in measured.question.measures),
         tuple(of_level(s) for s in read),
         tuple(s.depth for s in read),
@@ -121,7 +121,9 @@ def _scale(plan: Plan, place: int) -> Fraction:
     return noise.scale
 
 
-def law_of(shares: Sequence[Needs], noise_delta: Fraction, delta: Fraction, kind: Kind) -> tuple[str, ...]:
+def law_of(
+    shares: Sequence[BudgetNeeds], noise_delta: Fraction, delta: Fraction, kind: Kind
+) -> tuple[str, ...]:
     """How the budget is divided; nothing where all parts are alike and δ is halved between noise and selections."""
     parts = [[*n.columns, *n.spreads, *([n.selection] if n.selection else [])] for n in shares]
     selects = any(n.selection for n in shares)

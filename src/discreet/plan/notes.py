@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
 from discreet.plan.expr import Call, Expr, Key, Literal
 from discreet.plan.measures.capped import CappedCount, CappedTotal
-from discreet.plan.measures.distinct import Distinct
+from discreet.plan.measures.distinct import DistinctCount
 from discreet.plan.measures.lattice_value import LatticeValue, range_of
 from discreet.plan.measures.measure import KnownUnits, UnitCount
 from discreet.plan.quantile_tree.binned import BEYOND
@@ -84,7 +84,7 @@ def capped(plan: Plan) -> list[str]:
     b = bounding(q)
     groups = f"in at most {many(b.max_groups, 'group')}" if needs_secret(b) else ""
     of_rows = [m for m in q.measures if not isinstance(m, UnitCount | KnownUnits | CappedTotal | CappedCount)]
-    alone = not q.spreads and all(isinstance(m, Distinct) for m in of_rows)
+    alone = not q.spreads and all(isinstance(m, DistinctCount) for m in of_rows)
     rows = f"for at most {many(b.max_rows, 'value' if alone else 'row')}" if of_rows or q.spreads else ""
     each = "" if not (rows and q.keys.exprs) else " in each group" if not groups else " in each"
     each = " in it" if groups and each and b.max_groups == 1 else each

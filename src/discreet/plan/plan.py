@@ -19,7 +19,7 @@ from discreet.plan.claim import claim_of
 from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
 from discreet.plan.expr import Expr, Histogram, Mean, Quantile
 from discreet.plan.intervals.interval import MeanError, half_width
-from discreet.plan.measures.distinct import Distinct, distinct_sql
+from discreet.plan.measures.distinct import DistinctCount, distinct_sql
 from discreet.plan.measures.measure import UnitCount
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.partition.choose import is_more_accurate, joint_error
@@ -377,7 +377,7 @@ def bounding(question: Question) -> BoundedQuery:
         )
     groups = question.keys.count
     k = unit.max_groups if groups is None else min(unit.max_groups, groups)
-    sums = tuple(m for m in question.measures if not isinstance(m, Distinct))
+    sums = tuple(m for m in question.measures if not isinstance(m, DistinctCount))
     measures = sums if groups is not None else (*sums, UnitCount())
     rows = None if question.relation is None else question.relation.sql
     return BoundedQuery(question.table, question.where, question.keys, measures, k, unit.max_rows, rows)
@@ -386,7 +386,7 @@ def bounding(question: Question) -> BoundedQuery:
 def statements(question: Question) -> tuple[str, tuple[tuple[int, str], ...]]:
     """`Plan.sql` and `Plan.distinct`: the sums over units, and what is counted apart."""
     b = bounding(question)
-    apart = [(i, m) for i, m in enumerate(question.measures) if isinstance(m, Distinct)]
+    apart = [(i, m) for i, m in enumerate(question.measures) if isinstance(m, DistinctCount)]
     return bounded_sql(b) if b.measures else "", tuple((i, distinct_sql(b, m.argument)) for i, m in apart)
 
 

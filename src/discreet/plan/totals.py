@@ -31,7 +31,7 @@ MOST_SETS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class Total:
+class TotalRow:
     """One row of the answer before its columns are computed.
 
     Attributes:
@@ -72,7 +72,7 @@ def totals(
     *,
     width: int,
     columns: int,
-) -> list[Total]:
+) -> list[TotalRow]:
     """The rows of all grouping sets, set by set, each in the order in which its first group comes.
 
     Args:
@@ -82,7 +82,7 @@ def totals(
         width: the number of keys.
         columns: the number of noisy integers in a row.
     """
-    rows: list[Total] = []
+    rows: list[TotalRow] = []
     for kept in sets:
         flags = tuple(int(i not in kept) for i in range(width))
         found: dict[tuple[Scalar, ...], tuple[list[int], int]] = {}
@@ -92,7 +92,9 @@ def totals(
             shown = tuple(v if i in kept else None for i, v in enumerate(key))
             summed, parts = found.get(shown, ([0] * len(row), 0))
             found[shown] = [a + b for a, b in zip(summed, row, strict=True)], parts + 1
-        rows += [Total((*key, *flags), tuple(summed), parts, kept) for key, (summed, parts) in found.items()]
+        rows += [
+            TotalRow((*key, *flags), tuple(summed), parts, kept) for key, (summed, parts) in found.items()
+        ]
     return rows
 
 

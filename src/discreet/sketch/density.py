@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.mechanisms.mechanism import numbered
+from discreet.mechanisms.abstract import numbered
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.exact import Real
 from discreet.privacy.unit import Relation

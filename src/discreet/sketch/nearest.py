@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.mechanisms.mechanism import numbered
+from discreet.mechanisms.abstract import numbered
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.exact import Real
 from discreet.privacy.unit import Relation

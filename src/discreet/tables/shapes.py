@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from discreet.backends.backend import Backend, Pinned
+from discreet.backends.backend import Backend, TableShape
 from discreet.backends.contents import Contents
 from discreet.catalog.ids import Place, one_kind
 from discreet.errors import InvalidParameter, SourceError, UnknownColumn
@@ -27,11 +27,11 @@ if TYPE_CHECKING:
 Owners = Mapping[str, Owner]
 """How one population's units are found in each table."""
 
-Kept = Mapping[str, tuple[Pinned, Owner]]
+Kept = Mapping[str, tuple[TableShape, Owner]]
 """What the account knows of tables by their names: the shape and the owner of each."""
 
 
-def find_shapes(backend: Backend, owners: Sequence[Owners], kept: Sequence[Kept]) -> dict[str, Pinned]:
+def find_shapes(backend: Backend, owners: Sequence[Owners], kept: Sequence[Kept]) -> dict[str, TableShape]:
     """Return the shape of each table: the pinned one where there is one, else the present one, linked ids in one type.
 
     Args:
@@ -54,7 +54,7 @@ def find_shapes(backend: Backend, owners: Sequence[Owners], kept: Sequence[Kept]
     return shapes
 
 
-def check_unit(unit: PrivacyUnit, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]) -> None:
+def check_unit(unit: PrivacyUnit, shapes: Mapping[str, TableShape], owners: Mapping[str, Owner]) -> None:
     """Refuses a table with a column of the unit's name which is not how its units are found.
 
     The column would say one thing of whose the rows are, and the owner another; if the owner errs, people's rows are
@@ -75,8 +75,8 @@ def check_unit(unit: PrivacyUnit, shapes: Mapping[str, Pinned], owners: Mapping[
 
 
 def pin_all(
-    backend: Backend, accounts: Sequence[Account], shapes: Mapping[str, Pinned], owners: Sequence[Owners]
-) -> dict[str, Pinned]:
+    backend: Backend, accounts: Sequence[Account], shapes: Mapping[str, TableShape], owners: Sequence[Owners]
+) -> dict[str, TableShape]:
     """Return the shapes as the accounts keep them, or will from their next accepted charge on, which pins new ones.
 
     Another process may pin them meanwhile: then the charge is refused unless it comes to the same. Of two accounts the
@@ -88,13 +88,13 @@ def pin_all(
     """
     pairs = sorted(zip(accounts, owners, strict=True), key=lambda pair: pair[0].population)
 
-    def pin(view: View) -> dict[str, Pinned]:
-        found: dict[str, Pinned] = {}
+    def pin(view: View) -> dict[str, TableShape]:
+        found: dict[str, TableShape] = {}
         for table, shape in shapes.items():
             for account, own in pairs:
                 schema = {**found.get(table, shape).to_json(), **own[table].to_json()}
                 kept = account.pinning(table.casefold(), schema)(view)
-                pinned = Pinned.from_json(kept)
+                pinned = TableShape.from_json(kept)
                 check_same(table, Owner.from_json(kept), own[table])
                 if found.setdefault(table, pinned) != pinned:
                     raise InvalidParameter(
@@ -114,7 +114,7 @@ def pin_all(
 
 def attach_all(
     backend: Backend,
-    shapes: Mapping[str, Pinned],
+    shapes: Mapping[str, TableShape],
     owners: Sequence[Owners],
     *,
     unit: PrivacyUnit,
@@ -177,7 +177,7 @@ def check_views(backend: Backend, tables: Sequence[TableSchema]) -> None:
         )
 
 
-def check_columns(shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]) -> None:
+def check_columns(shapes: Mapping[str, TableShape], owners: Mapping[str, Owner]) -> None:
     """Refuses owners that name a column which is not there, or which holds no id."""
     for table, owner in owners.items():
         if owner.column is not None:
@@ -192,7 +192,7 @@ def check_columns(shapes: Mapping[str, Pinned], owners: Mapping[str, Owner]) -> 
                     )
 
 
-def _check_own(table: str, column: str, shapes: Mapping[str, Pinned]) -> None:
+def _check_own(table: str, column: str, shapes: Mapping[str, TableShape]) -> None:
     columns = shapes[table].columns
     if column not in columns:
         hint = _listed(shapes[table])
@@ -208,7 +208,7 @@ def _check_own(table: str, column: str, shapes: Mapping[str, Pinned]) -> None:
         )
 
 
-def _listed(shape: Pinned) -> str:
+def _listed(shape: TableShape) -> str:
     return f"columns are: {', '.join(list(shape.columns)[:12])}"
 
 
@@ -221,8 +221,8 @@ def id_columns(owners: Mapping[str, Owner], table: str) -> set[str]:
 
 
 def with_id_kinds(
-    backend: Backend, shapes: Mapping[str, Pinned], owners: Mapping[str, Owner], known: Collection[str]
-) -> dict[str, Pinned]:
+    backend: Backend, shapes: Mapping[str, TableShape], owners: Mapping[str, Owner], known: Collection[str]
+) -> dict[str, TableShape]:
     """Return the shapes with each linked set of ids read as one kind (`catalog/ids.py`).
 
     Linked are all columns that hold the unit's id, and each foreign key with the key that it leads to. Tables that are
@@ -263,7 +263,7 @@ def _linked(owners: Mapping[str, Owner]) -> list[list[Place]]:
 def warn_of_alike(
     book: Ledger,
     accounts: Collection[Account],
-    shapes: Mapping[str, Pinned],
+    shapes: Mapping[str, TableShape],
     owners: Mapping[str, Owner],
     known: Collection[str],
 ) -> None:

@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from discreet.verify.derive import Source, parsed, stage_of, unit_rows, unit_stages
+from discreet.verify.derive import PrivateRows, parsed, stage_of, unit_rows, unit_stages
 from discreet.verify.kinds import kind_of
 from discreet.verify.reach import span_of
 from discreet.verify.shapes import (
@@ -30,7 +30,7 @@ from discreet.verify.shapes import (
 )
 
 
-def derive_reports(sql: str, source: Source) -> tuple[int, ...]:
+def derive_reports(sql: str, source: PrivateRows) -> tuple[int, ...]:
     """How many counts each truncation report of a statement has; of each report, one unit is in one of them at most.
 
     The last SELECT reads a stage with one row for each unit, and counts for each column of places in how many rows it
@@ -88,7 +88,7 @@ def _no_column(_: exp.Column) -> None:
     """Places are written in the text: what a column holds is none."""
 
 
-def derive_census(sql: str, source: Source) -> int:
+def derive_census(sql: str, source: PrivateRows) -> int:
     """How many columns say a unit's place in the census; one unit is counted in one place, and there once.
 
     `"unit places"` has one row for each unit, and the last SELECT groups these rows by all of their columns and counts.
@@ -103,7 +103,7 @@ def derive_census(sql: str, source: Source) -> int:
     return len(places)
 
 
-def derive_values(sql: str, source: Source) -> int:
+def derive_values(sql: str, source: PrivateRows) -> int:
     """In how many counts one unit is, by the places of its largest and its least values, or of its one row's.
 
     `"unit places"` has one row for each unit. The last SELECT groups these rows by the two columns of one value at a
@@ -218,7 +218,7 @@ def _counts(tree: exp.Select, places: list[str]) -> None:
         reject("what the census counts")
 
 
-def _unit_totals(ctes: Mapping[str, exp.Expr], source: Source) -> frozenset[str]:
+def _unit_totals(ctes: Mapping[str, exp.Expr], source: PrivateRows) -> frozenset[str]:
     """The columns of the stage `"unit totals"`, which has one row for each unit: counts, sums and maxima over it."""
     keys = [e.alias_or_name for e in stage_of(ctes, "unit groups").expressions if type(e) is exp.Column][1:]
     stages = unit_stages(ctes, keys, source)

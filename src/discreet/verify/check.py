@@ -16,12 +16,12 @@ from fractions import Fraction
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.verify.census import check_price, derive_census, derive_reports, derive_values
-from discreet.verify.claim import Claim, Look, Measurement
+from discreet.verify.claim import Look, Measurement, PlanClaim
 from discreet.verify.derive import Derived, derive
 from discreet.verify.distinct import derive_distinct
 from discreet.verify.levels import gaussian_cost, laplace_cost, tier_of
 from discreet.verify.moves import Moves, column_moves, tree_moves
-from discreet.verify.price import Part, check_charge, check_divergence, check_events, check_total
+from discreet.verify.price import PricedPart, check_charge, check_divergence, check_events, check_total
 from discreet.verify.reach import Spans
 from discreet.verify.shapes import reject
 from discreet.verify.spread import DerivedSpread, derive_spread
@@ -45,7 +45,7 @@ class Found:
     reports: tuple[int, ...]
 
 
-def check(claim: Claim) -> None:
+def check(claim: PlanClaim) -> None:
     """Refuses a claim whose SQL does not bound what its noise was chosen for, or whose price is less than its noise's.
 
     Raises:
@@ -62,7 +62,7 @@ def check(claim: Claim) -> None:
     check_charge(claim)
 
 
-def derived(claim: Claim) -> tuple[Found, ...]:
+def derived(claim: PlanClaim) -> tuple[Found, ...]:
     """What the statements of each measurement say of a unit, read from their texts.
 
     Raises:
@@ -88,7 +88,7 @@ def check_look(look: Look) -> None:
         reject("the shape of the first stage")
 
 
-def check_moves(claim: Claim, found: Sequence[Found]) -> None:
+def check_moves(claim: PlanClaim, found: Sequence[Found]) -> None:
     """Refuses a column or a level that one unit moves further than is claimed.
 
     Raises:
@@ -112,7 +112,7 @@ def check_moves(claim: Claim, found: Sequence[Found]) -> None:
         check_price(look.spent, look.epsilon, replace=other)
 
 
-def priced(claim: Claim, found: Sequence[Found]) -> tuple[Part, ...]:
+def priced(claim: PlanClaim, found: Sequence[Found]) -> tuple[PricedPart, ...]:
     """For each measurement, the moves that its noise is for, and what costs a fixed price.
 
     Raises:
@@ -159,7 +159,7 @@ def _reach(facts: Derived, m: Measurement) -> int:
     return min(bounds)
 
 
-def _part(m: Measurement, facts: Found, *, replace: bool) -> Part:
+def _part(m: Measurement, facts: Found, *, replace: bool) -> PricedPart:
     moves = [column_moves(span, facts.groups, m.declared, replace=replace) for span in facts.spans]
     noises: list[Additive] = [c.noise for c in m.columns]
     by_rank: list[Fraction] = []
@@ -186,7 +186,7 @@ def _part(m: Measurement, facts: Found, *, replace: bool) -> Part:
         paid = sure[len(m.columns) :]
         if not replace:
             sure += _totalled(m, facts)
-    return Part(
+    return PricedPart(
         tuple(paid),
         tuple(sure),
         levelled,

@@ -15,11 +15,11 @@ from discreet.mechanisms.threshold import Threshold
 from discreet.privacy.event import Composed
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.verify.derive import Source
+from discreet.verify.derive import PrivateRows
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class NoisyColumn:
     """An integer column.
 
     Attributes:
@@ -84,7 +84,7 @@ class Measurement:
         reports: for each truncation report, the noise of each of its counts.
     """
 
-    source: Source
+    source: PrivateRows
     sql: str
     distinct: tuple[tuple[int, str], ...]
     truncation: tuple[str, ...]
@@ -92,7 +92,7 @@ class Measurement:
     lists: tuple[int, ...] | None
     groups: int
     rows: int | None
-    columns: tuple[Column, ...]
+    columns: tuple[NoisyColumn, ...]
     trees: tuple[Tree, ...] = ()
     levels: tuple[Level, ...] = ()
     threshold: Threshold | None = None
@@ -119,7 +119,7 @@ class Look:
     """
 
     kind: str
-    source: Source
+    source: PrivateRows
     sql: str
     counts: int
     noise: DiscreteLaplaceNoise
@@ -153,7 +153,7 @@ class Cost:
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class PlanClaim:
     """Everything that one charge pays for.
 
     Attributes:
@@ -171,7 +171,7 @@ class Claim:
     charged: Cost
 
     @property
-    def sources(self) -> tuple[Source, ...]:
+    def sources(self) -> tuple[PrivateRows, ...]:
         """Whose rows are read, by each look and each measurement."""
         return (*(look.source for look in self.looks), *(m.source for m in self.measurements))
 

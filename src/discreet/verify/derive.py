@@ -17,7 +17,7 @@ from sqlglot import exp
 from discreet.verify.arguments import nothing_unread
 from discreet.verify.kinds import Kind, kind_of
 from discreet.verify.lists import joined, key_lists, lengths
-from discreet.verify.owned import Table, owned
+from discreet.verify.owned import PublicTable, owned
 from discreet.verify.ranked import keys_and_sums, ranked, without_null
 from discreet.verify.reach import Spans, never_fails, span_of
 from discreet.verify.shapes import (
@@ -44,7 +44,7 @@ from discreet.verify.shapes import (
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PrivateRows:
     """The private rows: the only thing that the text may read, apart from lists of constants.
 
     Attributes:
@@ -58,7 +58,7 @@ class Source:
     table: str | None
     columns: frozenset[str]
     unit: str | None
-    tables: Mapping[str, Table] = field(default_factory=dict)
+    tables: Mapping[str, PublicTable] = field(default_factory=dict)
     view: str | None = None
 
 
@@ -84,7 +84,7 @@ class Derived:
         return None if self.lists is None else math.prod(self.lists)
 
 
-def derive(sql: str, source: Source) -> Derived:
+def derive(sql: str, source: PrivateRows) -> Derived:
     """What the text alone says of one unit's reach.
 
     Raises:
@@ -119,7 +119,7 @@ class Weighted:
     tallies: dict[str, exp.Expr]
 
 
-def rows_of_one(sql: str, source: Source) -> Weighted:
+def rows_of_one(sql: str, source: PrivateRows) -> Weighted:
     """Each row is a unit: its stage has no unit, and each row has one group.
 
     Raises:
@@ -133,7 +133,7 @@ def rows_of_one(sql: str, source: Source) -> Weighted:
     return Weighted(tree, keys, row, _sizes(keys, row, lists, key_lists(ctes)), rows, 1, {})
 
 
-def rows_and_tallies(sql: str, source: Source, stage: str) -> Weighted:
+def rows_and_tallies(sql: str, source: PrivateRows, stage: str) -> Weighted:
     """Units of many rows: the rows, the tallies of each (unit, group), and the stage in which groups are ranked.
 
     Raises:
@@ -150,7 +150,7 @@ def rows_and_tallies(sql: str, source: Source, stage: str) -> Weighted:
 
 
 def unit_rows(
-    ctes: Mapping[str, exp.Expr], source: Source, *, outer: bool = False
+    ctes: Mapping[str, exp.Expr], source: PrivateRows, *, outer: bool = False
 ) -> tuple[exp.Select, dict[str, exp.Expr], Mapping[str, str]]:
     """The stage `"unit rows"`, its columns, and the lists of keys that it joins: each column follows from one private
     row, and where a unit has a column, `u` is it. With `outer`, rows that are in no list may be kept.
@@ -170,7 +170,7 @@ def unit_rows(
     return rows, row, lists
 
 
-def whose(source: Source, id_: exp.Expr) -> None:
+def whose(source: PrivateRows, id_: exp.Expr) -> None:
     """The expression is the declared unit's column as it stands, or NULL."""
     value = id_
     if (
@@ -209,7 +209,7 @@ _NESTED = "rows of several tables"
 """What stands, once they have been understood, for the nested SELECTs that give the rows."""
 
 
-def parsed(sql: str, source: Source) -> tuple[exp.Select, dict[str, exp.Expr], Source]:
+def parsed(sql: str, source: PrivateRows) -> tuple[exp.Select, dict[str, exp.Expr], PrivateRows]:
     """The last SELECT, the stages before it by name, and what they may read, which is read once.
 
     Rows that are an owned relation are read as a table of their columns, whose unit is `u`.
@@ -233,7 +233,7 @@ def parsed(sql: str, source: Source) -> tuple[exp.Select, dict[str, exp.Expr], S
     return tree, ctes, own
 
 
-def _without_nested(ctes: dict[str, exp.Expr], source: Source) -> Source:
+def _without_nested(ctes: dict[str, exp.Expr], source: PrivateRows) -> PrivateRows:
     """Takes nested SELECTs that give owned rows out of the tree, with what may be read in their place."""
     rows = ctes.get("unit rows")
     if not isinstance(rows, exp.Select) or type(read_from(rows)) is not exp.Subquery:
@@ -245,7 +245,7 @@ def _without_nested(ctes: dict[str, exp.Expr], source: Source) -> Source:
         too_deep()
     name = exp.to_identifier(_NESTED, quoted=True)
     nested.replace(exp.Table(this=name, db=exp.to_identifier("main"), alias=nested.args["alias"]))
-    return Source(_NESTED, frozenset(found.columns) | {"u"}, "u")
+    return PrivateRows(_NESTED, frozenset(found.columns) | {"u"}, "u")
 
 
 def _read_once(tables: Sequence[exp.Table], stages: Collection[str]) -> None:
@@ -255,7 +255,7 @@ def _read_once(tables: Sequence[exp.Table], stages: Collection[str]) -> None:
         reject("what is read")
 
 
-def _from_source(select: exp.Select, source: Source, allowed: set[str]) -> None:
+def _from_source(select: exp.Select, source: PrivateRows, allowed: set[str]) -> None:
     """FROM is the private table, called s."""
     only(select, allowed)
     table = read_from(select)
@@ -268,7 +268,7 @@ def _from_source(select: exp.Select, source: Source, allowed: set[str]) -> None:
 
 
 def _by_unit(
-    tree: exp.Select, ctes: dict[str, exp.Expr], keys: list[str], sums: list[exp.Expr], source: Source
+    tree: exp.Select, ctes: dict[str, exp.Expr], keys: list[str], sums: list[exp.Expr], source: PrivateRows
 ) -> Derived:
     """Units of many rows: rows → tallies of each (unit, group) → bounded contributions of the ranked groups → sums."""
     reads_stage(tree, "unit bounded", {"expressions", "from_", "group", "with_"})
@@ -298,7 +298,7 @@ def _by_unit(
 
 
 def unit_stages(
-    ctes: Mapping[str, exp.Expr], keys: list[str], source: Source, *, outer: bool = False
+    ctes: Mapping[str, exp.Expr], keys: list[str], source: PrivateRows, *, outer: bool = False
 ) -> Stages:
     """What the stages `"unit rows"` and `"unit groups"` give: tallies of the rows of each unit in each group; `outer`
     as in `unit_rows`.
@@ -362,7 +362,7 @@ def _sizes(
     return {k: listed[lists[alias]] for k, alias in places.items()}
 
 
-def _whose(rows: exp.Select, row: dict[str, exp.Expr], source: Source) -> None:
+def _whose(rows: exp.Select, row: dict[str, exp.Expr], source: PrivateRows) -> None:
     """`u` is the declared unit's column as it stands, or NULL; and rows without one are dropped."""
     unit = row.get("u")
     if unit is None:
@@ -378,7 +378,7 @@ def _whose(rows: exp.Select, row: dict[str, exp.Expr], source: Source) -> None:
 
 
 def _by_row(
-    tree: exp.Select, ctes: dict[str, exp.Expr], keys: list[str], sums: list[exp.Expr], source: Source
+    tree: exp.Select, ctes: dict[str, exp.Expr], keys: list[str], sums: list[exp.Expr], source: PrivateRows
 ) -> Derived:
     """Each row is a unit: it is in one group, and a group is found again by at most one combination of keys."""
     bounded, groups = stage_of(ctes, "unit bounded"), stage_of(ctes, "row groups")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from sqlglot import exp
 
 from discreet.verify.arguments import nothing_unread
-from discreet.verify.derive import Derived, Source, derive
+from discreet.verify.derive import Derived, PrivateRows, derive
 from discreet.verify.shapes import (
     conjuncts,
     grouped_by,
@@ -29,7 +29,7 @@ from discreet.verify.shapes import (
 )
 
 
-def derive_distinct(sql: str, source: Source) -> Derived:
+def derive_distinct(sql: str, source: PrivateRows) -> Derived:
     """What the text says: a unit enters at most `groups` groups, and brings to each at most as many values as its
     one span is wide.
 
@@ -43,7 +43,7 @@ def derive_distinct(sql: str, source: Source) -> Derived:
     return derived
 
 
-def _of_rows(sql: str, source: Source) -> Derived:
+def _of_rows(sql: str, source: PrivateRows) -> Derived:
     """Each row is a unit and has one value at most: as many are counted as when COUNT(d) counts rows, or fewer."""
     before, counted, after = sql.rpartition("count(DISTINCT d)")
     tree = _parsed(f"{before}count(d){after}")
@@ -61,7 +61,7 @@ def _of_rows(sql: str, source: Source) -> Derived:
     return derive(text, source)
 
 
-def _of_units(sql: str, source: Source) -> Derived:
+def _of_units(sql: str, source: PrivateRows) -> Derived:
     """Rows → each value of each unit and group once → the first ones of the first groups → how many there are."""
     tree = _parsed(sql)
     ctes = stages_of(tree)
@@ -86,7 +86,7 @@ def _of_units(sql: str, source: Source) -> Derived:
 
 
 def _judged(
-    sql: str, tree: exp.Select, keys: list[str], most: int, groups: int | None, source: Source
+    sql: str, tree: exp.Select, keys: list[str], most: int, groups: int | None, source: PrivateRows
 ) -> Derived:
     """What `derive` says of the same rows, when each unit adds the number of its values, `most` of them at most."""
     # nothing that a user wrote stands behind the last of these words

@@ -18,11 +18,11 @@ from discreet.mechanisms.additive import Additive
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 from discreet.verify.claim import Cost
-from discreet.verify.derive import Source, parsed, unit_rows, whole_kind, whose
+from discreet.verify.derive import PrivateRows, parsed, unit_rows, whole_kind, whose
 from discreet.verify.lists import key_lists
 from discreet.verify.moves import Moves, column_moves
 from discreet.verify.plain import ambiguity
-from discreet.verify.price import Part, check_divergence, check_events, check_total
+from discreet.verify.price import PricedPart, check_divergence, check_events, check_total
 from discreet.verify.reach import span_of
 from discreet.verify.shapes import filters, grouped_by, outputs, reads_stage, reject, whole_constant
 from discreet.verify.view import check_views
@@ -99,7 +99,7 @@ def check_flows(claim: FlowClaim) -> None:
         InternalError: the two derivations disagree.
     """
     first, second = (side.unit for side in claim.sides)
-    check_views(Source(claim.table, claim.columns, first, view=claim.view), [second])
+    check_views(PrivateRows(claim.table, claim.columns, first, view=claim.view), [second])
     derived_flows(claim)
     for place, side in enumerate(claim.sides):
         part = priced_side(claim, place)
@@ -152,7 +152,7 @@ def span_of_side(column: FlowColumn, place: int) -> tuple[int, int]:
     return -down, sum(pipe.caps[place] for pipe in column.pipes if pipe.sign > 0)
 
 
-def priced_side(claim: FlowClaim, place: int) -> Part:
+def priced_side(claim: FlowClaim, place: int) -> PricedPart:
     """What the noise is for, for one of the two populations.
 
     Raises:
@@ -161,7 +161,7 @@ def priced_side(claim: FlowClaim, place: int) -> Part:
     moves = side_moves(claim, place)
     priced = tuple((m, column.noise) for m, column in zip(moves, claim.measured, strict=True))
     none = Fraction(0)
-    return Part(priced, priced, (none, none), (), none, none, math.prod(claim.lists))
+    return PricedPart(priced, priced, (none, none), (), none, none, math.prod(claim.lists))
 
 
 def derive_edges(sql: str, table: str, columns: frozenset[str], units: tuple[str, str], keys: int) -> Edges:
@@ -172,7 +172,7 @@ def derive_edges(sql: str, table: str, columns: frozenset[str], units: tuple[str
     """
     if (found := ambiguity(sql)) is not None:
         reject(found)
-    first, second = (Source(table, columns, unit) for unit in units)
+    first, second = (PrivateRows(table, columns, unit) for unit in units)
     tree, ctes, _ = parsed(sql, first)
     _, row, lists = unit_rows(ctes, first)
     named = [f"g{i}" for i in range(keys)]

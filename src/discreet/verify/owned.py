@@ -37,7 +37,7 @@ from discreet.verify.shapes import (
 
 
 @dataclass(frozen=True, slots=True)
-class Table:
+class PublicTable:
     """What is public about a connected table.
 
     Exactly one of three: it has the unit's column, or a foreign key leads to a table that belongs to units, or it is
@@ -77,7 +77,7 @@ class Output:
 
 
 @dataclass(frozen=True, slots=True)
-class Relation:
+class OwnedSelect:
     """A nested SELECT that has been understood.
 
     Attributes:
@@ -89,7 +89,7 @@ class Relation:
     columns: Mapping[str, Output]
 
 
-def owned(nested: exp.Expr, tables: Mapping[str, Table]) -> Relation:
+def owned(nested: exp.Expr, tables: Mapping[str, PublicTable]) -> OwnedSelect:
     """The owned relation that the query `(…) s` in FROM gives.
 
     Guarantee:
@@ -105,13 +105,13 @@ def owned(nested: exp.Expr, tables: Mapping[str, Table]) -> Relation:
     return found
 
 
-_Tables: TypeAlias = Mapping[str, Table]
-_Sources: TypeAlias = Mapping[str, Relation]
+_Tables: TypeAlias = Mapping[str, PublicTable]
+_Sources: TypeAlias = Mapping[str, OwnedSelect]
 _Whose: TypeAlias = tuple[tuple[str, str], ...]
 """What `u` is: a column, by its alias and name, or the first of two that is not NULL."""
 
 
-def _relation(query: exp.Expr, tables: _Tables) -> Relation:
+def _relation(query: exp.Expr, tables: _Tables) -> OwnedSelect:
     """What a query of one of the known shapes gives; what it reads and its clauses say which shape it has to be."""
     if type(query) is exp.Union:
         return _union(query, tables)
@@ -137,7 +137,7 @@ def _relation(query: exp.Expr, tables: _Tables) -> Relation:
     return _outputs(query, {"r": inner}, _passed_on(inner), inner.unit)
 
 
-def _base(query: exp.Select, tables: _Tables) -> Relation:
+def _base(query: exp.Select, tables: _Tables) -> OwnedSelect:
     """SELECT t."id" AS u, e AS c0, … FROM main."orders" t [WHERE e]; without u over a public table."""
     only(query, {"expressions", "from_", "where"})
     table, rows = _table(query, tables)
@@ -149,7 +149,7 @@ def _base(query: exp.Select, tables: _Tables) -> Relation:
     return _outputs(query, {"t": rows}, (("t", table.unit),), table.columns[table.unit])
 
 
-def _reached(query: exp.Select, tables: _Tables) -> Relation:
+def _reached(query: exp.Select, tables: _Tables) -> OwnedSelect:
     """SELECT o.u AS u, e AS c0, … FROM main."items" t JOIN (SELECT DISTINCT u, c7 FROM (…) k) o ON t."order_id" = o.c7.
 
     c7 passes on the declared key of the declared table, so that each row that is found is one that the unit owns.
@@ -185,7 +185,7 @@ def _reached(query: exp.Select, tables: _Tables) -> Relation:
     return _outputs(query, {"t": rows}, (("o", "u"),), owner.unit)
 
 
-def _joined(query: exp.Select, tables: _Tables) -> Relation:
+def _joined(query: exp.Select, tables: _Tables) -> OwnedSelect:
     """(…) l JOIN (…) r ON …: two owned relations on the same unit, or an owned one on the left of a public one."""
     only(query, {"expressions", "from_", "joins"})
     join, *more = query.args["joins"]
@@ -212,7 +212,7 @@ def _joined(query: exp.Select, tables: _Tables) -> Relation:
     return _outputs(query, seen, whose, l.unit)
 
 
-def _distinct(query: exp.Select, inner: Relation) -> Relation:
+def _distinct(query: exp.Select, inner: OwnedSelect) -> OwnedSelect:
     """SELECT DISTINCT r.u AS u, e AS c1, … FROM (…) r."""
     only(query, {"distinct", "expressions", "from_"})
     _plainly_distinct(query)
@@ -222,7 +222,7 @@ def _distinct(query: exp.Select, inner: Relation) -> Relation:
     return found
 
 
-def _grouped(query: exp.Select, inner: Relation) -> Relation:
+def _grouped(query: exp.Select, inner: OwnedSelect) -> OwnedSelect:
     """SELECT r.u AS u, e AS c1, agg(e) AS c2, … FROM (…) r GROUP BY r.u, e, …."""
     only(query, {"expressions", "from_", "group"})
     group = query.args.get("group")
@@ -245,10 +245,10 @@ def _grouped(query: exp.Select, inner: Relation) -> Relation:
         n: Output(aggregate(e, kinds)) if n in measured else _output(e, {"r": inner})
         for n, e in named.items()
     }
-    return Relation(inner.unit, columns)
+    return OwnedSelect(inner.unit, columns)
 
 
-def _windowed(query: exp.Select, inner: Relation) -> Relation:
+def _windowed(query: exp.Select, inner: OwnedSelect) -> OwnedSelect:
     """SELECT r.u AS u, r.c0 AS c1, f(e) OVER (PARTITION BY r.u, … ORDER BY …, every column) AS c2, … FROM (…) r."""
     only(query, {"expressions", "from_"})
     kinds = {n: c.kind for n, c in inner.columns.items()}
@@ -269,10 +269,10 @@ def _windowed(query: exp.Select, inner: Relation) -> Relation:
         orders |= {order} if order is not None else set()
     if len(orders) > 1:
         reject("how equal rows are numbered")
-    return Relation(inner.unit, columns)
+    return OwnedSelect(inner.unit, columns)
 
 
-def _union(query: exp.Union, tables: _Tables) -> Relation:
+def _union(query: exp.Union, tables: _Tables) -> OwnedSelect:
     """SELECT u, c0 AS c2, … FROM (…) l UNION ALL SELECT u, c1, … FROM (…) r."""
     only(query, {"this", "expression"})
     l, above = _branch(query.this, "l", tables)
@@ -287,10 +287,10 @@ def _union(query: exp.Union, tables: _Tables) -> Relation:
         columns[_fresh(name)] = Output(kind, a.origin if a.origin == b.origin else None)
     if len(columns) != len(above):
         reject("the names of a stage's columns")
-    return Relation(l.unit, columns)
+    return OwnedSelect(l.unit, columns)
 
 
-def _branch(side: exp.Expr, alias: str, tables: _Tables) -> tuple[Relation, list[tuple[str, Output]]]:
+def _branch(side: exp.Expr, alias: str, tables: _Tables) -> tuple[OwnedSelect, list[tuple[str, Output]]]:
     """One side of a union, which passes columns on: their names there and what they are, `u` first and left out."""
     if type(side) is not exp.Select:
         reject("the shape of a nested query")
@@ -310,7 +310,7 @@ def _branch(side: exp.Expr, alias: str, tables: _Tables) -> tuple[Relation, list
     return inner, columns
 
 
-def _table(query: exp.Select, tables: _Tables) -> tuple[Table, Relation]:
+def _table(query: exp.Select, tables: _Tables) -> tuple[PublicTable, OwnedSelect]:
     """The connected table that FROM names as t, and its rows."""
     source = read_from(query)
     if type(source.this) is not exp.Identifier or not holds_only(source, {"this", "db", "alias"}):
@@ -320,7 +320,7 @@ def _table(query: exp.Select, tables: _Tables) -> tuple[Table, Relation]:
     if table is None or source.text("db") != "main" or alias_of(source) != "t":
         reject("what is read")
     columns = {c: Output(kind, (name, c)) for c, kind in table.columns.items() if kind is not None}
-    return table, Relation(None, columns)
+    return table, OwnedSelect(None, columns)
 
 
 def _query(node: exp.Expr, alias: str) -> exp.Select:
@@ -331,11 +331,11 @@ def _query(node: exp.Expr, alias: str) -> exp.Select:
     return query
 
 
-def _outputs(query: exp.Select, sources: _Sources, whose: _Whose, unit: Kind) -> Relation:
+def _outputs(query: exp.Select, sources: _Sources, whose: _Whose, unit: Kind) -> OwnedSelect:
     """Functions of one row, beside the unit as it is passed on."""
     named = _after_unit(query, whose)
     _of_rows(named.values(), sources)
-    return Relation(unit, {n: _output(e, sources) for n, e in named.items()})
+    return OwnedSelect(unit, {n: _output(e, sources) for n, e in named.items()})
 
 
 def _after_unit(query: exp.Select, whose: _Whose) -> dict[str, exp.Expr]:
@@ -357,7 +357,7 @@ def _is_unit(e: exp.Expr, whose: _Whose) -> bool:
     return len(parts) == len(whose) and all(is_column(p, *w) for p, w in zip(parts, whose, strict=True))
 
 
-def _passed_on(inner: Relation, alias: str = "r") -> _Whose:
+def _passed_on(inner: OwnedSelect, alias: str = "r") -> _Whose:
     return () if inner.unit is None else ((alias, "u"),)
 
 

@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.verify.claim import Claim, Cost
+from discreet.verify.claim import Cost, PlanClaim
 from discreet.verify.moves import Moves
 from discreet.verify.shapes import reject
 
 
 @dataclass(frozen=True, slots=True)
-class Part:
+class PricedPart:
     """What one measurement's noise is for.
 
     Attributes:
@@ -56,7 +56,7 @@ class Part:
         return pure, mu_squared, laplace
 
 
-def check_total(parts: Sequence[Part], cost: Cost) -> None:
+def check_total(parts: Sequence[PricedPart], cost: Cost) -> None:
     """Refuses noise that costs more than (ε, δ): that of each measurement by itself, and all of it together.
 
     What Laplace columns of several measurements cost together below the sum of their ε is left to the accountant, which
@@ -71,7 +71,7 @@ def check_total(parts: Sequence[Part], cost: Cost) -> None:
         _check_part(parts, cost)
 
 
-def _check_part(parts: Sequence[Part], cost: Cost) -> None:
+def _check_part(parts: Sequence[PricedPart], cost: Cost) -> None:
     priced = [part.priced for part in parts]
     pure = sum((p for p, _, _ in priced), Fraction(0))
     mu_squared = sum((m for _, m, _ in priced), Fraction(0))
@@ -90,7 +90,7 @@ def _check_part(parts: Sequence[Part], cost: Cost) -> None:
         reject("the price of the columns")
 
 
-def check_events(parts: Sequence[Part], cost: Cost) -> None:
+def check_events(parts: Sequence[PricedPart], cost: Cost) -> None:
     """Refuses events that add up to less than what was found here.
 
     Raises:
@@ -106,7 +106,7 @@ def check_events(parts: Sequence[Part], cost: Cost) -> None:
         reject("what the ledger is told")
 
 
-def check_charge(claim: Claim) -> None:
+def check_charge(claim: PlanClaim) -> None:
     """Refuses a charge that is for less than the first looks and the measurements together.
 
     Raises:
@@ -137,7 +137,7 @@ def _sums(cost: Cost) -> tuple[Fraction, Fraction, Fraction]:
     return told, told_mu, told_delta
 
 
-def check_divergence(parts: Sequence[Part], cost: Cost) -> None:
+def check_divergence(parts: Sequence[PricedPart], cost: Cost) -> None:
     """Refuses events whose ρ is below what the noise surely has.
 
     ρ is at least the Kullback–Leibler divergence (Bun, Steinke 2016, Definition 1.1 at α → 1,

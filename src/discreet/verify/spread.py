@@ -11,7 +11,7 @@ from fractions import Fraction
 
 from sqlglot import exp
 
-from discreet.verify.derive import Derived, Source, Weighted, rows_and_tallies, rows_of_one, whole_kind
+from discreet.verify.derive import Derived, PrivateRows, Weighted, rows_and_tallies, rows_of_one, whole_kind
 from discreet.verify.lists import lengths
 from discreet.verify.reach import span_of
 from discreet.verify.shapes import (
@@ -74,7 +74,7 @@ class DerivedSpread:
         return found
 
 
-def derive_spread(sql: str, source: Source) -> DerivedSpread:
+def derive_spread(sql: str, source: PrivateRows) -> DerivedSpread:
     """What the text alone says of one unit's weights.
 
     Raises:
@@ -83,7 +83,7 @@ def derive_spread(sql: str, source: Source) -> DerivedSpread:
     return _by_row(sql, source) if source.unit is None else _by_unit(sql, source)
 
 
-def _by_row(sql: str, source: Source) -> DerivedSpread:
+def _by_row(sql: str, source: PrivateRows) -> DerivedSpread:
     """Each row is a unit: it is in one group, has one value, and counts as 1."""
     found = rows_of_one(sql, source)
     reads_stage(found.tree, "unit rows", {"expressions", "from_", "where", "group", "with_"})
@@ -100,7 +100,7 @@ def _by_row(sql: str, source: Source) -> DerivedSpread:
     return DerivedSpread(_reach(found), 1, leaves)
 
 
-def _by_unit(sql: str, source: Source) -> DerivedSpread:
+def _by_unit(sql: str, source: PrivateRows) -> DerivedSpread:
     """Units of many rows: rows → tallies of each (unit, group) → the weight of each row in the ranked groups → sums."""
     found = rows_and_tallies(sql, source, "unit weights")
     weights, tree = found.stage, found.tree

@@ -12,12 +12,12 @@ from typing import Never
 
 from sqlglot import exp
 
-from discreet.verify.derive import Source
+from discreet.verify.derive import PrivateRows
 from discreet.verify.kinds import Kind
 from discreet.verify.shapes import columns_in, holds_only, nodes_of, read, reject
 
 
-def check_views(source: Source, others: Collection[str] = ()) -> dict[str, dict[str, Kind]]:
+def check_views(source: PrivateRows, others: Collection[str] = ()) -> dict[str, dict[str, Kind]]:
     """Return the columns and types in which each table that may be read shows its source.
 
     Args:

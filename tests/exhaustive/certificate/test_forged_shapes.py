@@ -15,7 +15,7 @@ from discreet.certificate.checker import check
 from discreet.errors import InternalError
 from discreet.verify.arguments import nothing_unread
 from discreet.verify.census import derive_reports
-from discreet.verify.derive import Source
+from discreet.verify.derive import PrivateRows
 from discreet.verify.levels import gaussian_cost, tier_of
 from discreet.verify.shapes import nodes_of, read
 from tests.certificate.asked import SEVERAL, SINGLE, VISITS, ask, plain, session
@@ -151,7 +151,7 @@ def test_no_two_counts_of_a_report_are_of_one_number(place: str, one: str, other
     ) == (2,)
 
 
-SOURCE = Source("visits", frozenset(map(str, VISITS)), "uid")
+SOURCE = PrivateRows("visits", frozenset(map(str, VISITS)), "uid")
 ROWS = """WITH {lists}"unit rows" AS (SELECT {place} AS p0 FROM main."visits" s{joins}{rest})
 SELECT CAST(count(*) FILTER (WHERE p0 = 0) AS VARCHAR) AS m0,
 CAST(count(*) FILTER (WHERE p0 = 1) AS VARCHAR) AS m1 FROM "unit rows\""""
@@ -188,7 +188,7 @@ LISTED = "CASE WHEN k0.g IS NULL THEN 1 ELSE 0 END"
 def test_where_rows_are_units_each_is_in_one_count(lists: str, place: str, joins: str, rest: str) -> None:
     text = ROWS.format(lists=lists, place=place, joins=joins, rest=rest)
     assert broken("each row", "a report", ("truncation", 0), text) == "bounds"
-    source = Source("visits", frozenset(map(str, VISITS)), None)
+    source = PrivateRows("visits", frozenset(map(str, VISITS)), None)
     fine = ROWS.format(
         lists=f"{KEYS}, ", place=LISTED, joins=' LEFT JOIN "key 0" k0 ON s."ward" = k0.v', rest=""
     )

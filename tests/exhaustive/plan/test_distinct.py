@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 import discreet as dp
 from discreet.errors import InternalError, UnsupportedQuery
-from discreet.plan.measures.distinct import Distinct
+from discreet.plan.measures.distinct import DistinctCount
 from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import Fact, TableSchema, Values
 from discreet.plan.types import Type
@@ -233,7 +233,7 @@ def test_a_question_of_counts_alone_is_one_statement_and_people_are_still_counte
     assert people.distinct == ()
     assert people.statements == (people.sql,)
     both = planned("SELECT COUNT(DISTINCT day), COUNT(DISTINCT upper(region)), COUNT(*) FROM visits")
-    assert [i for i, m in enumerate(both.question.measures) if isinstance(m, Distinct)] == [
+    assert [i for i, m in enumerate(both.question.measures) if isinstance(m, DistinctCount)] == [
         i for i, _ in both.distinct
     ]
     assert len(both.statements) == 3

@@ -19,14 +19,14 @@ from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
 from discreet.privacy.unit import Relation as PopulationRelation
 from discreet.verify.census import derive_reports
-from discreet.verify.derive import Source, derive
-from discreet.verify.owned import Relation, Table, owned
+from discreet.verify.derive import PrivateRows, derive
+from discreet.verify.owned import OwnedSelect, PublicTable, owned
 from tests.plan.claims import check
 from tests.plan.owned_texts import MUTANTS, ORDERS, TEXTS, ZONES
 from tests.plan.owned_worlds import TABLES, Engine, World, breaches, random_world
 
 
-def read(nested: str) -> Relation:
+def read(nested: str) -> OwnedSelect:
     query = sqlglot.parse_one(f"SELECT 1 FROM ({nested}) s", dialect="duckdb")
     return owned(query.args["from_"].this, TABLES)
 
@@ -245,7 +245,7 @@ REPORT = """"unit totals" AS (SELECT u, count(*) AS groups, max(n) AS most FROM 
   FROM "unit totals")
 SELECT CAST(count(*) FILTER (WHERE p0 = 1) AS VARCHAR) AS m0,
   CAST(count(*) FILTER (WHERE p0 = 3) AS VARCHAR) AS m1 FROM "unit places\""""
-SEVERAL = Source(None, frozenset(), "u", TABLES)
+SEVERAL = PrivateRows(None, frozenset(), "u", TABLES)
 
 
 @pytest.mark.parametrize("name", list(TEXTS))
@@ -285,11 +285,11 @@ def test_no_changed_question_over_several_tables_is_accepted(old: str, new: str)
 
 def test_rows_are_nested_only_where_several_tables_are_asked() -> None:
     columns = frozenset(TABLES["orders"].columns)
-    derive(SINGLE, Source("orders", columns, "pid"))
+    derive(SINGLE, PrivateRows("orders", columns, "pid"))
     for text, source in (
-        (WHOLE, Source("orders", columns, "pid")),
+        (WHOLE, PrivateRows("orders", columns, "pid")),
         (SINGLE, SEVERAL),
-        (SINGLE, Source("items", columns, "pid", TABLES)),
+        (SINGLE, PrivateRows("items", columns, "pid", TABLES)),
         (SINGLE.replace('"orders"', '"rows of several tables"'), SEVERAL),
     ):
         with pytest.raises(InternalError):
@@ -299,13 +299,13 @@ def test_rows_are_nested_only_where_several_tables_are_asked() -> None:
 def test_a_table_is_somebodys_in_one_way() -> None:
     for facts in ({}, {"unit": "a", "public": True}, {"unit": "a", "key": ("a", "b", "c")}):
         with pytest.raises(InternalError, match="whose a table is"):
-            Table({"a": "BIGINT"}, **facts)
+            PublicTable({"a": "BIGINT"}, **facts)
 
 
 def test_a_foreign_key_into_a_public_table_leads_to_nobody() -> None:
     """Public rows that a person is joined with hold keys that are not the person's own."""
     misled = dict(TABLES) | {
-        "items": Table({"oid": "BIGINT", "sku": "VARCHAR"}, key=("oid", "zones", "size")),
+        "items": PublicTable({"oid": "BIGINT", "sku": "VARCHAR"}, key=("oid", "zones", "size")),
     }
     keys = f"SELECT l.u AS u, r.c53 AS c60 FROM ({ORDERS}) l JOIN ({ZONES}) r ON TRUE"
     owner = f"(SELECT DISTINCT u, c60 FROM ({keys}) k) o"

@@ -19,7 +19,7 @@ from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.run import exact_leaves
-from discreet.verify.derive import Source
+from discreet.verify.derive import PrivateRows
 from discreet.verify.spread import derive_spread
 from tests.plan.cases import Engine
 from tests.plan.claims import check
@@ -258,7 +258,7 @@ def test_what_the_writer_writes_is_accepted(unit: PrivacyUnit, private: bool, re
 
 def test_a_leaf_is_read_only_as_a_kind_that_holds_it() -> None:
     ((_, text),) = UNIT_TEXT.spreads
-    bound, source = 'least(greatest(s."x", 0), 3)', Source("t", frozenset(SCHEMA), "uid")
+    bound, source = 'least(greatest(s."x", 0), 3)', PrivateRows("t", frozenset(SCHEMA), "uid")
     for most, kind, is_held in ((255, "UTINYINT", True), (256, "UTINYINT", False), (256, "USMALLINT", True),
                                 (65_535, "USMALLINT", True), (65_536, "USMALLINT", False)):  # fmt: skip
         changed = text.replace(bound, bound.replace("3)", f"{most})")).replace("UTINYINT", kind)

@@ -12,9 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.gaussian import Gaussian, root_above
-from discreet.mechanisms.mechanism import Mechanism, numbered
 from discreet.mechanisms.parameters import read_choice, read_delta, read_size
 from discreet.mechanisms.threshold import Threshold
 from discreet.noise.entropy import Entropy, SystemEntropy

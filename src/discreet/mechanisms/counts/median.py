@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import numpy as np
 
+from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.counts.rank import named, rank_error
 from discreet.mechanisms.declared import Declared, Values
-from discreet.mechanisms.mechanism import Mechanism, numbered
 from discreet.mechanisms.parameters import read_confidence, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.discrete_events import BoundedRangeEvent

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.counts.rank import named, rank_error
 from discreet.mechanisms.declared import Declared, Values
-from discreet.mechanisms.mechanism import Mechanism, numbered
 from discreet.mechanisms.parameters import read_confidence, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below_vector

@@ -10,7 +10,7 @@ from typing import TypeVar
 
 import numpy as np
 
-from discreet.mechanisms.mechanism import Mechanism, numbered
+from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.parameters import read_confidence, read_size
 from discreet.mechanisms.selection import paired
 from discreet.noise import selection

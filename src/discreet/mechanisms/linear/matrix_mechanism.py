@@ -12,13 +12,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.calibrated import AskedGuarantee, bits_for, half_width
 from discreet.mechanisms.linear import optimise
 from discreet.mechanisms.linear.factors import Explicit
 from discreet.mechanisms.linear.strategies import Strategy, hierarchical
 from discreet.mechanisms.linear.workloads import Workload, checked, explicit, multiplied
-from discreet.mechanisms.mechanism import Mechanism, numbered
 from discreet.mechanisms.parameters import read_whole
 from discreet.mechanisms.values import read, total
 from discreet.noise.entropy import Entropy, SystemEntropy

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.declared import Values
-from discreet.mechanisms.mechanism import Mechanism, numbered
 from discreet.mechanisms.parameters import read_confidence, read_delta, read_size
 from discreet.mechanisms.stable.spread import Mode, SensitivityBounds
 from discreet.mechanisms.stable.statistic import Statistic

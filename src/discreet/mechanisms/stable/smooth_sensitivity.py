@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.declared import Values
-from discreet.mechanisms.mechanism import Mechanism, numbered
 from discreet.mechanisms.parameters import read_choice, read_confidence, read_delta, read_size
 from discreet.mechanisms.stable.laws import Calibration, LogNormal, Quartic, SmoothLaw, StudentT
 from discreet.mechanisms.stable.spread import SensitivityBounds

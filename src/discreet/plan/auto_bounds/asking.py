@@ -7,7 +7,7 @@ from fractions import Fraction
 
 from discreet.errors import InvalidParameter
 from discreet.plan.auto_bounds.caps import Caps
-from discreet.plan.auto_bounds.staged import Asked, StagedPlan, stage, with_caps
+from discreet.plan.auto_bounds.staged import StagedPlan, StagedQuery, stage, with_caps
 from discreet.plan.dialects.conventions import Prepared
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.plan import Plan, kind_of, make_plan
@@ -76,4 +76,4 @@ def plan_in_stages(
         )
 
     rows = max((t.unit.max_rows or 1 for t in prepared.tables if not t.public), default=1)
-    return stage(Asked(make, identify, epsilon, spent, caps, rows))
+    return stage(StagedQuery(make, identify, epsilon, spent, caps, rows))

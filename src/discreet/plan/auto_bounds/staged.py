@@ -40,7 +40,7 @@ from discreet.plan.expr import (
 from discreet.plan.expr import identity as identity_of
 from discreet.plan.measures.capped import CappedCount, CappedTotal
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.measures.ranges import Chosen, Missing, Ranges
+from discreet.plan.measures.ranges import ChosenRanges, Missing, Ranges
 from discreet.plan.notes import capped, clamped, missing, said_of, undeclared
 from discreet.plan.plan import Plan, bounding, statements
 from discreet.plan.quantile_tree.chosen import is_alone
@@ -49,7 +49,7 @@ from discreet.plan.question import Question
 from discreet.plan.schema import Range, TableSchema
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, Budget, decimal, words
-from discreet.verify.claim import Claim, Look
+from discreet.verify.claim import Look, PlanClaim
 from discreet.verify.price import check_charge
 
 if TYPE_CHECKING:
@@ -105,7 +105,7 @@ class Advised(Plan):
         return PrivacyLoss(self.both)
 
     @property
-    def claim(self) -> Claim:
+    def claim(self) -> PlanClaim:
         """Both stages, as the second derivation takes them."""
         return claim_in_stages(self.looks, self, self.both, self.whole)
 
@@ -246,7 +246,7 @@ class StagedPlan:
         return tuple(look for look in (self.of_caps, self.of_values) if look is not None)
 
     @property
-    def claim(self) -> Claim:
+    def claim(self) -> PlanClaim:
         """What is charged for, whatever is chosen, as the second derivation takes it: its second stage is `last`."""
         return claim_in_stages([look.claim for look in self.looks], self.last, self.events, self.guarantee)
 
@@ -347,7 +347,7 @@ class StagedPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class StagedQuery:
     """A question that may be planned with any caps and ranges.
 
     Attributes:
@@ -366,7 +366,7 @@ class Asked:
     rows: int
 
 
-def stage(asked: Asked) -> StagedPlan | None:
+def stage(asked: StagedQuery) -> StagedPlan | None:
     """Decides a question in two stages; None where nothing is to be chosen, since all bounds are declared.
 
     Raises:
@@ -390,7 +390,7 @@ def stage(asked: Asked) -> StagedPlan | None:
         last = asked.make(left, caps, replace(missing, found=[]))
 
     def second(choice: Choice) -> Plan:
-        return asked.make(left, choice.caps, Chosen(dict(zip(exprs, choice.ranges, strict=True))))
+        return asked.make(left, choice.caps, ChosenRanges(dict(zip(exprs, choice.ranges, strict=True))))
 
     spent = asked.epsilon * SHARE
     of_caps = None if caps is None else look_at_caps(last, spent, caps)
@@ -455,7 +455,7 @@ def _under(table: TableSchema, caps: Caps) -> TableSchema:
     return replace(table, unit=replace(table.unit, max_groups=caps.groups, max_rows=caps.rows))
 
 
-def _largest(asked: Asked, left: Fraction) -> tuple[Caps | None, Missing, Plan]:
+def _largest(asked: StagedQuery, left: Fraction) -> tuple[Caps | None, Missing, Plan]:
     """The largest caps under which sums still fit their integers, found before anything is charged, and their plan."""
 
     def planned(rows: int, caps: Caps | None) -> tuple[Missing, Plan]:
@@ -476,7 +476,7 @@ def _largest(asked: Asked, left: Fraction) -> tuple[Caps | None, Missing, Plan]:
     raise InternalError("No caps can be planned. Nothing was charged.")
 
 
-def _ends(asked: Asked, left: Fraction, caps: Caps | None, last: Plan) -> tuple[Plan, ...]:
+def _ends(asked: StagedQuery, left: Fraction, caps: Caps | None, last: Plan) -> tuple[Plan, ...]:
     """Plans for the widest ranges of all and for the narrowest, with the least caps: what lies between can be planned
     as they can.
 

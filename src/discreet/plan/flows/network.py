@@ -9,7 +9,7 @@ from typing import Never
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.flows.flow import LARGEST
-from discreet.plan.measures.distinct import Distinct
+from discreet.plan.measures.distinct import DistinctCount
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import (
     CentredTotal,
@@ -130,7 +130,7 @@ def network(
             return _one(None, (1, rows[1]))
         case KnownUnits(argument):
             return _one(argument, (1, rows[1]))
-        case Distinct(argument) if _is_id(argument, columns[1]):
+        case DistinctCount(argument) if _is_id(argument, columns[1]):
             return _one(argument, (rows[0], 1))
         case Total(value):
             up, down = max(value.high, 0), max(-value.low, 0)
@@ -174,7 +174,7 @@ def _is_id(argument: Expr, column: str) -> bool:
 
 def _refuse(measure: Measure, names: tuple[str, str], text: str) -> Never:
     both = f"both {names[0]!r} and {names[1]!r} are protected"
-    if isinstance(measure, Distinct):
+    if isinstance(measure, DistinctCount):
         raise UnsupportedQuery(
             f"COUNT(DISTINCT x) of anything but the two ids is not answered where {both}.",
             hint="ask for the number of people of either population, or of rows",

@@ -4,8 +4,8 @@ Guarantee:
     In the text that `edges_sql` returns, each row is of one group, one unit of either population, and those of the
     table's rows that have all three. Its numbers are whole, from 0 to what a pair can carry at all, and follow from
     these rows alone. Rows without an id of either population are dropped. What a unit passes is capped where the flows
-    are found (`flow.py`), not here. `Paid.events` composed are (ε, δ)-DP for `Paid.guarantee`, for neighbours in that
-    population, whose sensitivities they are for; the ε is at most what was allowed it (docs/proofs/flows.md).
+    are found (`flow.py`), not here. `PartyCost.events` composed are (ε, δ)-DP for `PartyCost.guarantee`, for neighbours
+    in that population, whose sensitivities they are for; the ε is at most what was allowed it (docs/proofs/flows.md).
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Party:
     unit: PrivacyUnit
     relation: Relation
     allowed: Allowed
-    paid: Paid
+    paid: PartyCost
 
     @property
     def charge(self) -> Charge:
@@ -413,14 +413,14 @@ class Allowed:
 
 
 @dataclass(frozen=True, slots=True)
-class Paid:
+class PartyCost:
     """What a population pays: the events for its own sensitivities, and the promise that they are charged as."""
 
     events: Composed
     guarantee: Approximate
 
 
-def shared_noise(sides: Sequence[Allowed], kind: Kind) -> tuple[tuple[Additive, ...], tuple[Paid, ...]]:
+def shared_noise(sides: Sequence[Allowed], kind: Kind) -> tuple[tuple[Additive, ...], tuple[PartyCost, ...]]:
     """The noise of each column such that no population pays more than it may, and what each pays.
 
     Raises:
@@ -459,10 +459,12 @@ def _shrunk(sides: Sequence[Allowed], noises: Sequence[Additive]) -> tuple[Addit
     return tuple(DiscreteLaplaceNoise(z.scale * part) for z in noises if isinstance(z, DiscreteLaplaceNoise))
 
 
-def _paid(side: Allowed, noises: Sequence[Additive]) -> Paid:
+def _paid(side: Allowed, noises: Sequence[Additive]) -> PartyCost:
     events = sum((z.event(s) for z, s in zip(noises, side.sensitivities, strict=True)), Composed())
     pure = side.pure(noises)
     if pure <= side.epsilon and all(isinstance(z, DiscreteLaplaceNoise) for z in noises):
-        return Paid(events, Approximate(pure))
+        return PartyCost(events, Approximate(pure))
     spent = PrivacyLoss(events).guarantee(side.delta).epsilon if len(events) else Fraction(0)
-    return Paid(events, Approximate(min(side.epsilon, spent), side.delta if len(events) else Fraction(0)))
+    return PartyCost(
+        events, Approximate(min(side.epsilon, spent), side.delta if len(events) else Fraction(0))
+    )

@@ -24,7 +24,7 @@ from discreet.plan.measures.measure import Measure, Name, Part
 
 
 @dataclass(frozen=True, slots=True)
-class Distinct(Measure):
+class DistinctCount(Measure):
     """COUNT(DISTINCT x): a column that a statement of its own counts (`distinct_sql`), and no sum over units."""
 
     argument: Expr
@@ -74,7 +74,7 @@ def distinct_sql(b: BoundedQuery, argument: Expr) -> str:
     )
 
 
-def counted_once(argument: Expr) -> Distinct:
+def counted_once(argument: Expr) -> DistinctCount:
     """The measure of COUNT(DISTINCT argument).
 
     Raises:
@@ -84,4 +84,4 @@ def counted_once(argument: Expr) -> Distinct:
         raise UnsupportedQuery(
             "COUNT(DISTINCT …) of a constant counts nothing.", hint="count the values of a column"
         )
-    return Distinct(argument)
+    return DistinctCount(argument)

@@ -45,7 +45,7 @@ class Missing(Ranges):
 
 
 @dataclass(frozen=True, slots=True)
-class Chosen(Ranges):
+class ChosenRanges(Ranges):
     """Ranges that were chosen, each for its expression."""
 
     given: Mapping[Expr, Range]
