@@ -22,7 +22,7 @@ from benchmarks.peers import python_of
 from benchmarks.runner import RESULTS, ROOT
 from discreet import accounting
 from discreet.audit import Audit, Claim, refute
-from discreet.audit.reports.report import number, shown
+from discreet.audit.reports import number, shown
 from discreet.privacy.guarantee import Budget
 from discreet.table import render
 

@@ -26,7 +26,7 @@ from benchmarks.audit_peers import Peer
 from benchmarks.runner import Claim, Sample, Timing, save
 from discreet import Budget
 from discreet.audit import Canaries, many_runs, one_run
-from discreet.audit.reports.report import number
+from discreet.audit.reports import number
 from discreet.table import render
 
 Floats = NDArray[np.float64]

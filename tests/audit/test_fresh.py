@@ -7,9 +7,9 @@ from scipy.special import betaincinv
 
 from discreet.audit.evidence.betting import Cuts
 from discreet.audit.evidence.events import clearest
-from discreet.audit.evidence.fresh import Fresh
 from discreet.audit.evidence.intervals import clopper_pearson
 from discreet.audit.sequential import distinguish
+from discreet.audit.sequential_test import Fresh
 
 
 def bits(n: int) -> Cuts:

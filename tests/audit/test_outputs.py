@@ -20,8 +20,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.audit.outputs.derived import lowest_bit
-from discreet.audit.outputs.encoding import Encoded, Encoder
-from discreet.audit.outputs.grids import on_grid, step_of
+from discreet.audit.outputs.encoding import Encoded, Encoder, on_grid, step_of
 from discreet.audit.outputs.sampling import Raised
 
 

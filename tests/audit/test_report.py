@@ -12,7 +12,7 @@ import pytest
 from discreet.audit import Audit, Chance, Claim, Probe, Tradeoff, Tried, Witness
 from discreet.audit.evidence.power import Power
 from discreet.audit.finding import Bits
-from discreet.audit.reports.report import shown
+from discreet.audit.reports import shown
 
 ALPHA = np.linspace(0, 1, 501)
 

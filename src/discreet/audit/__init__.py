@@ -18,7 +18,6 @@ from discreet.audit.finding import Witness as Witness
 from discreet.audit.result import Audit as Audit
 
 if TYPE_CHECKING:
-    from discreet.audit.assertion import assert_private as assert_private
     from discreet.audit.canary.canaries import Canaries as Canaries
     from discreet.audit.canary.canaries import many_runs as many_runs
     from discreet.audit.canary.canaries import one_run as one_run
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from discreet.audit.neighbours import Vectors as Vectors
     from discreet.audit.probes.floating import probe_floats as probe_floats
     from discreet.audit.probes.stateful import probe_state as probe_state
+    from discreet.audit.search import assert_private as assert_private
     from discreet.audit.search import refute as refute
     from discreet.audit.sequential import distinguish as distinguish
     from discreet.audit.sql import audit_sql as audit_sql
@@ -45,7 +45,7 @@ _HOMES = MappingProxyType(
         "Game": "games.played",
         "Numbers": "neighbours",
         "Vectors": "neighbours",
-        "assert_private": "assertion",
+        "assert_private": "search",
         "attributes": "games.play",
         "audit_sql": "sql",
         "distinguish": "sequential",

@@ -10,8 +10,7 @@ from typing import Any
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
 from discreet.audit.finding import CONSISTENT, VIOLATED
-from discreet.audit.reports.html import document, facts, head, text
-from discreet.audit.reports.report import number, plain, shown
+from discreet.audit.reports import document, facts, head, number, plain, shown, text
 from discreet.finite.comparisons import exceeds
 from discreet.finite.measured import ComparedTable, OutputEvent, in_words, log_above, within
 from discreet.finite.rows import graph, read

@@ -11,7 +11,7 @@ from typing import Any, Protocol, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.reports.report import shown
+from discreet.audit.reports import shown
 from discreet.errors import InvalidParameter
 
 Pair: TypeAlias = tuple[Any, Any]

@@ -10,15 +10,20 @@ from typing import Any
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.power import Power
 from discreet.audit.finding import BITS, LAW, VIOLATED, Bits, Probe, Tradeoff, Tried, Witness
-from discreet.audit.reports.html import document, facts, head, notes, picture, text
-from discreet.audit.reports.report import (
+from discreet.audit.reports import (
     chance_words,
+    document,
+    facts,
     fields_of,
+    head,
     lines_of,
+    notes,
     number,
+    picture,
     plain,
     plain_fields,
     shown,
+    text,
 )
 from discreet.table import render, render_html, visible
 

@@ -1,11 +1,16 @@
-"""`refute`: searches for the neighbours that break a claim, then tests the best of them."""
+"""`refute`: searches for the neighbours that break a claim, then tests the best of them.
+
+Tests of several pairs of neighbours, of which none stands out: all begin, and the most promising ones go on.
+
+`assert_private`, for the tests of any project.
+"""
 
 from __future__ import annotations
 
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, TypeAlias
 
@@ -32,7 +37,6 @@ from discreet.audit.sequential import (
     together,
 )
 from discreet.audit.sequential_test import FOREVER, SequentialTest, Until
-from discreet.audit.successive_halving import race
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget
@@ -70,6 +74,13 @@ _LOOKED_AT, _LOOKING = (
     8,
     0.05,
 )  # pairs whose outputs tell whether there are real numbers, and the share of that
+
+_BEGINNING = 0.25  # of the time, in which all begin
+_CLEAR = 3.0  # standard deviations beyond the claim with which a test goes on at once
+_HOPEFUL = (
+    1.0,
+    1.5,
+)  # the same with which the best one goes on when all have begun, and with which the others do
 
 
 @dataclass(slots=True, eq=False)
@@ -439,3 +450,106 @@ def _audit(search: _Search, tests: list[_Test], error: float, name: str, floats:
         probes=found,
         notes=tuple(notes),
     )
+
+
+def race(duels: Sequence[SequentialTest], seconds: float | None = None) -> None:
+    """Runs tests until one refutes its claim, none is promising any more, or the time is over.
+
+    With a limit on time a quarter of it is for beginning. Each test that goes on has half of what is left, and the best
+    one has the rest, promising or not.
+
+    A search compares pairs by few samples of each. Where an excess is small it cannot tell good pairs from bad ones,
+    and one long test would be spent on the wrong pair too often.
+
+    Guarantee:
+        Which test goes on is chosen from what all of them have seen, never from what is still to come; so each wealth
+        stays a nonnegative supermartingale, and each test is wrong with its own error at most
+        (docs/proofs/auditing.md, "Several tests").
+    """
+    _race(duels, math.inf if seconds is None else time.monotonic() + seconds)
+    for duel in duels:
+        duel.forget()
+
+
+def _race(duels: Sequence[SequentialTest], end: float) -> None:
+    for place, duel in enumerate(duels):
+        duel.give(_left(end) * _BEGINNING / (len(duels) - place))
+        if duel.begin().refuted:
+            return
+        if duel.promise >= _CLEAR:
+            duel.give(_left(end) / 2)
+            if duel.run().refuted:
+                return
+    ranked = sorted(duels, key=lambda duel: -duel.promise)
+    for place, duel in enumerate(ranked):
+        duel.give(_left(end) / 2)
+        if duel.run(_HOPEFUL[min(place, 1)]).refuted:
+            return
+    if end < math.inf:
+        best = max(ranked, key=lambda duel: duel.promise)
+        best.give(_left(end))
+        best.run(-math.inf, patient=True)
+
+
+def _left(end: float) -> float:
+    return max(end - time.monotonic(), 0.0)
+
+
+def assert_private(
+    mechanism: Callable[..., object],
+    x: object,
+    x_neighbour: object,
+    *,
+    epsilon: Real,
+    delta: Real = 0,
+    samples: int | None = None,
+    seconds: float | None = None,
+    error: float = 1e-6,
+    floats: Bits = "keep",
+) -> Audit:
+    """Fail a test unless these two neighbours are as hard to tell apart as (ε, δ) promises.
+
+    It works in any test runner, and needs no plug-in:
+
+    >>> import numpy as np
+    >>> def noisy_count(rows, n):
+    ...     return len(rows) + np.random.default_rng().geometric(0.6, n) - np.random.default_rng().geometric(0.6, n)
+    >>> _ = assert_private(noisy_count, [1, 2], [1, 2, 3], epsilon=1, samples=20_000)
+
+    Args:
+        mechanism: any callable of one input; one with a keyword `n` returns n outputs at once, which is faster.
+        x: an input.
+        x_neighbour: a neighbour of it; both orders are tested.
+        epsilon: the ε that is claimed.
+        delta: the δ that is claimed.
+        samples: the most outputs to draw for each neighbour: what makes a test take the same effort everywhere.
+        seconds: the most time to take; 20 by default, or no limit where `samples` is given.
+        error: the chance that a mechanism which keeps the claim fails; small, since tests run often.
+        floats: "ignore" tests the law of real numbers only, on a grid that hides their bits.
+
+    Guarantee:
+        A mechanism that keeps the claim fails with probability at most `error`. One that passes was not refuted;
+        that is not a proof.
+
+    Returns:
+        The audit, for a test that wants to look at its power (`power`).
+
+    Raises:
+        AssertionError: the claim is violated; the message has the event and its two chances.
+        InvalidParameter: an argument that cannot be used.
+    """
+    from discreet.audit.sequential import distinguish
+
+    audit = distinguish(
+        mechanism,
+        x,
+        x_neighbour,
+        Budget(epsilon, delta),
+        samples=samples,
+        seconds=seconds,
+        error=error,
+        floats=floats,
+    )
+    if audit.violated:
+        raise AssertionError(str(audit))
+    return audit

@@ -1,4 +1,7 @@
-"""Sequential test of one pair of samplers: learn from past batches, bet on the next one."""
+"""Sequential test of one pair of samplers: learn from past batches, bet on the next one.
+
+Counts of events on samples that are newer than the events, at sizes that no outcome decides.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +13,8 @@ from typing import Literal, Protocol, TypeAlias
 import numpy as np
 
 from discreet.audit.claim import Claim
-from discreet.audit.evidence.betting import Cuts, Wealth, edges
+from discreet.audit.evidence.betting import Cuts, Ints, Wealth, edges
 from discreet.audit.evidence.events import ScoreEvent, chances, clearest, epsilon_of, tradeoff
-from discreet.audit.evidence.fresh import Fresh
 from discreet.audit.evidence.power import Power, likeliest
 from discreet.audit.evidence.promises import Promises
 from discreet.audit.finding import CONSISTENT, VIOLATED, Tradeoff, Witness
@@ -39,6 +41,9 @@ _LESSON = 0.25  # of the time that is left, which learning once more may take
 _ODDS = 4.0  # log odds against such bets, and for bets that win nothing, with which hope is given up
 _AGAIN = 3  # scores that may be bet on, beside those that are, by each of two ways to rank them
 _GAUGE = 2  # outputs that tell how fast the mechanism is, when there is a limit on time
+
+_PARTS = 16
+"""Sizes, equally far from each other, at which a test that is limited by time may show its counts."""
 
 
 class OutputSource(Protocol):
@@ -458,3 +463,47 @@ def _clearest_apart(past: Sequence[Cuts]) -> list[int]:
         terms = (p - q)[seen] ** 2 / (p + q)[seen]
         found.append(float((terms.sum() - len(terms)) / math.sqrt(max(len(terms), 1))))
     return sorted(range(len(found)), key=lambda i: -found[i])[:_AGAIN]
+
+
+class Fresh:
+    """Counts since the events were chosen.
+
+    A limit on time ends a test after a number of samples that may have to do with what they were: a mechanism can be
+    slow where its outputs are rare. Then only sixteenths of the number that was expected are shown, each with a
+    sixteenth of the error.
+
+    Args:
+        cuts: the events.
+        expected: how many samples of each neighbour are expected from now on.
+        timed: whether time may end them earlier or later.
+    """
+
+    def __init__(self, cuts: Sequence[Cuts], expected: int, *, timed: bool) -> None:
+        self._running = [cut.empty() for cut in cuts]
+        self._sizes = [max(expected, 1) * k // _PARTS for k in range(1, _PARTS + 1)] if timed else []
+        self._n = 0
+        self._timed = timed
+        self.counts = [cut.empty() for cut in self._running] if timed else self._running
+        """What may be shown."""
+
+    @property
+    def share(self) -> float:
+        """The part of the error that an interval of these counts has."""
+        return 1 / _PARTS if self._timed else 1.0
+
+    def add(self, bins: Sequence[tuple[Ints, Ints]]) -> None:
+        """Counts more pairs."""
+        done, m = 0, len(bins[0][0]) if bins else 0
+        while self._sizes and self._sizes[0] <= self._n + m - done:
+            size = self._sizes.pop(0)
+            self._count(bins, done, done + size - self._n)
+            done += size - self._n
+            self._n = size
+            self.counts = [Cuts(c.at, c.n, c.p, c.q) for c in self._running]
+        if not self._timed or self._sizes:
+            self._count(bins, done, m)
+            self._n += m - done
+
+    def _count(self, bins: Sequence[tuple[Ints, Ints]], start: int, stop: int) -> None:
+        for cut, (p, q) in zip(self._running, bins, strict=True):
+            cut.add(p[start:stop], q[start:stop])

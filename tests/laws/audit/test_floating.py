@@ -15,8 +15,7 @@ import discreet as dp
 from discreet.audit.finding import Probe
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.probes.contrast import BITS, EXACT, VALUES, OutputNumbers, contrast
-from discreet.audit.probes.floating import probe_floats
-from discreet.audit.probes.grid import grid_of
+from discreet.audit.probes.floating import grid_of, probe_floats
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import Gaussian, Geometric, Laplace
 

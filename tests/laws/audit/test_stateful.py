@@ -18,8 +18,7 @@ import pytest
 from discreet.audit.finding import Probe
 from discreet.audit.outputs.sampling import Sampler
 from discreet.audit.probes import processes
-from discreet.audit.probes.repeats import Yardstick, stream
-from discreet.audit.probes.stateful import probe_state
+from discreet.audit.probes.stateful import Yardstick, probe_state, stream
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import Geometric, Laplace
 from tests.audit import twins

@@ -12,8 +12,8 @@ from scipy.stats import binom
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.betting import Cuts, Wealth
 from discreet.audit.evidence.promises import Promises
+from discreet.audit.search import race
 from discreet.audit.sequential_test import SequentialTest
-from discreet.audit.successive_halving import race
 
 CLAIM = 0.1
 
@@ -113,7 +113,7 @@ def test_a_race_that_always_goes_on_accuses_no_more_often_than_stated(
 ) -> None:
     monkeypatch.setattr("discreet.audit.sequential_test._PROMISING", -math.inf)
     monkeypatch.setattr("discreet.audit.sequential_test._ODDS", math.inf)
-    monkeypatch.setattr("discreet.audit.successive_halving._HOPEFUL", (-math.inf, -math.inf))
+    monkeypatch.setattr("discreet.audit.search._HOPEFUL", (-math.inf, -math.inf))
     monkeypatch.setattr(Wealth, "needed", lambda wealth, past: 0)
     error, races, accused = 0.3, 30, 0
     for k in range(races):

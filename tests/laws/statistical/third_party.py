@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql import Ours
-from discreet.audit.sql.noisy import Exact, noisy_tables
+from discreet.audit.sql.ours import Exact, noisy_tables
 from discreet.mechanisms import Gaussian, Laplace
 from discreet.plan.schema import Range, Values
 from discreet.privacy.guarantee import Budget

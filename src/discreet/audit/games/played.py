@@ -8,8 +8,17 @@ from typing import Any
 
 from discreet.audit.claim import Claim
 from discreet.audit.finding import VIOLATED, Chance, Tradeoff
-from discreet.audit.reports.html import document, facts, head, notes, picture, text
-from discreet.audit.reports.report import chance_words, fields_of, number
+from discreet.audit.reports import (
+    chance_words,
+    document,
+    facts,
+    fields_of,
+    head,
+    notes,
+    number,
+    picture,
+    text,
+)
 from discreet.privacy.guarantee import decimal
 from discreet.table import render_html, visible
 

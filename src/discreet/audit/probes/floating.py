@@ -1,10 +1,17 @@
-"""`probe_floats`: what the floating-point numbers of a mechanism give away."""
+"""`probe_floats`: what the floating-point numbers of a mechanism give away.
+
+Numbers at which a mechanism is probed: neighbours at other sizes, and what is hardly a number.
+
+The grid on which outputs lie, if any, as their lowest bits show it.
+"""
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -13,10 +20,9 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.intervals import broken, clopper_pearson
 from discreet.audit.finding import CONSISTENT, VIOLATED, Chance, Probe
+from discreet.audit.outputs.derived import lowest_bit
 from discreet.audit.outputs.sampling import Sampler
 from discreet.audit.probes.contrast import VALUES, Contrast, OutputNumbers, contrast
-from discreet.audit.probes.float_inputs import is_number, shifted, specials
-from discreet.audit.probes.grid import grid_of
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count
 from discreet.privacy.guarantee import Approximate, Budget
@@ -29,6 +35,11 @@ SIZES: tuple[float, ...] = (0, 1, 1e-9, 1000, 2**24 + 1, 10**9, 2**40, 2**53 - 1
 
 _FEW = 4000  # runs of each special input
 _CLEAR = 1.0  # by how much more bits must tell than values do, to be worth a look
+
+_SPECIAL = {"NaN": math.nan, "+∞": math.inf, "-∞": -math.inf, "-0.0": -0.0, "5e-324": 5e-324}
+
+_ENOUGH = 50  # outputs of one size; all of them are even multiples by a chance of 2^-50
+_SPARE = 8  # bits of a float that are used by chance only
 
 
 def probe_floats(
@@ -340,3 +351,134 @@ def _short(x: object) -> str:
 
 def _share(chance: Chance) -> str:
     return "none" if not chance.hits else f"{chance.estimate:.2g}"
+
+
+def shifted(x: Any, y: Any, values: Sequence[float]) -> list[tuple[Any, Any]]:
+    """Neighbours at other values, no farther from each other than x and y, entry by entry."""
+    pairs: list[tuple[Any, Any]] = []
+    if not _is_numeric(x) or not _is_numeric(y) or np.shape(x) != np.shape(y):
+        return pairs
+    for value in values:
+        if not math.isfinite(value) or (_whole(x) and value != int(value)):
+            continue
+        flat = [_next(v, a, b) for v, a, b in zip(_filled(x, value), _entries(x), _entries(y), strict=True)]
+        start, end = _like(x, _filled(x, value)), _like(y, flat)
+        if start is None or end is None or _entries(start) == _entries(end):
+            continue
+        if all(_entries(start) != _entries(known) for known, _ in [(x, y), *pairs]):
+            pairs.append((start, end))
+    return pairs
+
+
+def _next(value: Any, a: Any, b: Any) -> Any:
+    """The value + (b − a), or the float next to it if that is farther away than b is from a."""
+    change = Fraction(b) - Fraction(a)
+    if isinstance(value, int):
+        return value + int(change)
+    end = float(Fraction(value) + change)
+    return end if abs(Fraction(end) - Fraction(value)) <= abs(change) else math.nextafter(end, value)
+
+
+def _filled(x: Any, value: float) -> list[Any]:
+    return [(int(value) if _whole(x) else float(value)) for _ in _entries(x)]
+
+
+def _entries(x: Any) -> list[Any]:
+    return (
+        list(np.asarray(x).ravel().tolist()) if np.ndim(x) else [x.item() if isinstance(x, np.generic) else x]
+    )
+
+
+def _like(x: Any, entries: list[Any]) -> Any:
+    """An input of the same kind with other numbers; None where they do not fit its type."""
+    if isinstance(x, np.ndarray):
+        try:
+            filled = np.asarray(entries, dtype=x.dtype).reshape(x.shape)
+        except OverflowError:
+            return None
+        return filled if filled.ravel().tolist() == entries else None
+    if isinstance(x, list):
+        return entries
+    if isinstance(x, tuple):
+        return tuple(entries)
+    if isinstance(x, np.generic):
+        kept = type(x)(entries[0])
+        return kept if kept.item() == entries[0] else None
+    return entries[0]
+
+
+def specials(x: Any) -> list[tuple[str, Any, Any]]:
+    """(name, input with a special number in its first place, the same with an ordinary one)."""
+    if not _is_numeric(x) or _whole(x):
+        return []
+    found = []
+    for name, value in _SPECIAL.items():
+        plain = 0.0 if abs(value) < 1 else _entries(x)[0]
+        a, b = (_like_any(x, [v, *_entries(x)[1:]]) for v in (value, plain))
+        found.append((name, a, b))
+    return found
+
+
+def _like_any(x: Any, entries: list[Any]) -> Any:
+    if isinstance(x, np.ndarray):
+        return np.asarray(entries, dtype=x.dtype).reshape(x.shape)
+    if isinstance(x, (list, tuple)):
+        return type(x)(entries)
+    return type(x)(entries[0]) if isinstance(x, np.generic) else entries[0]
+
+
+def is_number(x: object) -> bool:
+    return isinstance(x, (int, float, np.integer, np.floating)) and not isinstance(x, bool)
+
+
+def _is_numeric(x: object) -> bool:
+    if isinstance(x, np.ndarray):
+        return x.dtype.kind in "fiu" and x.size > 0 and bool(np.isfinite(x).all())
+    if type(x) in (list, tuple):
+        assert isinstance(x, (list, tuple))
+        return bool(x) and all(is_number(v) and math.isfinite(v) for v in x)
+    return is_number(x) and math.isfinite(x)  # type: ignore[arg-type]  # a number, as was just seen
+
+
+def _whole(x: Any) -> bool:
+    """Whether an input is made of integers, which stay integers."""
+    return all(isinstance(v, int) for v in _entries(x))
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What the lowest bits of some outputs say.
+
+    Attributes:
+        exponent: all outputs are multiples of 2^exponent.
+        relative: whether smaller outputs have finer bits, so that there is no grid beside that of floats.
+        coarse: whether outputs repeat so much that they lie on a coarse grid, of whatever step.
+        rounded: whether the grid is as fine as floats of that size can be: it may be finer in truth.
+    """
+
+    exponent: int
+    relative: bool
+    coarse: bool
+    rounded: bool
+
+
+def grid_of(sample: OutputNumbers, x: Any) -> Seen | None:
+    """The grid of the outputs at one input x; None where fewer than fifty of them are finite."""
+    values = sample.values[np.isfinite(sample.values)]
+    away = values[values != 0]
+    if len(values) < _ENOUGH:
+        return None
+    if not len(away):
+        return Seen(0, False, True, False)
+    low = lowest_bit(away).astype(np.int64)
+    size = np.frexp(away)[1].astype(np.int64) - 1
+    exponent = int(low.min())
+    # distinct outputs become rarer the more there are on a grid; half of them is far from what continuous noise gives
+    coarse = len(np.unique(values)) <= len(values) / 2
+    sizes = [(int(s), int(low[size == s].min())) for s in np.unique(size) if (size == s).sum() >= _ENOUGH]
+    finest = [s for s, bits in sizes if s - bits >= sample.bits - 1 - _SPARE]
+    rises = len(sizes) >= 3 and sizes[-1][1] - sizes[0][1] >= (sizes[-1][0] - sizes[0][0]) / 2
+    # On a grid, small outputs leave bits unused; where even the smallest use them all, there is none.
+    relative = not coarse and bool(finest) and rises
+    rounded = bool((size - low >= sample.bits - 1 - _SPARE).any())
+    return Seen(exponent, relative, coarse, rounded)

@@ -1,24 +1,32 @@
-"""`probe_state`: whether noise repeats itself: after a fork, in threads, in copies, under a seed, in a new process."""
+"""`probe_state`: whether noise repeats itself: after a fork, in threads, in copies, under a seed, in a new process.
+
+Whether two streams of outputs share their noise, or are equal by chance.
+
+Whether a budget can be spent twice by asking from several threads or processes at once.
+"""
 
 from __future__ import annotations
 
 import copy
+import math
 import pickle
 import random
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, TypeAlias
 
 import numpy as np
 
+from discreet.audit.evidence.intervals import clopper_pearson
 from discreet.audit.finding import CONSISTENT, VIOLATED, Probe
-from discreet.audit.outputs.sampling import Sampler
+from discreet.audit.outputs.identity import codes_of
+from discreet.audit.outputs.sampling import Raised, Sampler
+from discreet.audit.outputs.shape import Batch
 from discreet.audit.probes.processes import CAN_FORK, forked, fresh
-from discreet.audit.probes.repeats import Stream, Yardstick, stream, stream_of
-from discreet.audit.probes.spending import spending
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import count
 
@@ -28,6 +36,17 @@ SKIPPED = "skipped"
 _COMPARISONS = 64  # pairs of streams that are compared, at most
 _THREADS = 4
 _SEED = 20061107
+
+Stream: TypeAlias = list[int | None]
+"""Outputs one after another, by their codes; None for an exception."""
+
+_MOST = 4096
+_LEAST = 64
+_LONGEST = 4000
+_SHIFT = 24  # by how much two streams may be shifted
+
+_WORKERS = 4
+_TRIES = 4  # refusals after which a worker stops: one may be a lock that was busy
 
 
 def probe_state(
@@ -299,3 +318,170 @@ def _generators() -> Iterator[tuple[str, Callable[[], object], Callable[[], Any]
             lambda: torch.manual_seed(_SEED),
             lambda: kept(torch.get_rng_state, torch.set_rng_state),
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Yardstick:
+    """How many equal outputs in a row are no chance.
+
+    Attributes:
+        run: two streams of independent outputs share a run of so many by a chance of at most the error.
+        length: how many outputs of each stream are compared.
+        collision: an upper bound on the chance that two independent outputs are equal.
+        distinct: how many different outputs there were among `drawn`.
+        drawn: how many outputs were drawn to find out.
+        seconds: how long it takes to draw one stream, about.
+    """
+
+    run: int
+    length: int
+    collision: float
+    distinct: int
+    drawn: int
+    seconds: float
+
+    @classmethod
+    def of(cls, sampler: Sampler, *, comparisons: int, seconds: float, error: float) -> Yardstick | None:
+        """Measured on a mechanism; None where outputs are too few or too much alike.
+
+        Guarantee:
+            Where outputs are independent and of one law, `comparisons` pairs of streams of `length` share a run of
+            `run` outputs, at whatever places, with probability at most `error`: half of it for the Clopper–Pearson
+            bound on the chance that two outputs are equal, half for the runs.
+        """
+        start = time.monotonic()
+        end, codes = start + seconds, Stream()
+        while len(codes) < _LEAST or (len(codes) < _MOST and time.monotonic() < end):
+            codes += stream_of(sampler.draw(max(_LEAST // 4, len(codes))))
+            if time.monotonic() > end + 3 * seconds:
+                break
+        each = (time.monotonic() - start) / len(codes)
+        answers = [c for c in codes if c is not None]
+        if len(answers) < _LEAST // 2 or len(answers) < len(codes) / 2:
+            return None
+        pairs = len(answers) // 2
+        equal = sum(a == b for a, b in zip(answers[:pairs], answers[pairs:], strict=False))
+        collision = clopper_pearson(equal, pairs, error)[1]
+        if collision >= 1 or len(set(answers)) < 2:
+            return None
+        run = length = 1
+        while True:
+            wanted = math.log(2 * comparisons * length**2 / error) / -math.log(collision)
+            run = max(2, math.ceil(wanted * (1 + 1e-9)))
+            if run + _SHIFT <= length:
+                break
+            length = run + _SHIFT
+            if run > _LONGEST:
+                return None
+        return cls(run, length, collision, len(set(answers)), len(answers), each * length)
+
+    def shared(self, a: Sequence[int | None], b: Sequence[int | None]) -> bool:
+        """Whether two streams have a run of equal outputs that is no chance."""
+        runs = {tuple(w) for w in _windows(a, self.run)}
+        return any(tuple(w) in runs for w in _windows(b, self.run))
+
+    def tells(self, a: Sequence[int | None]) -> bool:
+        """Whether a stream has runs that can be compared.
+
+        Exceptions do not count, and neither does one output again and again: a mechanism may have stopped answering.
+        """
+        return bool(_windows(a, self.run))
+
+
+def stream_of(batch: Batch) -> Stream:
+    """The codes of outputs."""
+    failed = [isinstance(o, Raised) for o in batch]
+    return [None if bad else int(code) for code, bad in zip(codes_of(batch), failed, strict=True)]
+
+
+def stream(mechanism: Callable[..., object], x: object, length: int) -> Stream:
+    """So many fresh outputs of a mechanism."""
+    return stream_of(Sampler(mechanism, x).draw(length))
+
+
+def _windows(s: Sequence[int | None], run: int) -> list[Sequence[int | None]]:
+    windows = [s[i : i + run] for i in range(len(s) - run + 1)]
+    return [w for w in windows if None not in w and len(set(w)) > 1]
+
+
+def spending(
+    accounts: Callable[[], Callable[[], object]], answers: int, *, seconds: float = 60.0
+) -> tuple[Probe, ...]:
+    """Probes that ask from four threads, and from four processes, for more answers than a budget is for.
+
+    Args:
+        accounts: opens a new account with a budget for exactly `answers` answers, and returns a function that asks
+            for one: true where it was given, false or an exception where it was refused. To be asked from other
+            processes it has to be picklable: `functools.partial(ask, path)`, with `ask` in a module.
+        answers: how many answers the budget is for.
+        seconds: how long each of the two may take.
+
+    Guarantee:
+        "violated" is said only where more than `answers` answers were given.
+    """
+    return (_from_threads(accounts(), answers, seconds), _from_processes(accounts(), answers, seconds))
+
+
+def ask_until_refused(spend: Callable[[], object], most: int, seconds: float) -> int:
+    """How many answers were given before several refusals, or `most`."""
+    given = refused = 0
+    end = time.monotonic() + seconds
+    while given < most and refused < _TRIES and time.monotonic() < end:
+        try:
+            answered = bool(spend())
+        except Exception:
+            answered = False
+        given, refused = (given + 1, refused) if answered else (given, refused + 1)
+    return given
+
+
+def _from_threads(spend: Callable[[], object], answers: int, seconds: float) -> Probe:
+    name = "double spending, threads"
+    given: list[int] = []
+    start = threading.Barrier(_WORKERS)
+
+    def work() -> None:
+        start.wait(seconds)
+        given.append(ask_until_refused(spend, answers + 1, seconds))
+
+    workers = [threading.Thread(target=work, daemon=True) for _ in range(_WORKERS)]
+    end = time.monotonic() + seconds
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join(max(0.0, end - time.monotonic()))
+    return _judged(name, list(given), answers, f"{_WORKERS} threads", _WORKERS - len(given))
+
+
+def _from_processes(spend: Callable[[], object], answers: int, seconds: float) -> Probe:
+    name = "double spending, processes"
+    try:
+        job = pickle.dumps((ask_until_refused, (spend, answers + 1, seconds / 2)))
+    except Exception as e:
+        return Probe(
+            name,
+            "skipped",
+            f"What asks for an answer cannot be pickled ({type(e).__name__}): return functools.partial(ask, path).",
+            {},
+        )
+    results = fresh([job] * _WORKERS, seconds)
+    failed = [r for r in results if isinstance(r, str)]
+    if len(failed) == len(results):
+        return Probe(name, "skipped", f"No process could ask: {failed[0]}.", {})
+    given = [r for r in results if isinstance(r, int)]
+    return _judged(name, given, answers, f"{_WORKERS} processes", len(results) - len(given))
+
+
+def _judged(name: str, given: list[int], answers: int, workers: str, silent: int) -> Probe:
+    total = sum(given)
+    details = {"answers": answers, "given": total, "by_worker": given, "silent": silent}
+    late = f" {silent} of them did not return in time." if silent else ""
+    if total > answers:
+        words = f"{total} answers were given to {workers}; the budget is for {answers}.{late}"
+        return Probe(name, VIOLATED, words, details)
+    if silent:
+        return Probe(
+            name, "suspicious", f"{total} of {answers} answers were given to {workers}.{late}", details
+        )
+    words = f"{total} answers were given to {workers} that asked for more than the budget's {answers}."
+    return Probe(name, CONSISTENT, words, details)

@@ -1,1 +1,0 @@
-"""An audit as text, JSON, HTML and a picture."""
