@@ -28,7 +28,7 @@ from scipy.stats import spearmanr
 from benchmarks import peers
 from benchmarks.runner import Claim, in_subprocess, save
 from discreet.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, Numeric, Staircase
-from discreet.mechanisms.reserve import _MOST as BLOCK
+from discreet.mechanisms.numeric import _MOST as BLOCK
 from discreet.noise.entropy import SystemEntropy
 
 MECHANISMS: tuple[Numeric, ...] = (

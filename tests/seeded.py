@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from discreet.mechanisms import reserve
+from discreet.mechanisms import numeric
 from discreet.noise import entropy
 
 _epoch = 0
@@ -76,15 +76,15 @@ def seeded_by(name: str) -> Iterator[None]:
 def end_streams_with_their_test() -> None:
     """Have `SystemEntropy` take a new key in every test, and mechanisms forget what they drew ahead in another."""
     entropy._Stream = _Stream  # type: ignore[misc]
-    reserve.process = _home  # type: ignore[attr-defined, assignment]
-    draw = reserve.Reserve._draw
+    numeric.process = _home  # type: ignore[attr-defined, assignment]
+    draw = numeric.Reserve._draw
 
-    def drawn_anew(self: reserve.Reserve) -> int:
+    def drawn_anew(self: numeric.Reserve) -> int:
         if self._stock[0][0] != _epoch:
             self._size = 1
         return draw(self)
 
-    reserve.Reserve._draw = drawn_anew  # type: ignore[method-assign]
+    numeric.Reserve._draw = drawn_anew  # type: ignore[method-assign]
 
 
 def _home() -> tuple[int, ...]:

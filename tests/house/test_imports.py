@@ -31,7 +31,7 @@ ONLY_IN = {
         "src/discreet/backends/sources.py",  # these two find out what the one above reads
         "src/discreet/backends/json_files.py",
         "src/discreet/backends/connection.py",  # says how the one above is to count
-        "src/discreet/cli/story.py",  # gives the demo's attacker the exact answers
+        "src/discreet/cli/demo.py",  # gives the demo's attacker the exact answers
     ),
     "altair": ("src/discreet/plots/",),
     "vl_convert": ("src/discreet/plots/",),

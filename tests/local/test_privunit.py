@@ -14,8 +14,7 @@ from scipy import integrate, optimize, special, stats
 
 from discreet.errors import InvalidParameter
 from discreet.local import Memoised, PrivUnit
-from discreet.local.nearest import best_numbers, closeness
-from discreet.local.privunit import directions
+from discreet.local.privunit import best_numbers, closeness, directions
 from tests.local.branches import Branches
 from tests.local.public_parts import FixedBytes, largest_ratio, law_of, least_exp, tree
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, Numeric, Staircase
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.mechanisms.reserve import Reserve
+from discreet.mechanisms.numeric import Reserve
 from discreet.noise import entropy
 from discreet.noise.entropy import Entropy
 from discreet.noise.lattice import Grid

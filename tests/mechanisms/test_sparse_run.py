@@ -13,7 +13,7 @@ import pytest
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import SparseVector
-from discreet.mechanisms.sparse_run import SparseRun
+from discreet.mechanisms.sparse_vector import SparseRun
 from discreet.noise.entropy import SystemEntropy
 
 

@@ -14,7 +14,7 @@ from scipy import stats
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import Geometric, Laplace, Staircase
-from discreet.mechanisms.staircase_noise import StaircaseNoise, best_inner
+from discreet.mechanisms.staircase import StaircaseNoise, best_inner
 from discreet.noise.entropy import SystemEntropy
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.sensitivity import Sensitivity

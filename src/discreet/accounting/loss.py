@@ -1,4 +1,7 @@
-"""What some uses of mechanisms cost together, asked in any of the field's words."""
+"""What some uses of mechanisms cost together, asked in any of the field's words.
+
+Uses that a class of uses is known to hold: what they lose, the worst of the class loses at least.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,17 @@ from typing import TYPE_CHECKING, overload
 from discreet.accounting.bounds import Answer
 from discreet.accounting.sums import Sums, largest, sums
 from discreet.errors import InvalidParameter
-from discreet.privacy.event import Composed, Event
+from discreet.privacy.discrete_events import BoundedRangeEvent
+from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, ZCDPEvent
 from discreet.privacy.exact import Real, count, exact, probability, reported
 from discreet.privacy.guarantee import Approximate, decimal
 from discreet.privacy.parallel import Alternatives
+from discreet.privacy.sampling import PoissonEvent
 from discreet.privacy.unit import Relation
 
 if TYPE_CHECKING:
     from discreet.privacy.pair import Curve
+
 
 _MOST_BITS = 333  # of an ε, and half of those of a ρ
 _LARGE = 1 << _MOST_BITS
@@ -384,8 +390,6 @@ class PrivacyLoss:
 
     def _bracketed(self, ask: Callable[[PrivacyLoss], Answer]) -> Answer:
         """The answer, where its engine knows no lower bound with what members of the events' classes lose."""
-        from discreet.accounting.members import members
-
         answer = ask(self)
         if answer.lower:
             return answer
@@ -496,3 +500,27 @@ def _alternatives(loss: PrivacyLoss) -> Alternatives:
 def _uses(events: Composed) -> int:
     """How many there are, which may be more than `len` can say."""
     return sum(n for _, n in events.parts)
+
+
+def members(events: Composed) -> Composed | None:
+    """One use for each event, which the event stands for; None where an event is a bound that has none known here.
+
+    Gaussian noise with μ² = 2ρ is ρ-zCDP, and randomised response with ε/2 has losses in a range of ε.
+
+    References: Bun, Steinke 2016, Proposition 1.6, https://arxiv.org/abs/1605.02065; docs/proofs/composition.md
+    """
+    found = [(_member(event), n) for event, n in events]
+    if any(event is None for event, _ in found):
+        return None
+    return Composed((event, n) for event, n in found if event is not None)
+
+
+def _member(event: Event) -> Event | None:
+    if isinstance(event, ZCDPEvent):
+        return GaussianEvent(2 * event.rho)
+    if isinstance(event, BoundedRangeEvent):
+        return ApproximateEvent(event.epsilon / 2)
+    if isinstance(event, PoissonEvent):
+        inner = _member(event.event)
+        return None if inner is None else PoissonEvent(inner, event.rate)
+    return event if event.pair().exact else None

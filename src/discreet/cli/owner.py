@@ -221,14 +221,14 @@ def transfer(ledger: str, to: str, by: str, reason: str) -> None:
     from discreet.ledger.places import called
 
     with Ledger.existing(ledger) as book, book.transfer(to, by=by, reason=reason) as other:
-        output.say(f"{_many(len(other.populations()))} on in {called(to)}. Its head is\n{other.head}")
+        output.say(f"{_accounts(len(other.populations()))} on in {called(to)}. Its head is\n{other.head}")
 
 
 COMMANDS = (open_account, budget, freeze, thaw, close, analyst, group, lock, unlock, transfer)
 """The commands of the group `ledger` that change something."""
 
 
-def _many(accounts: int) -> str:
+def _accounts(accounts: int) -> str:
     return "1 account goes" if accounts == 1 else f"{accounts} accounts go"
 
 

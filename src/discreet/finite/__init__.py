@@ -11,7 +11,6 @@ Fraction(9, 1)
 
 from __future__ import annotations
 
-from discreet.finite.attained import Attained as Attained
 from discreet.finite.histograms import Database as Database
 from discreet.finite.histograms import databases as databases
 from discreet.finite.histograms import neighbours as neighbours
@@ -20,6 +19,7 @@ from discreet.finite.laws import geometric as geometric
 from discreet.finite.laws import randomized_response as randomized_response
 from discreet.finite.measured import OutputEvent as OutputEvent
 from discreet.finite.mechanism import Mechanism as Mechanism
+from discreet.finite.sensitivities import Attained as Attained
 from discreet.finite.sensitivities import local_sensitivity as local_sensitivity
 from discreet.finite.sensitivities import sensitivity as sensitivity
 from discreet.finite.sensitivities import smooth_sensitivity as smooth_sensitivity

@@ -1,11 +1,18 @@
-"""A randomized algorithm as a stochastic matrix: a point of the probability simplex for each input."""
+"""A randomized algorithm as a stochastic matrix: a point of the probability simplex for each input.
+
+The one pair of laws that dominates every pair of neighbours of a table, and nothing more.
+
+Rényi divergences of two laws in integers: exact moments, and their logarithms rounded up.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from decimal import ROUND_HALF_EVEN, Context, Decimal
 from fractions import Fraction
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -23,19 +30,26 @@ from discreet.finite.composing import (
     through,
 )
 from discreet.finite.graphs import Neighbours, pairs_of, product, records_of, refuse_slow
-from discreet.finite.hull import dominating
 from discreet.finite.measured import ComparedTable, OutputEvent, Pairs, in_words, log_above, within
-from discreet.finite.renyi import MOST_BITS, divergence, moment
 from discreet.finite.rows import ProbabilityTable, graph, of_integers, read
 from discreet.finite.two_laws import likelier
-from discreet.privacy.exact import Real, count, exact
+from discreet.privacy.exact import Real, above, count, exact
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
 
+
 _WIDE = 8  # columns and rows that are shown
+
+Row = tuple[int, ...]
+
+_WIDEST = 425_000_000
+_DIGITS = 60
+_SLACK = Fraction(1, 10**45)
+MOST_BITS = 50_000_000
+"""Of the powers of an exact moment; more would take minutes."""
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -439,3 +453,102 @@ def _counted(pairs: int) -> str:
 
 def _cell(p: Fraction) -> str:
     return str(p) if p.denominator < 1000 else f"{float(p):.4g}"
+
+
+def dominating(
+    laws: Iterable[tuple[Row, Row]], whole: int
+) -> tuple[tuple[Fraction, ...], tuple[Fraction, ...]]:
+    """(P, Q) with P(E) − aQ(E) at its largest, for every a ≥ 0, what it is at most over all the given pairs of laws.
+
+    The points (Q(E), P(E)) of the likeliest events of all pairs have an upper convex hull; its edges are the
+    outcomes of the pair.
+
+    References: Zhu, Dong, Wang 2022, Proposition 8, https://arxiv.org/abs/2106.08567; proof:
+    docs/proofs/finite.md
+    """
+    points = {(0, 0), (whole, whole)}
+    for p, q in laws:
+        points |= set(_curve(p, q))
+    hull = _upper(points)
+    steps = [(b[0] - a[0], b[1] - a[1]) for a, b in pairwise(hull)]
+    return tuple(Fraction(p, whole) for _, p in steps), tuple(Fraction(q, whole) for q, _ in steps)
+
+
+def _curve(p: Row, q: Row) -> Iterable[tuple[int, int]]:
+    """The events {P > aQ} as points (Q, P), from the likeliest outputs on."""
+    ratios: dict[Fraction | None, tuple[int, int]] = {}
+    for a, b in zip(p, q, strict=True):
+        if a or b:
+            ratio = Fraction(a, b) if b else None
+            more, less = ratios.get(ratio, (0, 0))
+            ratios[ratio] = more + a, less + b
+    under, over = 0, 0
+    if None in ratios:
+        over = ratios.pop(None)[0]
+        yield 0, over
+    for _, (a, b) in sorted(ratios.items(), key=lambda r: r[0] or Fraction(0), reverse=True):
+        under, over = under + b, over + a
+        yield under, over
+
+
+def _upper(points: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
+    """The vertices of the upper hull from (0, 0) to the right end, none between two others (Andrew 1979)."""
+    highest: dict[int, int] = {}
+    for x, y in points:
+        highest[x] = max(y, highest.get(x, y))
+    hull: list[tuple[int, int]] = []
+    for x, y in sorted(highest.items()):
+        while len(hull) > 1 and _turn(hull[-2], hull[-1], (x, y)) >= 0:
+            hull.pop()
+        hull.append((x, y))
+    return hull if hull[0] == (0, 0) else [(0, 0), *hull]
+
+
+def _turn(a: tuple[int, int], b: tuple[int, int], c: tuple[int, int]) -> int:
+    return (b[0] - a[0]) * (c[1] - a[1]) - (b[1] - a[1]) * (c[0] - a[0])
+
+
+def moment(p: Sequence[int], q: Sequence[int], whole: int, order: int) -> Fraction | None:
+    """Σ P^α Q^(1−α) for an integer α ≥ 1, exactly; None where P has an output that Q never gives."""
+    total = Fraction(0)
+    for a, b in zip(p, q, strict=True):
+        if a and not b:
+            return None
+        if a:
+            total += Fraction(a**order, b ** (order - 1))
+    return total / whole
+
+
+def divergence(p: Sequence[int], q: Sequence[int], whole: int, order: Fraction) -> float:
+    """D_α(P ‖ Q) for α ≥ 1, rounded up; for α = 1 the Kullback-Leibler divergence.
+
+    Sixty digits are computed, and as many more as 1/(α − 1) has. A logarithm of a ratio, at most 10⁶ in size for
+    ratios of integers that fit a memory, is off by 10⁻⁵³ at most, and so is D_α by it; the sum is off by 10⁻⁵³
+    times α − 1, at most, before it is divided by that: all far below the slack that is added.
+    """
+    if any(a and not b for a, b in zip(p, q, strict=True)):
+        return math.inf
+    if tuple(p) == tuple(q):
+        return 0.0
+    more = 0 if order == 1 else len(str(int(1 / (order - 1))))
+    c = Context(prec=_DIGITS + more, rounding=ROUND_HALF_EVEN, Emin=-_WIDEST, Emax=_WIDEST)
+    losses = [(Decimal(a), _log(a, b, c)) for a, b in zip(p, q, strict=True) if a]
+    # Terms of both signs: the error is relative to their sizes, which the largest loss bounds.
+    slack = _SLACK * (1 + max(abs(Fraction(loss)) for _, loss in losses))
+    if order == 1:
+        mean = Decimal(0)
+        for a, loss in losses:
+            mean = c.add(mean, c.multiply(a, loss))
+        return above(max(Fraction(mean) / whole, Fraction(0)) + slack)
+    power = c.divide(Decimal(order.numerator - order.denominator), Decimal(order.denominator))
+    top = max(loss for _, loss in losses)
+    total = Decimal(0)
+    for a, loss in losses:  # relative to the largest loss, so that no power is too large for a decimal
+        total = c.add(total, c.multiply(a, c.exp(c.multiply(power, c.subtract(loss, top)))))
+    below_top = c.ln(c.divide(total, Decimal(whole)))
+    return above(max(Fraction(0), Fraction(top) + Fraction(below_top) / (order - 1)) + slack)
+
+
+def _log(a: int, b: int, c: Context) -> Decimal:
+    """log(a/b) with an error of 10⁻⁵⁸ beside its relative one."""
+    return Decimal(0) if a == b else c.ln(c.divide(Decimal(a), Decimal(b)))

@@ -1,4 +1,7 @@
-"""How far one record moves a function: everywhere, at one database, and smoothed, by trying every pair."""
+"""How far one record moves a function: everywhere, at one database, and smoothed, by trying every pair.
+
+A largest number together with the two databases where it is reached.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from discreet.errors import DiscreetError, InvalidParameter
-from discreet.finite.attained import Attained
 from discreet.finite.comparisons import exponential
 from discreet.finite.histograms import (
     Database,
@@ -22,6 +24,7 @@ from discreet.finite.histograms import (
     refuse_many,
 )
 from discreet.privacy.exact import Real, count, positive
+from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation
 
 Counts: TypeAlias = tuple[int, ...]
@@ -31,6 +34,8 @@ Numbers: TypeAlias = dict[object, int | Fraction]
 _BITS = 64  # of a root that is no fraction
 _DIGITS = 40  # of e^βd
 _LARGEST = 1000  # β; beyond it nothing but the database itself counts
+
+_LONG = 4096  # bits; far longer integers are refused as text by Python itself
 
 
 def sensitivity(
@@ -327,3 +332,67 @@ def _root_above(x: Fraction) -> Fraction:
     shift = max(0, _BITS + (x.denominator.bit_length() - x.numerator.bit_length()) // 2)
     scaled = math.ceil(x * 4**shift)
     return Fraction(math.isqrt(scaled - 1) + 1, 2**shift)
+
+
+class Attained(Fraction):
+    """The largest change of a function, with the neighbours that attain it: a fraction, and to be used as one.
+
+    Attributes:
+        pair: the two neighbours between which the change is that large; None where there are no two neighbours.
+        exact: whether the number is the change itself. Else it is at least that, and rounding is all that
+            it exceeds it by: roots and exponentials are rounded up, and floats that f gave are taken as they are.
+        squared: the square of the change; for the norm 2 of exact numbers it is a fraction where the change is none.
+        centre: for a smooth sensitivity, the database that it is of; else None.
+    """
+
+    __slots__ = ("centre", "exact", "pair", "squared")
+
+    pair: tuple[Database, Database] | None
+    exact: bool
+    squared: Fraction
+    centre: Database | None
+
+    def __new__(
+        cls,
+        value: Fraction,
+        pair: tuple[Database, Database] | None,
+        *,
+        exact: bool = True,
+        squared: Fraction | None = None,
+        centre: Database | None = None,
+    ) -> Attained:
+        """The number, and where it is attained."""
+        self = super().__new__(cls, value.numerator, value.denominator)
+        self.pair = pair
+        self.exact = exact
+        self.squared = value * value if squared is None else squared
+        self.centre = centre
+        return self
+
+    def __reduce__(self) -> tuple[Callable[..., Attained], tuple[object, ...]]:
+        return _made, (Fraction(self), self.pair, self.exact, self.squared, self.centre)
+
+    def __copy__(self) -> Attained:
+        return self
+
+    def __deepcopy__(self, memo: object) -> Attained:
+        return self
+
+    def __str__(self) -> str:
+        where = "no two neighbours" if self.pair is None else f"{self.pair[0]} and {self.pair[1]}"
+        long = self.denominator == 1 or self.numerator.bit_length() + self.denominator.bit_length() > _LONG
+        number = (decimal(self) if long else super().__str__()) if self.exact else f"{float(self):.6g}"
+        return f"{number}, between {where}"
+
+    def __repr__(self) -> str:
+        return f"<{self}>"
+
+
+def _made(
+    value: Fraction,
+    pair: tuple[Database, Database] | None,
+    exact: bool,
+    squared: Fraction,
+    centre: Database | None,
+) -> Attained:
+    return Attained(value, pair, exact=exact, squared=squared, centre=centre)

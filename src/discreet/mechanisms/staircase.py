@@ -1,22 +1,37 @@
-"""The staircase mechanism."""
+"""The staircase mechanism.
+
+The discrete staircase law: steps that fall by e^ε each, Δ integers wide, a part of each a step ahead.
+"""
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import numbered
+from discreet.mechanisms.additive import Additive, Integers, as_objects
 from discreet.mechanisms.numeric import Lattice, Numeric, fine_grid
 from discreet.mechanisms.parameters import read_dimension, read_size
-from discreet.mechanisms.staircase_noise import StaircaseNoise, best_inner
 from discreet.mechanisms.values import NumberArray
+from discreet.noise import fixedpoint, geometric, laplace, uniform
+from discreet.noise.entropy import Entropy, words16, words64
+from discreet.noise.table import LazyUniform
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import decimal
+from discreet.privacy.sensitivity import Sensitivity
 
 _FINEST = Fraction(1, 1 << 20)  # floats need no grid finer than this part of Δ, beside 2^-20 of it
+
+_WORD = 64
+_SMALL = 1 << 62  # places below it, and their steps, are drawn as 64-bit integers
+_MARGIN = 2.0**-36  # relative; far above the rounding of the few float operations in a tail
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False)
@@ -148,3 +163,174 @@ def _share(gamma: Real) -> Fraction:
             f"gamma must lie above 0 and be at most 1, not {gamma}.", hint="leave it out for the best one"
         )
     return g
+
+
+@dataclass(frozen=True, slots=True)
+class StaircaseNoise(Additive):
+    """P(Z = ±(kΔ + j)) ∝ e^(−kε) for 0 ≤ j < inner, and ∝ e^(−(k+1)ε) for inner ≤ j < Δ.
+
+    Guarantee:
+        One integer that moves by at most `width` = Δ costs ε, and one that moves by m·Δ or less costs mε. A
+        move by 1 can cost ε as well, so that numbers which move together cost ε each: unlike for Laplace
+        noise, their ℓ1 distance says nothing (docs/proofs/staircase.md).
+
+    References:
+        Geng, Viswanath 2014 (the discrete setting), https://arxiv.org/abs/1212.1186
+
+    Attributes:
+        epsilon: by how much the logarithm of the mass falls from one step to the next.
+        width: Δ, the width of a step.
+        inner: how many integers of each step are as likely as the step says; the others belong to the next.
+    """
+
+    epsilon: Fraction
+    width: int
+    inner: int
+
+    def __post_init__(self) -> None:
+        if self.epsilon <= 0:
+            raise InvalidParameter(f"epsilon must be above 0, not {self.epsilon}.")
+        if not 1 <= self.inner <= self.width:
+            raise InvalidParameter(f"inner must lie between 1 and the width of a step, not {self.inner}.")
+
+    def event(self, sensitivity: Sensitivity) -> Composed:
+        if not sensitivity.l0 or not sensitivity.linf:
+            return Composed()
+        steps = -(-sensitivity.linf // self.width)
+        return Composed([(ApproximateEvent(steps * self.epsilon), sensitivity.l0)])
+
+    def draw(self, size: int, rng: Entropy) -> Integers:
+        z, refused = self._proposals(size, rng)
+        again = np.flatnonzero(refused)
+        while len(again):
+            more, refused = self._proposals(len(again), rng)
+            if more.dtype == object and z.dtype != object:
+                z = as_objects(z.tolist())
+            z[again] = more
+            again = again[refused]
+        return z
+
+    def tail(self, t: int) -> float:
+        if t < 0:
+            return 1.0
+        k, j = divmod(t + 1, self.width)
+        b, r, outer = math.exp(-_capped(self.epsilon)), self.inner, self.width - self.inner
+        far = max(0, j - r)
+        # Σ over i ≥ j of one step's weights and b times those before j: no difference that loses digits
+        rest = max(0, r - j) + b * (outer - far) + b * (min(j, r) + b * far)
+        whole = 2 * (r + b * outer) + math.expm1(-_capped(self.epsilon))  # 2C − (1 − b), at least r
+        return min(1.0, 2 * math.exp(-_capped(k * self.epsilon)) * (rest / whole) * (1 + _MARGIN) + 5e-324)
+
+    def cdf(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
+        k = np.floor(t)
+        m = np.where(k < 0, -k, k + 1)  # P(Z ≤ k) is P(Z ≥ m) or 1 − P(Z ≥ m)
+        width, r, e = float(self.width), float(self.inner), float(self.epsilon)
+        b, outer = math.exp(-min(e, 1e3)), float(self.width - self.inner)
+        step = np.floor(m / width)
+        j = m - step * width
+        far = np.maximum(0.0, j - r)
+        rest = np.maximum(0.0, r - j) + b * (outer - far) + b * (np.minimum(j, r) + b * far)
+        whole = 2 * (r + b * outer) + math.expm1(-min(e, 1e3))
+        with np.errstate(under="ignore"):
+            above = np.exp(-np.minimum(step * e, 1e3)) * rest / whole
+        return np.asarray(np.where(k < 0, above, 1 - above))
+
+    @property
+    def variance(self) -> float:
+        d, r, e = float(self.width), float(self.inner), _capped(self.epsilon)
+        b, p = math.exp(-e), -math.expm1(-e)
+        mass = r + b * (d - r)
+        first = (p * r * (r - 1) + b * d * (d - 1)) / 2
+        second = (p * (r - 1) * r * (2 * r - 1) + b * (d - 1) * d * (2 * d - 1)) / 6
+        ahead = b / p  # Σ k·bᵏ over Σ bᵏ, and below the same for k²
+        squares = mass * d * d * ahead * (1 + b) / p + 2 * d * first * ahead + second
+        return 2 * squares / (2 * mass - p)
+
+    def _proposals(self, size: int, rng: Entropy) -> tuple[Integers, NDArray[np.bool_]]:
+        """Magnitudes with a fair sign, and which of them are −0, which is refused."""
+        magnitude = self._magnitudes(size, rng)
+        minus = (words16(rng, size) & np.uint16(1)).astype(bool)
+        return np.where(minus, -magnitude, magnitude), minus & (magnitude == 0).astype(bool)
+
+    def _magnitudes(self, size: int, rng: Entropy) -> Integers:
+        """kΔ + j: the step k is geometric, the side of j a coin, its place uniform."""
+        scale = 1 / self.epsilon
+        if scale <= laplace.LARGEST_SCALE:
+            k = geometric.sample_vector(scale, size, rng)
+        else:
+            k = as_objects([geometric.sample(scale, rng) for _ in range(size)])
+        small = self.width <= _SMALL
+        inner, outer = (self._places(n, size, rng) for n in (self.inner, self.width - self.inner))
+        # Both are drawn, so that the work is the same whichever is shown.
+        j = np.where(self._coins(size, rng), inner, self.inner + outer)
+        if small and k.dtype != object and size and (int(k.max()) + 1) * self.width <= _SMALL:
+            return np.asarray(k * self.width + j)
+        return as_objects([a * self.width + c for a, c in zip(k.tolist(), j.tolist(), strict=True)])
+
+    def _places(self, n: int, size: int, rng: Entropy) -> Integers:
+        """Uniform places below n; where n = 0 they are never shown."""
+        if self.width <= _SMALL:
+            return uniform.below_vector(max(1, n), size, rng)
+        return as_objects([uniform.below(max(1, n), rng) for _ in range(size)])
+
+    def _coins(self, size: int, rng: Entropy) -> NDArray[np.bool_]:
+        """Whether each place lies in the inner part, of chance exactly inner/(inner + e^−ε(Δ − inner))."""
+        u = words64(rng, size)
+        lo, hi = _bounds(self, _WORD)
+        shown = u < np.uint64(lo) if lo < 1 << _WORD else np.ones(size, dtype=bool)
+        undecided = ~shown if hi >= 1 << _WORD else (u < np.uint64(hi)) & ~shown
+        for i in np.flatnonzero(undecided):
+            shown[i] = self._settle(LazyUniform(int(u[i]), _WORD, rng))
+        return shown
+
+    def _settle(self, u: LazyUniform) -> bool:
+        """The coin that a word leaves open, by further digits."""
+        while True:
+            lo, hi = _bounds(self, u.bits)
+            if u.value < lo:
+                return True
+            if u.value >= hi:
+                return False
+            u.extend()
+
+
+@lru_cache(maxsize=64)
+def best_inner(epsilon: Fraction, width: int) -> int:
+    """The part of a step for which E|Z| is least, to within rounding in e^−ε at 256 bits and more.
+
+    Any part is private; this one is a public function of ε and Δ. With b = e^−ε and C = r + b(Δ − r), E|Z| is
+    2·N(r)/((1 − b)(2C − 1 + b)) with a convex quadratic N, so that it falls and then rises as r grows.
+    """
+    bits = 256 + 2 * width.bit_length()
+    b, one = fixedpoint.exp_neg(epsilon, bits)[1], 1 << bits
+    p = one - b
+
+    def terms(r: int) -> tuple[int, int]:
+        mass = r * one + b * (width - r)
+        rest = p * (p * r * (r - 1) + b * width * (width - 1))
+        return 2 * width * mass * b + rest, 2 * mass - p
+
+    low, high = 1, width
+    while low < high:
+        r = (low + high) // 2
+        (n, d), (n_next, d_next) = terms(r), terms(r + 1)
+        if n_next * d < n * d_next:
+            low = r + 1
+        else:
+            high = r
+    return low
+
+
+@lru_cache(maxsize=64)
+def _bounds(law: StaircaseNoise, bits: int) -> tuple[int, int]:
+    """(lo, hi) with lo ≤ 2^bits·p ≤ hi for the chance p of the inner part; a first digit string below lo means
+    U < p, one of at least hi means U ≥ p.
+    """
+    fine = bits + law.width.bit_length() + 8
+    least, most = fixedpoint.exp_neg(law.epsilon, fine)
+    r, outer = law.inner << fine, law.width - law.inner
+    return (r << bits) // (r + most * outer), -(-(r << bits) // (r + least * outer))
+
+
+def _capped(x: Fraction) -> float:
+    return float(x) if x < 1000 else 1e3  # where exp has long underflowed

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from discreet.mechanisms import ProposeTestRelease, SampleAndAggregate, SmoothSensitivity
 from discreet.mechanisms.declared import Declared
-from discreet.mechanisms.stable.laws import LogNormal, StudentT
+from discreet.mechanisms.stable.smooth_sensitivity import LogNormal, StudentT
 from discreet.mechanisms.stable.spread import Interquartile, Rank, SensitivityBounds
 from discreet.mechanisms.stable.statistic import BITS
 from discreet.noise import laplace

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import integrate, stats
 
-from discreet.mechanisms.stable.laws import Calibration, LogNormal, Quartic, SmoothLaw, StudentT
+from discreet.mechanisms.stable.smooth_sensitivity import Calibration, LogNormal, Quartic, SmoothLaw, StudentT
 
 EPSILONS = [Fraction(1, 20), Fraction(1), Fraction(4)]
 Z = np.tan(np.linspace(-math.pi / 2, math.pi / 2, 12_003)[1:-1])

@@ -9,7 +9,7 @@ import pytest
 
 from discreet import data
 from discreet.backends.connection import open_database
-from discreet.cli import story
+from discreet.cli import demo
 from tests.cli.conftest import Call
 
 
@@ -52,10 +52,9 @@ def test_the_target_is_one_person_and_so_is_her_colleague() -> None:
     with open_database() as database:
         database.execute(f"CREATE VIEW adult AS FROM '{data.adult()}'")
         counts = [
-            database.execute(q).fetchall()[0][0]
-            for q in (story.EVERYONE, story.all_but(59), story.all_but(58))
+            database.execute(q).fetchall()[0][0] for q in (demo.EVERYONE, demo.all_but(59), demo.all_but(58))
         ]
-        rewordings = {database.execute(story.reworded(i)).fetchall()[0][0] for i in range(20)}
+        rewordings = {database.execute(demo.reworded(i)).fetchall()[0][0] for i in range(20)}
     assert counts == [7_841, 7_840, 7_841]  # she earns more than $50,000, her colleague does not
     assert len(rewordings) == 1
 

@@ -14,8 +14,7 @@ from types import MappingProxyType
 from typing import Any
 
 from discreet import accounting
-from discreet.accounting.interop.text import parse
-from discreet.accounting.interop.total import times, total
+from discreet.accounting.interop.text import parse, times, total
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import Composed

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from typing import Any
 
 from discreet.accounting.interop.dp_accounting import contributions
-from discreet.accounting.interop.rounding import down, root, up
+from discreet.accounting.interop.text import down, root, up
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, MissingExtra
 from discreet.privacy.discrete_events import AtomsEvent, BoundedRangeEvent, RandomizedResponseEvent

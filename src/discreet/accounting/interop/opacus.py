@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import Any
 
 from discreet.accounting import gaussian
-from discreet.accounting.interop.rounding import down, root, up
-from discreet.accounting.interop.total import times, total
+from discreet.accounting.interop.text import down, root, times, total, up
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import GaussianEvent

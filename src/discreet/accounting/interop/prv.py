@@ -9,7 +9,7 @@ from types import MappingProxyType
 from typing import Any
 
 from discreet import accounting
-from discreet.accounting.interop.total import times, total
+from discreet.accounting.interop.text import times, total
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, exact

@@ -8,7 +8,7 @@ from fractions import Fraction
 import numpy as np
 
 from discreet.mechanisms.abstract import Mechanism, numbered
-from discreet.mechanisms.counts.rank import named, rank_error
+from discreet.mechanisms.counts.quantiles import named, rank_error
 from discreet.mechanisms.declared import Declared, Values
 from discreet.mechanisms.parameters import read_confidence, read_size
 from discreet.noise.entropy import Entropy, SystemEntropy

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.mechanisms.counts.rank import named
+from discreet.mechanisms.counts.quantiles import named
 from discreet.mechanisms.declared import Declared
 from discreet.mechanisms.parameters import read_choice, read_confidence, read_size
 from discreet.mechanisms.stable.smooth_sensitivity import SmoothSensitivity

@@ -1,4 +1,7 @@
-"""How far a statistic can be moved by so many changes of a data set, and its smooth sensitivity, in whole numbers."""
+"""How far a statistic can be moved by so many changes of a data set, and its smooth sensitivity, in whole numbers.
+
+Weights that fall by at most a fixed factor from one to the next: what makes a sensitivity smooth.
+"""
 
 from __future__ import annotations
 
@@ -6,18 +9,25 @@ import math
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
 from collections.abc import Sequence
+from dataclasses import dataclass
 from fractions import Fraction
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.mechanisms.stable.weights import BITS, Weights
 from discreet.privacy.unit import Relation
 
 Places = NDArray[np.int64]
 """Whole numbers from 0 to `span`."""
 
 _SURE = 2.0**-45  # relative; the float products below are right to 2^-51
+
+BITS = 62
+"""The first weight is 2^BITS."""
+
+_LAST = 1 << 20  # the last weight, or nearly: 2^-42 of the first, less than a step of the grid of 2^41 steps
+_MOST = 1 << 18  # weights; beyond, all are alike, which is as smooth
 
 
 class SensitivityBounds(ABC):
@@ -275,3 +285,30 @@ class Mode(SensitivityBounds):
         """
         step = self.changes * (2 if self.relation is Relation.REPLACE else 1)
         return max(-(-self._behind[1] // step) - 1, 0)
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Whole numbers w₀ = 2^62, w₁, w₂, … with wₖ ≤ B·wₖ₊₁ for a fraction B > 1; from the last on they stay the same.
+
+    Guarantee:
+        wₖ ≤ B·wₖ₊₁ holds exactly: wₖ₊₁ = ⌈wₖ/B⌉. So for any Aₖ(x) ≤ Aₖ₊₁(y) between neighbours, max wₖ·Aₖ is smooth
+        with the factor B, in whole numbers (docs/proofs/smooth-sensitivity.md).
+    """
+
+    base: Fraction
+    listed: tuple[int, ...]
+
+    @classmethod
+    def of(cls, base: Fraction) -> Weights:
+        """The weights of B = `base`."""
+        return _weights(base)
+
+
+@lru_cache(maxsize=8)
+def _weights(base: Fraction) -> Weights:
+    p, q = base.numerator, base.denominator
+    listed = [1 << BITS]
+    while listed[-1] > _LAST and len(listed) < _MOST:
+        listed.append(-(-listed[-1] * q // p))
+    return Weights(base, tuple(listed))

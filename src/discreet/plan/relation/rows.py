@@ -1,4 +1,12 @@
-"""The rows of a question over several tables: a virtual table, and the nested SELECT that stands for it."""
+"""The rows of a question over several tables: a virtual table, and the nested SELECT that stands for it.
+
+A settled tree as JSON: the part of a question's identity that says which rows it reads, and whose they are.
+
+How many rows one row becomes by the public tables that are joined to it, from what is public about them.
+
+The caps hold after all joins, and the database makes what they cut off: one person's row, joined with public tables
+again and again, would use up its memory and time.
+"""
 
 from __future__ import annotations
 
@@ -12,14 +20,29 @@ from sqlglot import exp
 
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregate_nodes import is_aggregate
-from discreet.plan.expr import Column
+from discreet.plan.expr import Call, Column, Expr, identity
 from discreet.plan.parse import Select, default_name, group_nodes
 from discreet.plan.relation.context import Context, Rows
-from discreet.plan.relation.describe import describe
-from discreet.plan.relation.growth import check_growth
 from discreet.plan.relation.names import AliasColumns, Item, Names
 from discreet.plan.relation.nested import SUBQUERY, lift, read_where, subqueries
-from discreet.plan.relation.node import Node, is_once, tables_of, unit_type
+from discreet.plan.relation.node import (
+    Both,
+    Distinct,
+    Fold,
+    Group,
+    Join,
+    Node,
+    Over,
+    Project,
+    Reach,
+    TableScan,
+    Windows,
+    fields,
+    is_once,
+    is_owned,
+    tables_of,
+    unit_type,
+)
 from discreet.plan.relation.query import read_query, with_named
 from discreet.plan.relation.settle import Renaming, columns_in, renamed, settle
 from discreet.plan.relation.write import write
@@ -28,6 +51,9 @@ from discreet.privacy.unit import PrivacyUnit
 
 UNIT = "u"
 """The hidden column that says whose a row is."""
+
+MOST = 1_000_000
+"""Rows that one row may become; one public table alone may have more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,3 +266,131 @@ def _all_of(conditions: Sequence[exp.Expr]) -> exp.Expr | None:
     """One condition; whether each of them is one at all is seen when they are bound."""
     parts = [exp.Paren(this=c.copy()) if isinstance(c, exp.Connector) else c.copy() for c in conditions]
     return functools.reduce(lambda one, two: exp.And(this=one, expression=two), parts) if parts else None
+
+
+def describe(node: Node) -> list[Any]:
+    """Equal trees over tables that are resolved alike, equal lists."""
+    match node:
+        case TableScan(table, columns):
+            return [
+                "scan",
+                table.name,
+                _whose(table),
+                _pairs(columns),
+            ]
+        case Reach(table, columns, owners, key):
+            assert table.reached is not None
+            way = [table.reached.column, table.reached.table, table.reached.key, key.name]
+            return ["reach", table.name, way, _pairs(columns), describe(owners)]
+        case Project(source, outputs, where):
+            return ["project", [[c.name, identity(e)] for c, e in outputs], _maybe(where), describe(source)]
+        case Join(kind, left, right, on, columns, _):
+            return ["join", kind.name, _pairs(columns), _maybe(on), describe(left), describe(right)]
+        case Group(source, keys, folds, _):
+            told = [[c.name, _fold(f)] for c, f in folds]
+            return ["group", [[c.name, identity(e)] for c, e in keys], told, describe(source)]
+        case Windows(source, kept, columns):
+            return ["windows", _pairs(kept), [[c.name, _over(o)] for c, o in columns], describe(source)]
+        case Distinct(source, columns):
+            return ["distinct", _pairs(columns), describe(source)]
+        case Both(left, right, columns):
+            return ["both", [[c.name for c in triple] for triple in columns], describe(left), describe(right)]
+
+
+def _whose(table: TableSchema) -> Any:
+    """The unit's column, or what a public table holds: with other rows there, it is another question."""
+    if not table.public:
+        return ["unit", table.unit.column]
+    return "public" if table.digest is None else ["public", table.digest]
+
+
+def _pairs(columns: tuple[tuple[Column, Column | str], ...]) -> list[list[str]]:
+    return [[c.name, c.type.value, there if isinstance(there, str) else there.name] for c, there in columns]
+
+
+def _maybe(expr: Expr | None) -> Any:
+    return None if expr is None else identity(expr)
+
+
+def _fold(fold: Fold) -> list[Any]:
+    return [fold.name, _maybe(fold.argument)]
+
+
+def _over(over: Over) -> list[Any]:
+    order = [[c.name, descending, nulls_first] for c, descending, nulls_first in over.order]
+    return [
+        over.name,
+        [identity(a) for a in over.arguments],
+        [c.name for c in over.partition],
+        order,
+        over.total,
+        *([list(over.frame)] if over.frame is not None else []),
+    ]
+
+
+def check_growth(node: Node) -> None:
+    """Refuses joins with public tables that make too many rows of one.
+
+    Raises:
+        UnsupportedQuery: more than `MOST`, and than each of the tables has.
+    """
+    _growth(node)
+
+
+def _growth(node: Node) -> tuple[int, int]:
+    """How many rows a public relation has, or one person's row becomes, at most; and the largest public table's."""
+    match node:
+        case TableScan(table, _):
+            rows = (table.rows or 1) if table.public else 1
+            return rows, rows
+        case Reach():
+            return _growth(node.owners)
+        case Both():
+            (one, large), (other, larger) = _growth(node.left), _growth(node.right)
+            return one + other, max(large, larger)
+        case Join():
+            return _joined(node)
+        case _:
+            return _growth(node.source)
+
+
+def _joined(node: Join) -> tuple[int, int]:
+    (one, large), (other, larger) = _growth(node.left), _growth(node.right)
+    largest = max(large, larger)
+    if node.kind.one_sided or node.single:
+        return one, largest
+    rows = one * (other if is_owned(node.right) else min(other, _met(node.right, node.on, other)))
+    if rows > max(MOST, largest):
+        raise UnsupportedQuery(
+            f"The joins with public tables make more than {MOST:,} rows of one row.",
+            hint="join on columns of the public tables that hold each value once, or join fewer of them",
+        )
+    return rows, largest
+
+
+def _met(node: Node, on: Expr | None, rows: int) -> int:
+    """How many rows of a public relation fit one row beside it: those with one value of a column that is held equal."""
+    conditions = on.args if isinstance(on, Call) and on.name == "and" else (on,)
+    pairs = [c.args for c in conditions if isinstance(c, Call) and c.name == "="]
+    own = set(fields(node))
+    found = [
+        _alike(node, a, rows) for x, y in pairs for a, b in ((x, y), (y, x)) if not own & columns_in([b])
+    ]
+    return min(found, default=rows)
+
+
+def _alike(node: Node, expr: Expr, rows: int) -> int:
+    """In how many rows one value stands, of a column of the relation; all where it is not known."""
+    while isinstance(expr, Call) and expr.name.startswith("as "):  # as the column is read
+        expr = expr.args[0]
+    match node:
+        case TableScan(table, columns):
+            return next((table.alike.get(there, rows) for c, there in columns if c == expr), rows)
+        case Project():
+            return next((_alike(node.source, e, rows) for c, e in node.outputs if c == expr), rows)
+        case Distinct():
+            return next((_alike(node.source, there, rows) for c, there in node.columns if c == expr), rows)
+        case Group():
+            return 1 if len(node.keys) == 1 and node.keys[0][0] == expr else rows
+        case _:
+            return rows

@@ -12,7 +12,7 @@ from scipy.optimize import check_grad
 from discreet.errors import InvalidParameter
 from discreet.mechanisms import MatrixMechanism
 from discreet.mechanisms.linear import Workload, identity, kron, marginals, prefix, ranges, stack, total
-from discreet.mechanisms.linear.optimise import _total_error, optimal_gram, optimised
+from discreet.mechanisms.linear.matrix_mechanism import _total_error, optimal_gram, optimised
 
 Array = NDArray[np.float64]
 

@@ -16,8 +16,8 @@ from discreet.mechanisms.stable.spread import (
     Mode,
     Rank,
     SensitivityBounds,
+    Weights,
 )
-from discreet.mechanisms.stable.weights import Weights
 from discreet.privacy.unit import Relation
 from tests.mechanisms.stable import worlds as small
 from tests.mechanisms.stable.worlds import SPAN, VALUES, Function, World
