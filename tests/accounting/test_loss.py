@@ -371,7 +371,8 @@ def test_importing_the_accountant_loads_no_engine() -> None:
     code = (
         "import sys, discreet.accounting as a; "
         "known = {m for m in sys.modules if m.startswith('discreet.')}; "
-        "print(*sorted(known & {'discreet.privacy.law', 'discreet.privacy.grouping', 'discreet.accounting.contour'})); "
+        "print(*sorted(known & {'discreet.privacy.law', 'discreet.privacy.grouping', "
+        "'discreet.accounting.engines.contour'})); "
         "print(a.Odometer.__name__, a.textbook_group.__name__)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

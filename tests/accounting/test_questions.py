@@ -14,7 +14,8 @@ import pytest
 from mpmath import mp, mpf
 
 from discreet import accounting
-from discreet.accounting import PrivacyLoss, lattice, tilted
+from discreet.accounting import PrivacyLoss
+from discreet.accounting.engines import lattice, tilted
 from discreet.accounting.mu import gdp
 from discreet.accounting.questions import advantage, hockey_stick, rdp, success, zcdp
 from discreet.accounting.tradeoff import tradeoff

@@ -14,8 +14,8 @@ import mpmath
 import numpy as np
 import pytest
 
-from discreet.accounting import route
-from discreet.accounting.closed import epsilons
+from discreet.accounting.engines import choice
+from discreet.accounting.engines.closed import epsilons
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.privacy.allocation import AllocationEvent
@@ -344,7 +344,7 @@ def test_the_comparison_rejects_a_cost_that_is_off_by_a_percent(example: Example
 def test_all_engines_agree_on_a_composition_and_no_closed_form_falls_below_them(example: Example) -> None:
     n, d = 8, F(1, 10**5)
     one = loss(example.event, n)
-    found = [(engine, ask()) for engine, ask in route._engines(one.events, route._Question(delta=d))]
+    found = [(engine, ask()) for engine, ask in choice._engines(one.events, choice._Question(delta=d))]
     known = [bounds for _, bounds in found if bounds is not None]
     assert known
     lower, upper = max(b.lower for b in known), min(b.upper for b in known)

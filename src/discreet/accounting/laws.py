@@ -9,6 +9,7 @@ from typing import TypeAlias, TypeGuard
 
 import numpy as np
 
+from discreet.accounting.engines.sampled_gaussian import SampledGaussianLaw
 from discreet.accounting.sums import total
 from discreet.privacy.discrete_events import RandomizedResponseEvent
 from discreet.privacy.event import (
@@ -21,7 +22,6 @@ from discreet.privacy.event import (
 )
 from discreet.privacy.exact import above, below
 from discreet.privacy.law import Floats, GaussianLaw, LaplaceLaw, Law, SumLaw, TimesLaw, TwoPointLaw
-from discreet.privacy.sampled_gaussian import SampledGaussianLaw
 from discreet.privacy.sampling import PoissonEvent
 
 _Part: TypeAlias = tuple[int, int, int]

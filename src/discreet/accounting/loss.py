@@ -280,7 +280,7 @@ class PrivacyLoss:
         """
         if delta > 0:  # without one, sums are exact however large they are
             self._within_range()
-        from discreet.accounting.route import epsilon_answer
+        from discreet.accounting.engines.choice import epsilon_answer
 
         found = [epsilon_answer(choice, delta) for choice in self._choices]
         known = [a for a in found if a is not None]
@@ -402,7 +402,7 @@ class PrivacyLoss:
         if e < 0:
             raise InvalidParameter(f"epsilon must be at least 0, not {epsilon}.")
         self._within_range()
-        from discreet.accounting.route import delta_answer
+        from discreet.accounting.engines.choice import delta_answer
 
         known = [delta_answer(choice, e) for choice in self._choices]
         worst = max(known, key=lambda a: a.upper)

@@ -134,7 +134,7 @@ class _Curve:
         """Closed forms of a class of uses may say more than the composition of its largest curve."""
         if self.curve is None:  # they were asked
             return
-        from discreet.accounting.closed import deltas
+        from discreet.accounting.engines.closed import deltas
 
         for epsilon in list(self.known)[:: max(len(self.known) // _CLOSED, 1)]:
             closed = (delta for delta, _ in deltas(self.loss.events, Fraction(epsilon)))
@@ -180,7 +180,7 @@ def _farthest(loss: Loss, small: Fraction) -> float:
 
 def _upper_curve(loss: Loss, small: Fraction) -> Callable[[float], float] | None:
     """All of δ(ε) at once, where one engine's run for each point would take long."""
-    from discreet.accounting.route import upper_curve
+    from discreet.accounting.engines.choice import upper_curve
 
     apart = loss.failure + small
     return upper_curve(loss.events, below(apart)) if apart < 1 else None

@@ -8,6 +8,8 @@ import mpmath as mp
 import numpy as np
 import pytest
 
+from discreet.accounting.engines.sampled_gaussian import SampledGaussianLaw
+from discreet.accounting.engines.sampled_loss import difference, half_erfc
 from discreet.privacy.law import (
     AtomsLaw,
     Complex,
@@ -18,8 +20,6 @@ from discreet.privacy.law import (
     TimesLaw,
     TwoPointLaw,
 )
-from discreet.privacy.sampled_gaussian import SampledGaussianLaw
-from discreet.privacy.sampled_loss import difference, half_erfc
 
 
 def test_a_line_holds_the_numbers_of_each_of_its_points() -> None:

@@ -12,17 +12,17 @@ import pytest
 from mpmath import mpf
 
 from discreet import accounting
-from discreet.accounting import lattice, twice
-from discreet.accounting.contour import epsilon_bounds
+from discreet.accounting.engines import lattice, two_sampled_uses
+from discreet.accounting.engines.contour import epsilon_bounds
+from discreet.accounting.engines.sampled_gaussian import SampledGaussianLaw
 from discreet.privacy.event import GaussianEvent
 from discreet.privacy.pair import Pair
-from discreet.privacy.sampled_gaussian import SampledGaussianLaw
 from discreet.privacy.sampling import PoissonEvent
 
 # Computed at 160 bits and more by tests/accounting/truth.py, which shares no code with the package.
 TRUTH = [
     c
-    for c in json.loads(Path(__file__).with_name("sgd_truth.json").read_text())
+    for c in json.loads(Path(__file__).parents[1].joinpath("sgd_truth.json").read_text())
     if c["steps"] == 2 and c.get("few")
 ][:5]
 
@@ -35,7 +35,7 @@ def _pair(sigma: object, rate: object) -> Pair:
 def test_two_uses_are_bounded_around_the_truth_and_a_wrong_rate_is_told_apart(case: dict[str, Any]) -> None:
     truth = float(case["epsilon_remove"])
     for factor, holds in ((F(1), True), (1 - F(1, 10**5), False), (1 + F(1, 10**5), False)):
-        found = twice.epsilon_bounds(
+        found = two_sampled_uses.epsilon_bounds(
             [(_pair(case["sigma"], F(str(case["q"])) * factor), 2)], float(case["delta"])
         )
         assert found is not None
@@ -52,7 +52,7 @@ def test_bounds_of_small_samples_are_as_near_as_digits_allow(
     sigma: float, rate: str, delta: str, removes: bool
 ) -> None:
     pair = _pair(sigma, rate) if removes else _pair(sigma, rate).reverse()
-    found = twice.epsilon_bounds([(pair, 2)], float(delta))
+    found = two_sampled_uses.epsilon_bounds([(pair, 2)], float(delta))
     assert found is not None
     assert found.upper - found.lower <= max(4e-7 * found.upper, 3e-11)
 
@@ -83,7 +83,7 @@ def test_chords_are_above_and_tangents_below_the_integral_over_every_outcome(rem
 
         truth = float(mpmath.quad(integrand, mpmath.linspace(-10, 11, 22)))
     pair = _pair(sigma, F(str(q))) if removes else _pair(sigma, F(str(q))).reverse()
-    found = twice.delta_bounds([(pair, 2)], epsilon)
+    found = two_sampled_uses.delta_bounds([(pair, 2)], epsilon)
     assert found.lower <= truth * (1 + 1e-12)
     assert found.upper >= truth * (1 - 1e-12)
     assert found.upper - found.lower <= 3e-6 * truth
@@ -97,13 +97,16 @@ def test_both_directions_of_two_uses_agree_with_the_grid(
     sigma: float, rate: float, delta: float, removes: bool
 ) -> None:
     pair = _pair(sigma, rate) if removes else _pair(sigma, rate).reverse()
-    grid, found = lattice.epsilon_bounds([(pair, 2)], delta), twice.epsilon_bounds([(pair, 2)], delta)
+    grid, found = (
+        lattice.epsilon_bounds([(pair, 2)], delta),
+        two_sampled_uses.epsilon_bounds([(pair, 2)], delta),
+    )
     assert grid is not None
     assert found is not None
     assert grid.lower <= found.upper
     assert found.lower <= grid.upper
     at = (found.lower + found.upper) / 2
-    chance = twice.delta_bounds([(pair, 2)], at)
+    chance = two_sampled_uses.delta_bounds([(pair, 2)], at)
     assert chance.lower <= delta * (1 + 1e-2)
     assert chance.upper >= delta * (1 - 1e-2)
     assert chance.upper - chance.lower <= 1e-4 * delta

@@ -13,7 +13,7 @@ import pytest
 from mpmath import mpf
 
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.enumeration import MOST_OUTCOMES, delta_bounds, epsilon_bounds, outcomes
+from discreet.accounting.engines.enumeration import MOST_OUTCOMES, delta_bounds, epsilon_bounds, outcomes
 from discreet.privacy.law import AtomsLaw
 from discreet.privacy.pairs.approximate import ApproximatePair
 from discreet.privacy.pairs.atoms import AtomsPair, RandomizedResponsePair

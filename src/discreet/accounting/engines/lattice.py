@@ -23,8 +23,15 @@ from typing import TypeAlias
 import numpy as np
 
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.dots import FARTHEST, GridLaw, connect_the_dots, reach
-from discreet.accounting.tilted import TiltedSums, TiltedWindow, log_kernel, log_mgf, tilt, transformed
+from discreet.accounting.engines.connect_the_dots import FARTHEST, GridLaw, connect_the_dots, reach
+from discreet.accounting.engines.tilted import (
+    TiltedSums,
+    TiltedWindow,
+    log_kernel,
+    log_mgf,
+    tilt,
+    transformed,
+)
 from discreet.privacy.law import AtomsLaw
 from discreet.privacy.pair import ACCURACY, FLOOR, Pair
 

@@ -26,8 +26,8 @@ from functools import lru_cache
 import numpy as np
 
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.line import SHARE, Traced, certain, dropped, trace, trace_mirrored
-from discreet.accounting.saddle import best, kernel, kernels, least, log_mgf
+from discreet.accounting.engines.line import SHARE, Traced, certain, dropped, trace, trace_mirrored
+from discreet.accounting.engines.saddle import best, kernel, kernels, least, log_mgf
 from discreet.privacy.law import Floats, Law
 
 MOST_NODES = 1 << 15

@@ -15,10 +15,10 @@ from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
-from discreet.accounting import contour, enumeration, lattice, twice
 from discreet.accounting.bounds import AccountingEngine, Answer, Bounds
-from discreet.accounting.closed import GAUSSIAN, SUM, deltas, epsilons
 from discreet.accounting.convert import SMALLEST_DELTA, gdp_delta, gdp_epsilon, invert
+from discreet.accounting.engines import contour, enumeration, lattice, two_sampled_uses
+from discreet.accounting.engines.closed import GAUSSIAN, SUM, deltas, epsilons
 from discreet.accounting.laws import laws
 from discreet.accounting.sums import sums, total
 from discreet.privacy.discrete_events import RandomizedResponseEvent
@@ -254,10 +254,10 @@ def _engines(
         return _ask_sides(lattice, every, question, every)
 
     rest = [(CONTOUR, inverted), (GRID, composed)]
-    if question.delta is not None and twice.answers(sides):
+    if question.delta is not None and two_sampled_uses.answers(sides):
         # Of small samples it is the quicker one where little is lost, and contours often do not get there.
         before = 0 if all(isinstance(e, PoissonEvent) and 2 * e.rate < 1 for e, _ in events) else 1
-        rest.insert(before, (TWICE, lambda: _ask_sides(twice, sides, question, sides)))
+        rest.insert(before, (TWICE, lambda: _ask_sides(two_sampled_uses, sides, question, sides)))
     if any(law.loss.size > _MANY_ATOMS for side in atoms for law, _ in side):
         rest.reverse()  # their losses are steps of a grid, and heights cost as much as they are many
     yield from rest

@@ -13,10 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.accounting import tilted
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.dots import connect_the_dots
-from discreet.accounting.lattice import delta_bounds, epsilon_bounds, upper_curve
+from discreet.accounting.engines import tilted
+from discreet.accounting.engines.connect_the_dots import connect_the_dots
+from discreet.accounting.engines.lattice import delta_bounds, epsilon_bounds, upper_curve
 from discreet.privacy.grouping import SampledGroupEvent
 from discreet.privacy.pair import Curve, Pair
 from discreet.privacy.pairs.approximate import ApproximatePair

@@ -12,8 +12,8 @@ from functools import lru_cache
 
 import numpy as np
 
+from discreet.accounting.engines.sampled_loss import UNIT, few_digits
 from discreet.privacy.nonuniform import Floats
-from discreet.privacy.sampled_loss import UNIT, few_digits
 
 FAR = 14.0  # deviations of the normal law that are summed; what is left out is bounded and added
 BEYOND = 3.0  # levels at which the integrand falls for good, on every path that is used

@@ -14,11 +14,9 @@ from functools import lru_cache
 
 import numpy as np
 
-from discreet.privacy.bent import bent
-from discreet.privacy.law import Law
-from discreet.privacy.marked_gaussian import MarkedGaussianLaw, divides, marks
-from discreet.privacy.nonuniform import PHASE, Complex, Floats, dot, line_sizes, line_sums, summed
-from discreet.privacy.sampled_loss import (
+from discreet.accounting.engines.bent import bent
+from discreet.accounting.engines.marked_gaussian import MarkedGaussianLaw, divides, marks
+from discreet.accounting.engines.sampled_loss import (
     UNIT,
     checked,
     fallen,
@@ -29,6 +27,8 @@ from discreet.privacy.sampled_loss import (
     power,
     shares,
 )
+from discreet.privacy.law import Law
+from discreet.privacy.nonuniform import PHASE, Complex, Floats, dot, line_sizes, line_sums, summed
 
 _TAIL = 9.5  # deviations of the normal law that are summed; what is left out is bounded and added
 _MOST = 8e4  # points of the rule; a line that needs more is given up, as an infinite bound

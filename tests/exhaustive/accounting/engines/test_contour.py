@@ -12,12 +12,12 @@ import numpy as np
 import pytest
 
 from discreet import accounting
-from discreet.accounting import contour, lattice
-from discreet.accounting.contour import delta_bounds, epsilon_bounds
+from discreet.accounting.engines import contour, lattice
+from discreet.accounting.engines.contour import delta_bounds, epsilon_bounds
+from discreet.accounting.engines.sampled_gaussian import SampledGaussianLaw
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import GaussianEvent
 from discreet.privacy.law import GaussianLaw, LaplaceLaw, SumLaw, TwoPointLaw
-from discreet.privacy.sampled_gaussian import SampledGaussianLaw
 from discreet.privacy.sampling import PoissonEvent, PoissonPair
 
 # Computed at 160 bits and more by tests/accounting/truth.py, which shares no code with the package.

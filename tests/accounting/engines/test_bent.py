@@ -7,10 +7,10 @@ import math
 import numpy as np
 import pytest
 
-from discreet.privacy.bent import bent
+from discreet.accounting.engines.bent import bent
+from discreet.accounting.engines.marked_gaussian import MarkedGaussianLaw
+from discreet.accounting.engines.sampled_gaussian import SampledGaussianLaw
 from discreet.privacy.law import Floats
-from discreet.privacy.marked_gaussian import MarkedGaussianLaw
-from discreet.privacy.sampled_gaussian import SampledGaussianLaw
 
 MANY = 24_001
 

@@ -14,9 +14,9 @@ from functools import lru_cache, partial
 
 import numpy as np
 
+from discreet.accounting.engines.sampled_loss import UNIT
+from discreet.accounting.engines.windows import valley
 from discreet.privacy.nonuniform import Floats, dot
-from discreet.privacy.sampled_loss import UNIT
-from discreet.privacy.windows import valley
 
 _STEP = 0.1  # of u in a cell, where the loss grows with it
 _LEFT = 3.5  # deviations to the left beyond which cells may be wide

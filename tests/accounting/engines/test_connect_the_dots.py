@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.accounting.dots import SPLIT, GridLaw, connect_the_dots, reach
+from discreet.accounting.engines.connect_the_dots import SPLIT, GridLaw, connect_the_dots, reach
 from discreet.privacy.pair import Curve, Pair
 from discreet.privacy.pairs.approximate import ApproximatePair
 from discreet.privacy.pairs.gaussian import GaussianPair

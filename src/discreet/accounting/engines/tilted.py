@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.dots import FARTHEST, SPLIT, GridLaw
+from discreet.accounting.engines.connect_the_dots import FARTHEST, SPLIT, GridLaw
 from discreet.privacy.pair import FLOOR, Curve
 
 _TRANSFORM = 8 * 2.0**-53  # the error of a transform for each halving, relative to the sum of sizes

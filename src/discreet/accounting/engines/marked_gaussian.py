@@ -14,10 +14,8 @@ from functools import lru_cache
 
 import numpy as np
 
-from discreet.privacy.bent import bent
-from discreet.privacy.law import Law
-from discreet.privacy.nonuniform import PHASE, Complex, Floats, dot, line_sizes, line_sums, summed
-from discreet.privacy.sampled_loss import (
+from discreet.accounting.engines.bent import bent
+from discreet.accounting.engines.sampled_loss import (
     UNIT,
     checked,
     difference,
@@ -28,7 +26,19 @@ from discreet.privacy.sampled_loss import (
     one_by_one,
     power,
 )
-from discreet.privacy.windows import BEYOND, FAR, LARGEST, SMOOTH, WIDEST, cells, farthest, place, spread
+from discreet.accounting.engines.windows import (
+    BEYOND,
+    FAR,
+    LARGEST,
+    SMOOTH,
+    WIDEST,
+    cells,
+    farthest,
+    place,
+    spread,
+)
+from discreet.privacy.law import Law
+from discreet.privacy.nonuniform import PHASE, Complex, Floats, dot, line_sizes, line_sums, summed
 
 _LEAST_SIGMA = 0.1
 _MOST = 4e4  # points of the rule

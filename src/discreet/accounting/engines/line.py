@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from discreet.accounting.saddle import kernel, kernels, log_mgf
+from discreet.accounting.engines.saddle import kernel, kernels, log_mgf
 from discreet.privacy.law import Complex, Floats, GaussianLaw, Law, SumLaw
 from discreet.privacy.nonuniform import dot
 
