@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING
 
 from discreet.errors import InvalidParameter, MissingBounds
@@ -13,11 +14,13 @@ from discreet.privacy.unit import PrivacyUnit, Relation
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
-    from discreet.plan.schema import Fact
+    from discreet.backends.duckdb import DuckDB
+    from discreet.ledger.account import Account
+    from discreet.ledger.ledger import Ledger
+    from discreet.plan.schema import Fact, TableSchema
     from discreet.session import Session
     from discreet.shared.session import SharedSession
-    from discreet.tables.owners import Owner
-    from discreet.tables.shapes import Kept
+    from discreet.tables.shapes import Kept, Owners
 
 DEFAULT_LEDGER = "discreet.ledger"
 """Where spending is kept unless `ledger=` says another place; connecting says so aloud."""
@@ -78,56 +81,38 @@ def connect(
     Raises:
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
     """
-    from discreet.backends.duckdb import DuckDB
-    from discreet.ledger.ledger import Ledger
     from discreet.session import Session
     from discreet.tables.owners import find_owners
     from discreet.tables.people import check_people
-    from discreet.tables.shapes import (
-        attach_all,
-        check_declared,
-        check_unit,
-        find_shapes,
-        pin_all,
-        warn_of_alike,
-    )
 
     who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
     wanted = None if relation is None else Relation.parse(relation)
     _check_given(columns=facts, budget=budget, population=population, version=version)
     if per_person is not None:
         check_people(who, per_person, wanted)
-    backend = DuckDB(source, names=names)
-    try:
+    with ExitStack() as opened:
+        backend = _backend(opened, source, names)
         owners = find_owners(who, public, backend.tables, backend.views)
         whose = population if population is not None else _only_private(owners)
-        kept = _kept(place, whose, backend.tables)
-        shapes = find_shapes(backend, [owners], [kept])
-        check_unit(who, shapes, owners)
-        check_declared({t: s.columns for t, s in shapes.items()}, facts)
-        book = Ledger.prepared(place)
-    except BaseException:
-        backend.close()
-        raise
-    try:
-        account = book.prepared_account(
-            whose,
-            budget,
-            relation=wanted,
-            filter=filter,
-            curve=curve,
-            per_person=per_person,
-            analysts=analysts,
+
+        def accounts(book: Ledger) -> list[Account]:
+            account = book.prepared_account(
+                whose,
+                budget,
+                relation=wanted,
+                filter=filter,
+                curve=curve,
+                per_person=per_person,
+                analysts=analysts,
+            )
+            return [account.asked_by(analyst)]
+
+        book, (account,), tables = _open(
+            opened, backend, place, facts, {whose: who}, {whose: owners}, accounts
         )
-        account = account.asked_by(analyst)
-        warn_of_alike(book, [account], shapes, owners, kept)
-        pinned = pin_all(backend, [account], shapes, [owners])
-        tables = attach_all(backend, pinned, [owners], unit=who, facts=facts, account=account)
-        return Session(book, account, backend, tables, version, bounds=bounds)
-    except BaseException:
-        book.close()
-        backend.close()
-        raise
+        session = Session(book, account, backend, tables, version, bounds=bounds)
+        opened.pop_all()
+        return session
 
 
 def connect_both(
@@ -164,7 +149,15 @@ def connect_both(
     Raises:
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
     """
-    from discreet.shared.connecting import check_units, for_each, open_both
+    from discreet.shared.connecting import (
+        check_account,
+        check_budgets,
+        check_units,
+        for_each,
+        units_of_tables,
+    )
+    from discreet.shared.session import SharedSession
+    from discreet.tables.owners import find_both
 
     facts = columns or {}
     check_units(units)
@@ -173,19 +166,71 @@ def connect_both(
     )
     for own in [None, *budgets.values()]:
         _check_given(columns=facts, budget=own, population=None, version=version)
-    return open_both(
-        source,
-        units,
-        place=_place(ledger),
-        columns=facts,
-        budget=budgets,
-        relation=for_each("relation", relation, units),
-        filter=for_each("filter", filter, units),
-        analyst=for_each("analyst", analyst, units),
-        version=version,
-        names=names,
-        known=_kept,
+    place = _place(ledger)
+    said = for_each("relation", relation, units)
+    filters: dict[str, str] = for_each("filter", filter, units)
+    analysts: dict[str, str] = for_each("analyst", analyst, units)
+    wanted = {n: None if r is None else Relation.parse(r) for n, r in said.items()}
+
+    def accounts(book: Ledger) -> list[Account]:
+        check_budgets(book, units, budgets)
+        prepared = [
+            book.prepared_account(n, budgets.get(n), relation=wanted.get(n), filter=filters.get(n))
+            for n in units
+        ]
+        asked = [a.asked_by(analysts.get(n)) for n, a in zip(units, prepared, strict=True)]
+        for account in asked:
+            check_account(account)
+        return asked
+
+    with ExitStack() as opened:
+        backend = _backend(opened, source, names)
+        owners = find_both(units, backend.tables, backend.views)
+        book, both, tables = _open(opened, backend, place, facts, units, owners, accounts)
+        named = dict(zip(units, both, strict=True))
+        session = SharedSession(book, named, backend, tables, units_of_tables(owners, units), version)
+        opened.pop_all()
+        return session
+
+
+def _backend(opened: ExitStack, source: object, names: Sequence[str] | None) -> DuckDB:
+    from discreet.backends.duckdb import DuckDB
+
+    return opened.enter_context(closing(DuckDB(source, names=names)))
+
+
+def _open(
+    opened: ExitStack,
+    backend: DuckDB,
+    place: str | os.PathLike[str],
+    facts: Mapping[str, Fact],
+    units: Mapping[str, PrivacyUnit],
+    owners: Mapping[str, Owners],
+    accounts: Callable[[Ledger], list[Account]],
+) -> tuple[Ledger, list[Account], list[TableSchema]]:
+    """Open the ledger and the accounts of the populations, and make the tables answerable as the accounts keep them."""
+    from discreet.ledger.ledger import Ledger
+    from discreet.tables.shapes import (
+        attach_all,
+        check_declared,
+        check_unit,
+        find_shapes,
+        pin_all,
+        warn_of_alike,
     )
+
+    whose = list(owners.values())
+    kept = [_kept(place, name, backend.tables) for name in owners]
+    shapes = find_shapes(backend, whose, kept)
+    for unit, own in zip(units.values(), whose, strict=True):
+        check_unit(unit, shapes, own)
+    check_declared(shapes, facts)
+    book = opened.enter_context(Ledger.prepared(place))
+    found = accounts(book)
+    warn_of_alike(book, found, shapes, whose[0], {table for known in kept for table in known})
+    pinned = pin_all(backend, found, shapes, whose)
+    unit = next(iter(units.values()))
+    return book, found, attach_all(backend, pinned, whose, unit=unit, facts=facts, account=found[0])
 
 
 def _place(ledger: object) -> str | os.PathLike[str]:
@@ -253,7 +298,7 @@ def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str])
     return {t: (TableShape.from_json(k), Owner.from_json(k)) for t, k in found.items()}
 
 
-def _only_private(owners: Mapping[str, Owner]) -> str:
+def _only_private(owners: Owners) -> str:
     private = [t for t, owner in owners.items() if not owner.public]
     if len(private) == 1:
         return private[0]

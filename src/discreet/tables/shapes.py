@@ -319,10 +319,10 @@ def found_facts(contents: Contents) -> dict[str, Fact]:
     return facts
 
 
-def check_declared(columns: Mapping[str, Mapping[str, object]], facts: Mapping[str, Fact]) -> None:
+def check_declared(shapes: Mapping[str, TableShape], facts: Mapping[str, Fact]) -> None:
     """Refuses a declaration of a column that no table has, or that is neither a range nor values."""
-    known = {n for names in columns.values() for n in names}
-    qualified = {f"{t}.{n}" for t, names in columns.items() for n in names}
+    known = {n for shape in shapes.values() for n in shape.columns}
+    qualified = {f"{t}.{n}" for t, shape in shapes.items() for n in shape.columns}
     for name, fact in facts.items():
         if name not in known | qualified:
             raise UnknownColumn(
