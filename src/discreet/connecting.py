@@ -167,15 +167,15 @@ def connect_both(
     for own in [None, *budgets.values()]:
         _check_given(columns=facts, budget=own, population=None, version=version)
     place = _place(ledger)
-    said = for_each("relation", relation, units)
+    said: Mapping[str, str | Relation | None] = for_each("relation", relation, units)
     filters: dict[str, str] = for_each("filter", filter, units)
     analysts: dict[str, str] = for_each("analyst", analyst, units)
-    wanted = {n: None if r is None else Relation.parse(r) for n, r in said.items()}
+    relations = {n: None if r is None else Relation.parse(r) for n, r in said.items()}
 
     def accounts(book: Ledger) -> list[Account]:
         check_budgets(book, units, budgets)
         prepared = [
-            book.prepared_account(n, budgets.get(n), relation=wanted.get(n), filter=filters.get(n))
+            book.prepared_account(n, budgets.get(n), relation=relations.get(n), filter=filters.get(n))
             for n in units
         ]
         asked = [a.asked_by(analysts.get(n)) for n, a in zip(units, prepared, strict=True)]

@@ -59,7 +59,7 @@ class Session:
         from discreet.plan.parameters import bounds_asked
 
         self._bounds = bounds_asked(bounds)
-        self._people = PeopleOf.find(account, backend, tables)
+        self._people = None if account.people is None else PeopleOf(account, backend, tables)
         self._locks: dict[str, threading.Lock] = {}
 
     @property

@@ -167,7 +167,7 @@ def ids(source: Any, kind: str) -> list[Any]:
     """The ids that the view of a source shows, pinned as this kind, by the numbers of its rows."""
     given = source if isinstance(source, Path) and source.suffix == ".duckdb" else {"data": source}
     with closing(DuckDB(given)) as backend:
-        is_text = backend.is_text("data")
+        is_text = backend.discover("data").text
         mark = "\t" if isinstance(source, Path) and source.suffix == ".tsv" else ","
         pinned = TableShape({"i": "VARCHAR" if is_text else "BIGINT", "id": kind}, is_text, mark)
         backend.attach("data", pinned, ["id"])

@@ -70,9 +70,6 @@ class Backend(Protocol):
     def views(self) -> list[str]:
         """The names of the database's views, which are not read."""
 
-    def is_text(self, table: str) -> bool:
-        """Whether its source is a text file, whose cells are text whatever they look like."""
-
     def discover(self, table: str) -> TableShape:
         """Return the shape of a table as it is now."""
 

@@ -103,8 +103,4 @@ def _digest(ask: Ask, table: str, pinned: TableShape) -> str:
         f"CAST(sum(CAST(md5_number_{h}({row}) AS HUGEINT)) AS VARCHAR)" for h in ("lower", "upper")
     )
     [found] = ask(f"SELECT count(*), {halves} FROM main.{identifier(table)}")
-    return _sha256([list(pinned.columns.items()), list(found)])
-
-
-def _sha256(value: Sequence[Any]) -> str:
-    return hashlib.sha256(json.dumps(value, ensure_ascii=True).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([list(pinned.columns.items()), list(found)]).encode()).hexdigest()

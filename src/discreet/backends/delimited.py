@@ -43,7 +43,7 @@ def delimited(files: Callable[[], list[str]], names: Sequence[str] | None, usual
             if header
         ]
 
-    return Source("CSV", True, delimiter, scans, files)
+    return Source("CSV", scans, files, text=True, delimiter=delimiter)
 
 
 def head(file: str, size: int = 1 << 20) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -15,15 +15,12 @@ from discreet.backends.backend import TableShape
 from discreet.backends.connection import LEAVES, bits_of_a_key, open_database, quietly, rows_about
 from discreet.backends.contents import Contents, contents
 from discreet.backends.leaving import Leaving, check_hashing, check_views
-from discreet.backends.source import Scan, Source, State, identifier
+from discreet.backends.source import Scan, Source, State, first_twin, identifier
 from discreet.backends.sources import open_source, views_beside
-from discreet.backends.view import kind_of, projection, read_together
+from discreet.backends.view import found_as, projection, read_together
 from discreet.catalog.ids import Storage
 from discreet.errors import BackendFailed, DiscreetError, InternalError, InvalidParameter, SourceError
 from discreet.verify.view import read_view
-
-_CATALOG = "memory"
-"""What DuckDB calls a database that has no file."""
 
 _AGAIN = 2
 """Number of times that a read is repeated when its files were written meanwhile."""
@@ -73,10 +70,6 @@ class DuckDB:
         """The names of the connected tables."""
         return list(self._sources)
 
-    def is_text(self, table: str) -> bool:
-        """Whether its source is a text file."""
-        return self._sources[table].text
-
     def discover(self, table: str) -> TableShape:
         """Return the shape of a table as it is now; text sources are read as text."""
         source = self._sources[table]
@@ -85,11 +78,9 @@ class DuckDB:
             for name, kind in self._described(table, scan).items():
                 kinds.setdefault(name, set()).add(kind)
         columns = {n: "VARCHAR" if source.text else read_together(found) for n, found in kinds.items()}
-        lowered = [c.lower() for c in columns]
-        twins = sorted({c for c in columns if lowered.count(c.lower()) > 1})
-        if twins:
+        if twin := first_twin(columns):
             raise SourceError(
-                f"Table {table!r} has two columns called {twins[0]!r}.",
+                f"Table {table!r} has two columns called {twin!r}.",
                 hint="rename one; upper and lower case make no difference",
             )
         return TableShape(columns, source.text, source.delimiter)
@@ -103,13 +94,10 @@ class DuckDB:
         found: dict[str, set[Storage]] = {n: set() for n in ids}
         for scan in source.scans(None, ()):
             described = self._described(table, scan)
-            for name in ids:
-                kind = kind_of(name, described)
-                if kind is None:
-                    continue
-                stored = Storage.CELLS if name.lower() in untyped else Storage.of(kind)
+            for name, there in found_as(ids, described).items():
+                stored = Storage.CELLS if name.lower() in untyped else Storage.of(described[there])
                 if stored is None:
-                    raise _no_id(table, name, kind, source)
+                    raise _no_id(table, name, described[there], source)
                 found[name].add(stored)
         return found
 
@@ -166,8 +154,7 @@ class DuckDB:
         """Runs a query on the empty twin, so that a query that cannot run is found before anything is charged."""
         self._check_open()
         try:
-            with self._rehearsing:
-                self._twin.execute(sql, dict(parameters)).fetchall()
+            self._on_twin(sql, parameters)
         except duckdb.Error as error:
             raise InternalError(
                 f"The database does not accept the SQL of this question ({type(error).__name__}). Nothing was charged.",
@@ -181,7 +168,20 @@ class DuckDB:
         """
         self._check_open()
         asked = [t for t in self._attached if f"main.{identifier(t)}" in sql]
-        return self._steadily(asked, sql, parameters, lambda: self._read(asked, sql, parameters))
+        forms = {t: self._attached[t].form for t in asked}
+        for again in range(1 + _AGAIN):
+            if again and not self._attach_again(asked, forms):
+                break
+            before = {t: self._attached[t] for t in asked}
+            try:
+                found = quietly(lambda: self._read(asked, sql, parameters))
+            except BackendFailed:  # that a file changed is a fact about rows: no failure tells of it
+                if self._is_current(before):
+                    raise
+            else:
+                if self._is_current(before):
+                    return found
+        return self._of_nobody(sql, parameters)
 
     def _read(self, asked: Sequence[str], sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:
         with self._connection() as cursor:
@@ -194,42 +194,13 @@ class DuckDB:
                 cursor.execute(f"SET SESSION perfect_ht_threshold = {bits}")
             return cursor.execute(sql, dict(parameters)).fetchall()
 
-    def _steadily(
-        self,
-        tables: Sequence[str],
-        sql: str,
-        parameters: Mapping[str, Any],
-        read: Callable[[], list[tuple[Any, ...]]],
-    ) -> list[tuple[Any, ...]]:
-        """Return the rows of the read, if no file of the tables was written while it ran.
-
-        That a file changed is a fact about rows: it causes no failure, and no message tells of it.
-        """
-        forms = {t: self._attached[t].form for t in tables}
-        for again in range(1 + _AGAIN):
-            if again and not self._attach_again(tables, forms):
-                break
-            before = {t: self._attached[t] for t in tables}
-            failed: BackendFailed | None = None
-            found: list[tuple[Any, ...]] = []
-            try:
-                found = quietly(read)
-            except BackendFailed as error:
-                failed = error
-            if self._is_current(before):
-                if failed is not None:
-                    raise failed
-                return found
-        return self._of_nobody(sql, parameters)
-
     def _of_nobody(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Return the answer of empty tables."""
+        return quietly(lambda: self._on_twin(sql, parameters))
 
-        def read() -> list[tuple[Any, ...]]:
-            with self._rehearsing:
-                return self._twin.execute(sql, dict(parameters)).fetchall()
-
-        return quietly(read)
+    def _on_twin(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+        with self._rehearsing:
+            return self._twin.execute(sql, dict(parameters)).fetchall()
 
     def _attach_again(self, tables: Collection[str], forms: Mapping[str, str]) -> bool:
         """Whether the tables could be attached as they are now, in the views that were charged for."""
@@ -265,7 +236,7 @@ class DuckDB:
         self._check_open()
         before = dict(self._attached)
         with quietly(self._connection) as cursor:
-            yield Leaving(cursor, _CATALOG, tables, lambda: not self._is_current(before), self._of_nobody)
+            yield Leaving(cursor, tables, lambda: not self._is_current(before), self._of_nobody)
 
     def close(self) -> None:
         """Closes both connections."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from discreet.backends.source import first_twin
 from discreet.catalog.ids import id_of
 from discreet.errors import InvalidParameter, MissingExtra, SourceError
 
@@ -212,11 +213,9 @@ def _plain(value: Decimal) -> str:
 def _check_names(names: list[str]) -> None:
     if not names:
         raise SourceError("The data frame has no columns.", hint="connect a frame with named columns")
-    lowered = [n.lower() for n in names]
-    twins = sorted({n for n in names if lowered.count(n.lower()) > 1})
-    if twins:
+    if twin := first_twin(names):
         raise SourceError(
-            f"The data frame has two columns called {twins[0]!r}.",
+            f"The data frame has two columns called {twin!r}.",
             hint="rename one; case makes no difference",
         )
     bad = [n for n in names if not n or not n.isprintable()]

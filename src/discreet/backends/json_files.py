@@ -62,7 +62,7 @@ def json_files(name: str, files: Callable[[], list[str]], connection: duckdb.Duc
         found = [_lines(by_line, names, ids)] if by_line else []
         return [*found, _objects(store(arrays, whole=pinned is None), names, ids)] if arrays else found
 
-    return Source("JSON", True, ",", scans, files)
+    return Source("JSON", scans, files, text=True)
 
 
 _BATCH = 50_000

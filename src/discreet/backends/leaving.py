@@ -29,6 +29,9 @@ T = TypeVar("T")
 PERSON = "$person"
 """The placeholder of the key under which ids are hashed."""
 
+_CATALOG = "memory"
+"""What DuckDB calls a database that has no file."""
+
 _TOUCHED, _LEFT_OUT, _HASHES = '"touched\x01"', '"left out\x01"', "hashes\x01"  # as no table can be called
 
 _WORD = (1 << 64) - 1
@@ -37,12 +40,11 @@ _WORD = (1 << 64) - 1
 class Leaving:
     """One question's connection."""
 
-    __slots__ = ("_catalog", "_changed", "_cursor", "_of_nobody", "_tables")
+    __slots__ = ("_changed", "_cursor", "_of_nobody", "_tables")
 
     def __init__(
         self,
         cursor: Cursor,
-        catalog: str,
         tables: Mapping[str, str],
         changed: Callable[[], bool],
         of_nobody: Callable[[str, Mapping[str, Any]], list[tuple[Any, ...]]],
@@ -51,12 +53,11 @@ class Leaving:
 
         Args:
             cursor: the connection.
-            catalog: the database's name.
             tables: those with a column of ids: name → column.
             changed: whether a file was written since; then whoever was charged need not be who is read.
             of_nobody: answers a query on empty tables.
         """
-        self._cursor, self._catalog, self._tables = cursor, catalog, dict(tables)
+        self._cursor, self._tables = cursor, dict(tables)
         self._changed, self._of_nobody = changed, of_nobody
 
     def people(
@@ -91,7 +92,7 @@ class Leaving:
             for table, column in self._tables.items():
                 self._cursor.execute(
                     f"CREATE TEMP VIEW {identifier(table)} AS SELECT x.* "
-                    f"FROM {identifier(self._catalog)}.main.{identifier(table)} x "
+                    f"FROM {_CATALOG}.main.{identifier(table)} x "
                     f"ANTI JOIN temp.main.{_LEFT_OUT} o ON x.{identifier(column)} = o.u"
                 )
 
@@ -106,16 +107,15 @@ class Leaving:
 
     def _steadily(self, work: Callable[[], T], instead: Callable[[], T]) -> T:
         """What the work returns, or the other where a file was written until its end, whether it failed or not."""
-        failed: BackendFailed | None = None
         try:
             found = quietly(work)
-        except BackendFailed as error:
-            failed = error
-        if self._changed():
-            return instead()
-        if failed is not None:
-            raise failed
-        return found
+        except BackendFailed:
+            if not self._changed():
+                raise
+        else:
+            if not self._changed():
+                return found
+        return instead()
 
 
 def hashed(sql: str, sums: int) -> str:

@@ -53,21 +53,21 @@ class Source:
 
     Attributes:
         kind: what it is, in words.
-        text: whether its cells are text whatever they look like.
-        delimiter: what separates the cells of a CSV now.
         scans: scans which together are the table. Given the pinned shape, nothing can be wrong with the source but that
             it is not there or no such file at all; given None, its present shape is asked for, and what no owner can
             mean (no columns, two of one name) is a SourceError. The names are columns of ids.
         files: the files that it is read from now, for sources of files.
+        text: whether its cells are text whatever they look like.
+        delimiter: what separates the cells of a CSV now.
         frames: the data frames for these columns of ids, by the names by which `scans` reads them.
         untyped: columns that say nothing of how ids are stored, such as Python objects.
     """
 
     kind: str
-    text: bool
-    delimiter: str
     scans: Callable[[TableShape | None, Collection[str]], list[Scan]]
     files: Callable[[], Sequence[str]] = tuple
+    text: bool = False
+    delimiter: str = ","
     frames: Callable[[Collection[str]], Mapping[str, Any]] = lambda _: {}
     untyped: frozenset[str] = frozenset()
 
@@ -96,6 +96,12 @@ def state_of(file: str) -> State:
 def listed(files: Sequence[str]) -> str:
     """Return paths as an SQL list, escaped: the database would read `a[1].csv` as a pattern, and another file."""
     return f"[{', '.join(literal(glob.escape(str(Path(f).absolute()))) for f in files)}]"
+
+
+def first_twin(names: Collection[str]) -> str:
+    """Return the first of the names of which two are the same, upper and lower case aside; "" where there is none."""
+    lowered = [n.lower() for n in names]
+    return min((n for n in names if lowered.count(n.lower()) > 1), default="")
 
 
 def literal(value: str) -> str:

@@ -178,7 +178,7 @@ def _parquet(name: str, files: Callable[[], list[str]], connection: duckdb.DuckD
         streams[view] = parquet_stream(some)
         return Scan(identifier(view))
 
-    return Source("Parquet", False, ",", scans, files, lambda _: dict(streams))
+    return Source("Parquet", scans, files, frames=lambda _: dict(streams))
 
 
 _STRAINED = re.compile("MILLIS|TIME_|TimeType")
@@ -211,9 +211,7 @@ def _frame(name: str, frame: Any, connection: duckdb.DuckDBPyConnection) -> Sour
         failed = type(error).__name__
     else:
         scan = Scan(identifier(view))
-        return Source(
-            "a data frame", False, ",", lambda *_: [scan], frames=framed, untyped=frozenset(objects)
-        )
+        return Source("a data frame", lambda *_: [scan], frames=framed, untyped=frozenset(objects))
     raise SourceError(
         f"A column of the data frame for table {name!r} has a type that cannot be read ({failed}).",
         hint="turn unusual columns (periods, complex numbers, half floats) into numbers or text, or leave them out",
@@ -262,7 +260,7 @@ def _in_schema(schema: str, name: str) -> str:
 
 def _database_table(schema: str, table: str) -> Source:
     scan = Scan(f"source.{identifier(schema)}.{identifier(table)}")
-    return Source("a DuckDB table", False, ",", lambda *_: [scan])
+    return Source("a DuckDB table", lambda *_: [scan])
 
 
 def _check_tables(names: Sequence[object]) -> None:

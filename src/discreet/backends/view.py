@@ -43,10 +43,11 @@ def read_together(kinds: Collection[str]) -> str | None:
     return "TIMESTAMP" if found == {"DATE", "TIMESTAMP"} else "VARCHAR"
 
 
-def kind_of(column: str, described: Mapping[str, str]) -> str | None:
-    """Return the database's type of a column, upper and lower case aside where the name is not found as it is."""
-    lowered = {n.lower(): kind for n, kind in reversed(list(described.items()))}
-    return described.get(column, lowered.get(column.lower()))
+def found_as(columns: Collection[str], described: Mapping[str, str]) -> dict[str, str]:
+    """Return the columns that are there, each with its name there: upper and lower case aside if not as it is."""
+    lowered = {n.lower(): n for n in reversed(list(described))}
+    names = {c: c if c in described else lowered.get(c.lower()) for c in columns}
+    return {c: there for c, there in names.items() if there is not None}
 
 
 def projection(described: Mapping[str, str], pinned: TableShape, ids: Collection[str]) -> str:
@@ -57,11 +58,9 @@ def projection(described: Mapping[str, str], pinned: TableShape, ids: Collection
         pinned: the shape.
         ids: the columns of ids, whose canonical form is shown.
     """
-    exact = {n.lower(): n for n in reversed(list(described))} | {n: n for n in described}
-    found = {n: exact.get(n, exact.get(n.lower())) for n in pinned.columns}
-    shown = []
+    found, shown = found_as(pinned.columns, described), []
     for name, kind in pinned.columns.items():
-        there = found[name]
+        there = found.get(name)
         if kind is None or there is None:
             cell = f"CAST(NULL AS {kind or 'VARCHAR'})"
         elif name in ids:

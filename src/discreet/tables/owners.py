@@ -139,7 +139,7 @@ def check_same(table: str, before: Owner, now: Owner) -> None:
     Otherwise a table that is known to hold many rows per person could be read as if each row were one, by
     another id, by a way to other people, or as nobody's.
     """
-    if _folded(before) == _folded(now):
+    if before.to_json() == now.to_json():
         return
     hint = "connect it with the same unit"
     if before.others:  # under another name nobody would know of them
@@ -222,8 +222,3 @@ def _connected(name: str, tables: Sequence[str], views: Sequence[str], option: s
 def _match(name: str, tables: Sequence[str]) -> str | None:
     """The connected table of that name; FROM makes no difference between upper and lower case, nor does this."""
     return next((t for t in tables if t.casefold() == name.casefold()), None)
-
-
-def _folded(owner: Owner) -> tuple[object, ...]:
-    key = owner.reached
-    return owner.column, owner.public, owner.others, key and (key.column, key.table.casefold(), key.key)

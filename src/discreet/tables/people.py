@@ -47,11 +47,6 @@ class PeopleOf:
         own = [t for t in tables if not t.public and t.reached is None]
         self._tables = {t.name: t.unit.column for t in own if t.unit.column is not None}
 
-    @classmethod
-    def find(cls, account: Account, backend: Backend, tables: Sequence[TableSchema]) -> PeopleOf | None:
-        """The people of an account; None where they have no budgets of their own."""
-        return None if account.people is None else cls(account, backend, tables)
-
     @property
     def _budgets(self) -> PersonBudgets:
         """As they are now: the account's secret key is that of whoever charges it first."""
@@ -104,7 +99,7 @@ class PeopleOf:
             yield leaving.rows
 
     def _settle(self, leaving: Leaving, toll: PersonCost, charge: int, secret: int) -> None:
-        hashes, costs = leaving.people(_text(toll), self._parameters(toll, secret), toll.sums)
+        hashes, costs = leaving.people(hashed(toll.sql, toll.sums), self._parameters(toll, secret), toll.sums)
         worst = np.array(toll.worst, np.int64)[:, None]
         costs = np.where(costs[0] > worst[0], worst, costs)  # both are prices of the whole charge
         leaving.leave_out(self._budgets.settle(charge, hashes, costs))
@@ -119,7 +114,7 @@ class PeopleOf:
                 left=words(has.epsilon, has.delta),
                 hint="ask for less; sums and counts are charged by what each person adds, other answers in full",
             )
-        self._backend.rehearse(_text(toll), self._parameters(toll, 0))
+        self._backend.rehearse(hashed(toll.sql, toll.sums), self._parameters(toll, 0))
         return toll
 
     def _parameters(self, toll: PersonCost, secret: int) -> dict[str, int | str]:
@@ -152,10 +147,6 @@ def _refuse_rows() -> Never:
         "A budget for each person needs to know who is who, and here each row is a unit of its own.",
         hint="connect with a column that names the person: dp.PrivacyUnit('person_id', max_groups=3, max_rows=10)",
     )
-
-
-def _text(toll: PersonCost) -> str:
-    return hashed(toll.sql, toll.sums)
 
 
 def _forgetting(work: Callable[[], T]) -> T:
