@@ -420,9 +420,10 @@ def test_an_error_while_people_are_settled_holds_nothing_of_them(monkeypatch: py
 # --- what is refused ------------------------------------------------------------------------------------------------
 
 
-def test_people_who_cannot_be_told_apart_are_refused() -> None:
+def test_people_who_cannot_be_told_apart_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter) as caught:
-        session(frame(PEOPLE), unit=dp.PrivacyUnit.row())
+        session(frame(PEOPLE), unit=dp.PrivacyUnit.row(), ledger=tmp_path / "l")
+    assert not list(tmp_path.iterdir())
     assert caught.value.message == (
         "A budget for each person needs to know who is who, and here each row is a unit of its own."
     )
@@ -442,10 +443,11 @@ def test_rows_as_units_are_refused_of_an_account_that_was_opened_for_people(tmp_
         )
 
 
-def test_replacement_and_what_is_no_budget_are_refused() -> None:
+def test_replacement_and_what_is_no_budget_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InvalidParameter) as caught:
-        session(frame(PEOPLE), relation="replace")
-    assert caught.value.message == "A budget for each person holds for add-remove neighbours only."
+        session(frame(PEOPLE), relation="replace", ledger=tmp_path / "l")
+    assert caught.value.message == "a budget for each person holds for add-remove neighbours only."
+    assert not list(tmp_path.iterdir())
     with pytest.raises(InvalidParameter) as caught:
         dp.connect({"t": frame(PEOPLE)}, unit=CAPS, ledger=":memory:", per_person=2)  # type: ignore[arg-type]
     assert caught.value.message == "per_person must be a Budget, not int."

@@ -89,7 +89,7 @@ def state(session: Session) -> tuple[Any, int]:
         ({"ledger": b"x"}, InvalidParameter, "ledger must be a path"),
         ({"ledger": ""}, LedgerError, "path of a file"),
         ({"ledger": "a\0b"}, LedgerError, "path of a file"),
-        ({"names": ["a"]}, InvalidParameter, "names= is for files"),
+        ({"names": ["a"]}, InvalidParameter, "names= is for CSV files"),
     ],
     ids=str,
 )

@@ -1,4 +1,4 @@
-"""The front door's first step: `connect`, from sources and what their owner says of them to a session."""
+"""The front door's first step: from sources, and what their owner says of them, to a session."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import ExitStack, closing
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Never, TypeVar
 
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.privacy.guarantee import Budget
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from discreet.session import Session
     from discreet.shared.session import SharedSession
     from discreet.tables.shapes import Kept, Owners
+
+T = TypeVar("T")
 
 DEFAULT_LEDGER = "discreet.ledger"
 """Where spending is kept unless `ledger=` says another place; connecting says so aloud."""
@@ -81,17 +83,17 @@ def connect(
     Raises:
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
     """
+    from discreet.backends.duckdb import DuckDB
     from discreet.session import Session
     from discreet.tables.owners import find_owners
-    from discreet.tables.people import check_people
 
     who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
     wanted = None if relation is None else Relation.parse(relation)
-    _check_given(columns=facts, budget=budget, population=population, version=version)
-    if per_person is not None:
-        check_people(who, per_person, wanted)
+    _check_given(
+        facts, {"budget": budget, "per_person": per_person}, {"population": population, "version": version}
+    )
     with ExitStack() as opened:
-        backend = _backend(opened, source, names)
+        backend = opened.enter_context(closing(DuckDB(source, names=names)))
         owners = find_owners(who, public, backend.tables, backend.views)
         whose = population if population is not None else _only_private(owners)
 
@@ -149,54 +151,46 @@ def connect_both(
     Raises:
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
     """
-    from discreet.shared.connecting import (
-        check_account,
-        check_budgets,
-        check_units,
-        for_each,
-        units_of_tables,
-    )
+    from discreet.backends.duckdb import DuckDB
     from discreet.shared.session import SharedSession
     from discreet.tables.owners import find_both
 
     facts = columns or {}
-    check_units(units)
-    budgets: dict[str, Budget] = for_each(
+    _check_units(units)
+    budgets: dict[str, Budget] = _for_each(
         "budget", budget, units, only_dict="budget={'patients': dp.Budget(epsilon=3), 'doctors': …}"
     )
     for own in [None, *budgets.values()]:
-        _check_given(columns=facts, budget=own, population=None, version=version)
+        _check_given(facts, {"budget": own}, {"version": version})
     place = _place(ledger)
-    said: Mapping[str, str | Relation | None] = for_each("relation", relation, units)
-    filters: dict[str, str] = for_each("filter", filter, units)
-    analysts: dict[str, str] = for_each("analyst", analyst, units)
+    said: Mapping[str, str | Relation | None] = _for_each("relation", relation, units)
+    filters: dict[str, str] = _for_each("filter", filter, units)
+    analysts: dict[str, str] = _for_each("analyst", analyst, units)
     relations = {n: None if r is None else Relation.parse(r) for n, r in said.items()}
 
     def accounts(book: Ledger) -> list[Account]:
-        check_budgets(book, units, budgets)
-        prepared = [
-            book.prepared_account(n, budgets.get(n), relation=relations.get(n), filter=filters.get(n))
-            for n in units
-        ]
-        asked = [a.asked_by(analysts.get(n)) for n, a in zip(units, prepared, strict=True)]
-        for account in asked:
-            check_account(account)
-        return asked
+        found = []
+        for n in units:
+            if n not in budgets and book.account(n) is None:
+                raise InvalidParameter(
+                    f"a new account for {n!r} needs a budget with ε above 0.",
+                    hint=f"budget={{{n!r}: dp.Budget(epsilon=3), …}}",
+                )
+            account = book.prepared_account(
+                n, budgets.get(n), relation=relations.get(n), filter=filters.get(n)
+            )
+            found.append(account.asked_by(analysts.get(n)))
+            _check_account(account)
+        return found
 
     with ExitStack() as opened:
-        backend = _backend(opened, source, names)
+        backend = opened.enter_context(closing(DuckDB(source, names=names)))
         owners = find_both(units, backend.tables, backend.views)
         book, both, tables = _open(opened, backend, place, facts, units, owners, accounts)
         named = dict(zip(units, both, strict=True))
-        session = SharedSession(book, named, backend, tables, units_of_tables(owners, units), version)
+        session = SharedSession(book, named, backend, tables, _units_of_tables(owners, units), version)
         opened.pop_all()
         return session
-
-
-def _backend(opened: ExitStack, source: object, names: Sequence[str] | None) -> DuckDB:
-    from discreet.backends.duckdb import DuckDB
-
-    return opened.enter_context(closing(DuckDB(source, names=names)))
 
 
 def _open(
@@ -210,36 +204,31 @@ def _open(
 ) -> tuple[Ledger, list[Account], list[TableSchema]]:
     """Open the ledger and the accounts of the populations, and make the tables answerable as the accounts keep them."""
     from discreet.ledger.ledger import Ledger
-    from discreet.tables.shapes import (
-        attach_all,
-        check_declared,
-        check_unit,
-        find_shapes,
-        pin_all,
-        warn_of_alike,
-    )
+    from discreet.tables import shapes
 
     whose = list(owners.values())
     kept = [_kept(place, name, backend.tables) for name in owners]
-    shapes = find_shapes(backend, whose, kept)
+    now = shapes.find_shapes(backend, whose, kept)
     for unit, own in zip(units.values(), whose, strict=True):
-        check_unit(unit, shapes, own)
-    check_declared(shapes, facts)
+        shapes.check_unit(unit, now, own)
+    shapes.check_declared(now, facts)
     book = opened.enter_context(Ledger.prepared(place))
     found = accounts(book)
-    warn_of_alike(book, found, shapes, whose[0], {table for known in kept for table in known})
-    pinned = pin_all(backend, found, shapes, whose)
-    unit = next(iter(units.values()))
-    return book, found, attach_all(backend, pinned, whose, unit=unit, facts=facts, account=found[0])
+    shapes.warn_of_alike(book, found, now, whose[0], {table for known in kept for table in known})
+    pinned = shapes.pin_all(backend, found, now, whose)
+    first = next(iter(units.values()))
+    return book, found, shapes.attach_all(backend, pinned, whose, unit=first, facts=facts, account=found[0])
+
+
+def _refuse(name: str, wanted: str, given: object, hint: str) -> Never:
+    raise InvalidParameter(f"{name} must be {wanted}, not {type(given).__name__}.", hint=hint)
 
 
 def _place(ledger: object) -> str | os.PathLike[str]:
     if isinstance(ledger, str | os.PathLike):
         return ledger
     if ledger is not None:
-        raise InvalidParameter(
-            f"ledger must be a path, not {type(ledger).__name__}.", hint='ledger="customers.ledger"'
-        )
+        _refuse("ledger", "a path", ledger, 'ledger="customers.ledger"')
     print(f"discreet: spending is kept in ./{DEFAULT_LEDGER} (ledger= names another place)", file=sys.stderr)
     return DEFAULT_LEDGER
 
@@ -254,10 +243,8 @@ def _unit(unit: PrivacyUnit | str, bounds: str | None) -> PrivacyUnit:
             hint="dp.connect_both(source, units={'patients': dp.PrivacyUnit('patient_id', max_rows=10), 'doctors': …})",
         )
     if not isinstance(column, str):
-        raise InvalidParameter(
-            f"unit must be a PrivacyUnit, not {type(unit).__name__}.",
-            hint='dp.PrivacyUnit("user_id", max_groups=3, max_rows=10), or dp.PrivacyUnit.row()',
-        )
+        hint = 'dp.PrivacyUnit("user_id", max_groups=3, max_rows=10), or dp.PrivacyUnit.row()'
+        _refuse("unit", "a PrivacyUnit", unit, hint)
     if bounds == "auto":
         return unit if isinstance(unit, PrivacyUnit) else PrivacyUnit(column)
     raise MissingBounds(
@@ -267,17 +254,14 @@ def _unit(unit: PrivacyUnit | str, bounds: str | None) -> PrivacyUnit:
     )
 
 
-def _check_given(*, columns: object, budget: object, population: object, version: object) -> None:
+def _check_given(columns: object, budgets: Mapping[str, object], texts: Mapping[str, object]) -> None:
     if not isinstance(columns, Mapping):
-        raise InvalidParameter(
-            f"columns must be a dict from a column's name to a Range or Values, not {type(columns).__name__}.",
-            hint="columns={'age': dp.Range(0, 120)}",
-        )
-    if budget is not None and not isinstance(budget, Budget):
-        raise InvalidParameter(
-            f"budget must be a Budget, not {type(budget).__name__}.", hint="budget=dp.Budget(epsilon=3)"
-        )
-    for name, text in (("population", population), ("version", version)):
+        wanted = "a dict from a column's name to a Range or Values"
+        _refuse("columns", wanted, columns, "columns={'age': dp.Range(0, 120)}")
+    for name, budget in budgets.items():
+        if budget is not None and not isinstance(budget, Budget):
+            _refuse(name, "a Budget", budget, f"{name}=dp.Budget(epsilon=3)")
+    for name, text in texts.items():
         if text is not None and not (isinstance(text, str) and 0 < len(text) <= 1000 and "\0" not in text):
             raise InvalidParameter(f"{name} must be a text of 1 to 1000 characters.")
 
@@ -306,3 +290,76 @@ def _only_private(owners: Owners) -> str:
         "Several tables need the name of the population whose budget they share.",
         hint='population="customers"',
     )
+
+
+def _units_of_tables(
+    owners: Mapping[str, Owners], units: Mapping[str, PrivacyUnit]
+) -> dict[str, tuple[PrivacyUnit, PrivacyUnit]]:
+    """Return the two units of each table, by the column of it that holds their ids."""
+    first, second = (
+        {t: PrivacyUnit(own.column, unit.max_groups, unit.max_rows) for t, own in owners[name].items()}
+        for name, unit in units.items()
+    )
+    return {table: (first[table], second[table]) for table in first}
+
+
+def _check_units(units: object) -> None:
+    """Refuse what is no two populations, by their names.
+
+    Raises:
+        InvalidParameter: it is not.
+    """
+    both = "units={'patients': dp.PrivacyUnit('patient_id', max_rows=10), 'doctors': …}"
+    if not isinstance(units, Mapping):
+        hint = f"{both}; one population is connected with dp.connect(source, unit=…)"
+        _refuse("units", "a dict from a population's name to its PrivacyUnit", units, hint)
+    if len(units) != 2:
+        raise InvalidParameter(
+            f"units names two populations, not {len(units)}.",
+            hint="one is connected with dp.connect(source, unit=…); rows of three kinds of units cannot be bounded",
+        )
+    for name, unit in units.items():
+        if not isinstance(name, str) or not name:
+            raise InvalidParameter(f"a population is named by a text, not {name!r:.60}.")
+        if not isinstance(unit, PrivacyUnit):
+            _refuse(f"the unit of {name!r:.60}", "a PrivacyUnit", unit, both)
+
+
+def _for_each(
+    name: str, given: T | Mapping[str, T] | None, populations: Collection[str], *, only_dict: str = ""
+) -> dict[str, T]:
+    """What is said for each population: the one thing for both, or a dict for those that it names.
+
+    Raises:
+        InvalidParameter: a population that is not there; one thing for both where `only_dict` says how to give a dict.
+    """
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        if only_dict:
+            _refuse(name, "a dict by the populations' names", given, only_dict)
+        return dict.fromkeys(populations, given)
+    unknown = sorted(repr(n) for n in given if n not in populations)
+    if unknown:
+        raise InvalidParameter(
+            f"{name} names {unknown[0]:.60}, which is none of the populations {' and '.join(map(repr, populations))}."
+        )
+    return dict(given)
+
+
+def _check_account(account: Account) -> None:
+    """Refuse accounts whose promises a question of two populations would not keep."""
+    from discreet.ledger.entry import Analysts
+
+    if account.people is not None:
+        raise InvalidParameter(
+            f"each person of {account.population!r} has an own budget, which is not charged where two populations are "
+            "protected.",
+            hint="use a population with one budget for all; tables of one population are asked in their own session",
+        )
+    if account.analysts is Analysts.APART:
+        raise InvalidParameter(
+            f"the analysts of {account.population!r} are kept apart, and a question that another population pays for "
+            "as well would tell them what others have asked of that one.",
+            hint="use another population; tables of one population are asked in their own session",
+        )

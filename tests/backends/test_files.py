@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import gzip
 import json
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -173,10 +174,13 @@ def test_names_that_cannot_be_columns_are_refused(names: Any, tmp_path: Path) ->
         connected(tmp_path / "t.csv", names=names)
 
 
-def test_names_are_refused_for_files_that_have_their_own(tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["t.json", "t.duckdb"])
+def test_names_are_refused_for_files_that_have_their_own(name: str, tmp_path: Path) -> None:
     (tmp_path / "t.json").write_text('{"a": 1}')
+    with closing(open_database(tmp_path / "t.duckdb")) as db:
+        db.execute("CREATE TABLE t AS SELECT 1 AS a")
     with pytest.raises(InvalidParameter, match="names= is for CSV files"):
-        connected(tmp_path / "t.json", names=["a"])
+        connected(tmp_path / name, names=["a"])
 
 
 ROWS = CLEAN_ROWS

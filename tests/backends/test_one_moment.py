@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+import traceback
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -188,6 +189,28 @@ def test_a_database_that_fails_on_a_file_that_keeps_still_says_so(
         with pytest.raises(BackendFailed, match="The charge stands") as caught:
             session.sql(QUERY, epsilon=1)
         assert "SECRET" not in str(caught.value) and caught.value.__context__ is None
+
+
+def test_a_failure_after_a_repeated_read_holds_nothing_of_the_first(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, read = save(tmp_path / "t.csv", FIRST), DuckDB._read
+    found: list[Any] = []
+
+    def write_then_fail(backend: DuckDB, *rest: Any) -> Any:
+        if found:
+            raise RuntimeError("SECRET")
+        found.append(read(backend, *rest))
+        save(file, {"x": [10] * 9, "uid": list(range(9))})
+        return found[0]
+
+    with opened(file) as session:
+        monkeypatch.setattr(DuckDB, "_read", write_then_fail)
+        with pytest.raises(BackendFailed) as caught:
+            session.sql(QUERY, epsilon=1)
+    assert found[0]
+    for at, _ in traceback.walk_tb(caught.value.__traceback__):
+        assert not any(held is found[0] or held == (found[0],) for held in at.f_locals.values())
 
 
 def test_neither_size_nor_time_of_a_file_makes_another_query(tmp_path: Path) -> None:

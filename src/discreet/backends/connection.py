@@ -122,3 +122,17 @@ def quietly(work: Callable[[], T]) -> T:
         "The database failed while it ran the question. The charge stands: a failure may depend on the data.",
         hint="check that the source is still there and readable; the question can be asked again",
     )
+
+
+def steadily(work: Callable[[], T], is_current: Callable[[], bool]) -> tuple[T] | None:
+    """Return the result of work on private data, in a tuple of one; None where a file was written until its end.
+
+    That a file changed is a fact about rows: then it makes no difference whether the work failed.
+    """
+    try:
+        found = quietly(work)
+    except BackendFailed:
+        if is_current():
+            raise
+        return None
+    return (found,) if is_current() else None

@@ -7,19 +7,20 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import duckdb
 
 from discreet.backends.backend import TableShape
-from discreet.backends.connection import LEAVES, bits_of_a_key, open_database, quietly, rows_about
+from discreet.backends.connection import LEAVES, bits_of_a_key, open_database, quietly, rows_about, steadily
 from discreet.backends.contents import Contents, contents
-from discreet.backends.leaving import Leaving, check_hashing, check_views
+from discreet.backends.leaving import Leaving, check_leaving
 from discreet.backends.source import Scan, Source, State, first_twin, identifier
 from discreet.backends.sources import open_source, views_beside
 from discreet.backends.view import found_as, projection, read_together
 from discreet.catalog.ids import Storage
-from discreet.errors import BackendFailed, DiscreetError, InternalError, InvalidParameter, SourceError
+from discreet.errors import DiscreetError, InternalError, InvalidParameter, SourceError
 from discreet.verify.view import read_view
 
 _AGAIN = 2
@@ -60,22 +61,17 @@ class DuckDB:
         self._attaching = threading.RLock()
         try:
             self._sources: dict[str, Source] = open_source(sources, self._data, names)
-            self.views = views_beside(self._data)
+            self.tables, self.views = list(self._sources), views_beside(self._data)
         except BaseException:
             self.close()
             raise
-
-    @property
-    def tables(self) -> list[str]:
-        """The names of the connected tables."""
-        return list(self._sources)
 
     def discover(self, table: str) -> TableShape:
         """Return the shape of a table as it is now; text sources are read as text."""
         source = self._sources[table]
         kinds: dict[str, set[str]] = {}
-        for scan in source.scans(None, ()):
-            for name, kind in self._described(table, scan).items():
+        for _, described in self._parts(table):
+            for name, kind in described.items():
                 kinds.setdefault(name, set()).add(kind)
         columns = {n: "VARCHAR" if source.text else read_together(found) for n, found in kinds.items()}
         if twin := first_twin(columns):
@@ -92,8 +88,7 @@ class DuckDB:
             return {n: {Storage.CELLS} for n in ids}
         untyped = {n.lower() for n in source.untyped}
         found: dict[str, set[Storage]] = {n: set() for n in ids}
-        for scan in source.scans(None, ()):
-            described = self._described(table, scan)
+        for _, described in self._parts(table):
             for name, there in found_as(ids, described).items():
                 stored = Storage.CELLS if name.lower() in untyped else Storage.of(described[there])
                 if stored is None:
@@ -103,9 +98,8 @@ class DuckDB:
 
     def attach(self, table: str, pinned: TableShape, ids: Collection[str] = ()) -> str:
         """Create `main.<table>` in its pinned shape, and return the form of its view."""
-        source = self._sources[table]
-        state = source.state()
-        parts = [(scan, self._described(table, scan)) for scan in source.scans(pinned, ids)]
+        state = self._sources[table].state()
+        parts = self._parts(table, pinned, ids)
         name = f"main.{identifier(table)}"
         texts, forms = [], []
         for scan, now in parts or [(Scan(f"twin.{name}"), {})]:  # no file of it has even a header
@@ -115,14 +109,10 @@ class DuckDB:
         empty = ", ".join(f"{identifier(n)} {kind or 'VARCHAR'}" for n, kind in pinned.columns.items())
         with self._attaching:
             cursor = self._connection(table, ids)
-            try:
+            with self._reading(table):
                 if table not in self._attached:
                     self._twin.execute(f"CREATE OR REPLACE TABLE {name} ({empty})")
                 cursor.execute(f"CREATE OR REPLACE VIEW {name} AS {' UNION ALL '.join(texts)}")
-            except duckdb.Error:
-                raise SourceError(
-                    f"Table {table!r} cannot be read.", hint="check that its source is a readable file"
-                ) from None
             form = " UNION ALL ".join(dict.fromkeys(sorted(forms)))
             wanted = {n: kind or "VARCHAR" for n, kind in pinned.columns.items()}
             if read_view(form, ids) != wanted:
@@ -142,13 +132,8 @@ class DuckDB:
     def contents(self, table: str, pinned: TableShape, most: int) -> Contents:
         """What a public table holds, as it is attached."""
         self._check_open()
-        try:
-            with self._connection() as cursor:
-                return contents(lambda sql: cursor.execute(sql).fetchall(), table, pinned, most)
-        except duckdb.Error:
-            raise SourceError(
-                f"The public table {table!r} cannot be read.", hint="check that its source is a readable file"
-            ) from None
+        with self._reading(table), self._connection() as cursor:
+            return contents(lambda sql: cursor.execute(sql).fetchall(), table, pinned, most)
 
     def rehearse(self, sql: str, parameters: Mapping[str, int | str]) -> None:
         """Runs a query on the empty twin, so that a query that cannot run is found before anything is charged."""
@@ -173,14 +158,9 @@ class DuckDB:
             if again and not self._attach_again(asked, forms):
                 break
             before = {t: self._attached[t] for t in asked}
-            try:
-                found = quietly(lambda: self._read(asked, sql, parameters))
-            except BackendFailed:  # that a file changed is a fact about rows: no failure tells of it
-                if self._is_current(before):
-                    raise
-            else:
-                if self._is_current(before):
-                    return found
+            read = partial(self._read, asked, sql, parameters)
+            if found := steadily(read, partial(self._is_current, before)):
+                return found[0]
         return self._of_nobody(sql, parameters)
 
     def _read(self, asked: Sequence[str], sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:
@@ -223,9 +203,7 @@ class DuckDB:
     def check_leaving(self) -> None:
         """Look, before anything is charged, whether this database hashes ids and leaves people out as it has to."""
         self._check_open()
-        with self._data.cursor() as cursor:
-            check_hashing(cursor)
-            check_views(self._data, cursor)
+        check_leaving(self._data)
 
     @contextmanager
     def leaving(self, tables: Mapping[str, str]) -> Iterator[Leaving]:
@@ -236,7 +214,7 @@ class DuckDB:
         self._check_open()
         before = dict(self._attached)
         with quietly(self._connection) as cursor:
-            yield Leaving(cursor, tables, lambda: not self._is_current(before), self._of_nobody)
+            yield Leaving(cursor, tables, partial(self._is_current, before), self._of_nobody)
 
     def close(self) -> None:
         """Closes both connections."""
@@ -268,16 +246,27 @@ class DuckDB:
                 hint="connect in the child; the ledger is shared",
             )
 
-    def _described(self, table: str, scan: Scan) -> dict[str, str]:
-        """Column → DuckDB's type."""
+    def _parts(
+        self, table: str, pinned: TableShape | None = None, ids: Collection[str] = ()
+    ) -> list[tuple[Scan, dict[str, str]]]:
+        """Return the scans of a table now, each with its columns and DuckDB's types of them."""
+        with self._reading(table):
+            scans, parts = self._sources[table].scans(pinned, ids), []
+            for scan in scans:
+                described = self._connection().execute(f"DESCRIBE SELECT * FROM {scan.sql}").fetchall()
+                parts.append((scan, {str(row[0]): str(row[1]) for row in described}))
+            return parts
+
+    @contextmanager
+    def _reading(self, table: str) -> Iterator[None]:
+        """Refuse a source that the database cannot read."""
         try:
-            described = self._connection().execute(f"DESCRIBE SELECT * FROM {scan.sql}").fetchall()
+            yield
         except duckdb.Error:
             raise SourceError(
                 f"The source of table {table!r} cannot be read as {self._sources[table].kind}.",
-                hint="check that the file is complete and of the kind that its name says",
+                hint="check that its files are complete and of the kind that their names say",
             ) from None
-        return {str(row[0]): str(row[1]) for row in described}
 
 
 def _no_id(table: str, column: str, kind: str, source: Source) -> InvalidParameter:

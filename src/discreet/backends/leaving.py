@@ -17,9 +17,9 @@ from typing import Any, TypeAlias, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.backends.connection import quietly
+from discreet.backends.connection import steadily
 from discreet.backends.source import identifier
-from discreet.errors import BackendFailed, InternalError
+from discreet.errors import InternalError
 
 Cursor: TypeAlias = Any
 """A connection of the database."""
@@ -40,13 +40,13 @@ _WORD = (1 << 64) - 1
 class Leaving:
     """One question's connection."""
 
-    __slots__ = ("_changed", "_cursor", "_of_nobody", "_tables")
+    __slots__ = ("_cursor", "_is_current", "_of_nobody", "_tables")
 
     def __init__(
         self,
         cursor: Cursor,
         tables: Mapping[str, str],
-        changed: Callable[[], bool],
+        is_current: Callable[[], bool],
         of_nobody: Callable[[str, Mapping[str, Any]], list[tuple[Any, ...]]],
     ) -> None:
         """Take a connection of the query's own.
@@ -54,11 +54,11 @@ class Leaving:
         Args:
             cursor: the connection.
             tables: those with a column of ids: name → column.
-            changed: whether a file was written since; then whoever was charged need not be who is read.
+            is_current: whether no file was written since; else whoever was charged need not be who is read.
             of_nobody: answers a query on empty tables.
         """
         self._cursor, self._tables = cursor, dict(tables)
-        self._changed, self._of_nobody = changed, of_nobody
+        self._is_current, self._of_nobody = is_current, of_nobody
 
     def people(
         self, sql: str, parameters: Mapping[str, Any], sums: int
@@ -107,15 +107,8 @@ class Leaving:
 
     def _steadily(self, work: Callable[[], T], instead: Callable[[], T]) -> T:
         """What the work returns, or the other where a file was written until its end, whether it failed or not."""
-        try:
-            found = quietly(work)
-        except BackendFailed:
-            if not self._changed():
-                raise
-        else:
-            if not self._changed():
-                return found
-        return instead()
+        found = steadily(work, self._is_current)
+        return found[0] if found else instead()
 
 
 def hashed(sql: str, sums: int) -> str:
@@ -132,20 +125,28 @@ def hash_of(unit: str) -> str:
     return f"CAST(md5_number({PERSON} || CAST({unit} AS VARCHAR)) & CAST({_WORD} AS UHUGEINT) AS UBIGINT)"
 
 
-def check_hashing(cursor: Cursor) -> None:
-    """Refuses a database that hashes ids otherwise than it always has: every person would have a new budget.
+def check_leaving(data: Cursor) -> None:
+    """Refuse a database in which every person would have a new budget, or nobody would be left out.
 
     Raises:
-        InternalError: it does.
+        InternalError: it hashes ids otherwise than it always has, or `main.<table>` is not the query's own view.
     """
     key = "0123456789abcdef0123456789abcdef"
-    for value, kind, text in _KNOWN:
-        sql = f"SELECT {hash_of(f'CAST({value} AS {kind})')}"
-        ((found,),) = cursor.execute(sql, {PERSON.removeprefix("$"): key}).fetchall()
-        if found != hash_in_python(key, text):
+    with data.cursor() as cursor:
+        for cell, text in _KNOWN.items():
+            asked = {PERSON.removeprefix("$"): key}
+            ((found,),) = cursor.execute(f"SELECT {hash_of(cell)}", asked).fetchall()
+            if found != hash_in_python(key, text):
+                raise InternalError(
+                    "This version of the database hashes ids in another way. Nothing was charged.",
+                    hint="install the version of duckdb that the ledger was written with, and please report this",
+                )
+        data.execute('CREATE OR REPLACE VIEW main."seen\x01" AS SELECT 0 AS x')
+        cursor.execute('CREATE TEMP VIEW "seen\x01" AS SELECT 1 AS x')
+        if cursor.execute('SELECT x FROM main."seen\x01" s').fetchall() != [(1,)]:
             raise InternalError(
-                "This version of the database hashes ids in another way. Nothing was charged.",
-                hint="install the version of duckdb that the ledger was written with, and please report this",
+                "This version of the database does not let a question see its own tables. Nothing was charged.",
+                hint="install an older version of duckdb, and please report this",
             )
 
 
@@ -154,27 +155,8 @@ def hash_in_python(key: str, text: str) -> int:
     return int.from_bytes(hashlib.md5((key + text).encode(), usedforsecurity=False).digest()[:8], "little")
 
 
-_KNOWN = (
-    ("-12345678901234567", "BIGINT", "-12345678901234567"),
-    ("'7'", "VARCHAR", "7"),
-    ("'Zoë'", "VARCHAR", "Zoë"),
-)
-"""Ids, their types, and the texts that stand for them."""
-
-
-def check_views(data: Cursor, cursor: Cursor) -> None:
-    """Refuses a database in which `main.<table>` is not the question's own view of the table.
-
-    Raises:
-        InternalError: it is not.
-    """
-    data.execute('CREATE OR REPLACE VIEW main."seen\x01" AS SELECT 0 AS x')
-    cursor.execute('CREATE TEMP VIEW "seen\x01" AS SELECT 1 AS x')
-    if cursor.execute('SELECT x FROM main."seen\x01" s').fetchall() != [(1,)]:
-        raise InternalError(
-            "This version of the database does not let a question see its own tables. Nothing was charged.",
-            hint="install an older version of duckdb, and please report this",
-        )
+_KNOWN = {"CAST(-12345678901234567 AS BIGINT)": "-12345678901234567", "'7'": "7", "'Zoë'": "Zoë"}
+"""SQL of ids, and the texts that stand for them."""
 
 
 def _plain(column: Any, kind: type[Any]) -> NDArray[Any]:

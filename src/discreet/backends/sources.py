@@ -31,19 +31,23 @@ def open_source(
         SourceError: nothing there, or nothing readable.
         InvalidParameter: not a kind of source.
     """
-    if isinstance(source, Mapping):
+    found: dict[str, Source]
+    if isinstance(source, str | os.PathLike) and Path(path := _path(source)).suffix.lower() in _DATABASES:
+        found = _database(path, connection)
+    else:
+        if not isinstance(source, Mapping):
+            source = {table_name(_path(source)) if isinstance(source, str | os.PathLike) else "data": source}
         if not source:
             raise InvalidParameter(
                 "connect() was given no table.", hint='connect({"visits": "visits.parquet"}, …)'
             )
         _check_tables(list(source))
-        return {n: _open_one(n, s, connection, names) for n, s in source.items()}
-    if isinstance(source, str | os.PathLike):
-        path = _path(source)
-        if Path(path).suffix.lower() in _DATABASES:
-            return _database(path, connection)
-        return {table_name(path): _open_one(table_name(path), path, connection, names)}
-    return {"data": _open_one("data", source, connection, names)}
+        found = {n: _open_one(n, s, connection, names) for n, s in source.items()}
+    if names is not None and any(s.kind != "CSV" for s in found.values()):
+        raise InvalidParameter(
+            "names= is for CSV files without a header.", hint="leave it out; other sources name their columns"
+        )
+    return found
 
 
 def table_name(path: str) -> str:
@@ -73,10 +77,6 @@ def _open_one(
 ) -> Source:
     if isinstance(source, str | os.PathLike):
         return _file(name, _path(source), connection, names)
-    if names is not None:
-        raise InvalidParameter(
-            "names= is for files without a header.", hint="rename the frame's columns instead"
-        )
     return _frame(name, source, connection)
 
 
@@ -90,10 +90,6 @@ def _file(name: str, path: str, connection: duckdb.DuckDBPyConnection, names: Se
             raise SourceError(f"The files of {path!r} are of another kind now.", hint="connect again")
         return found
 
-    if names is not None and suffix not in _TEXT:
-        raise InvalidParameter(
-            "names= is for CSV files without a header.", hint="leave it out; this file names its columns"
-        )
     if suffix in _TEXT:
         return delimited(files, names, _TEXT[suffix])
     if suffix in _JSON:
@@ -149,20 +145,12 @@ def _files(path: str) -> list[str]:
 
 def _parquet(name: str, files: Callable[[], list[str]], connection: duckdb.DuckDBPyConnection) -> Source:
     """One scan for each shape among the files: read together, a text in one would make a column of all of them text."""
-    import duckdb
-
     streams: dict[str, Any] = {}
 
     def scans(*_: object) -> list[Scan]:
         present = files()
         columns = f"SELECT file_name, name, type, converted_type, logical_type FROM parquet_schema({listed(present)})"
-        try:
-            found = connection.cursor().execute(columns).fetchall()
-        except duckdb.Error:
-            raise SourceError(
-                f"The source of table {name!r} cannot be read as Parquet.",
-                hint="check that its files are complete and of the kind that their names say",
-            ) from None
+        found = connection.cursor().execute(columns).fetchall()
         shapes: dict[str, set[tuple[object, ...]]] = {}
         for file, *column in found:
             shapes.setdefault(file, set()).add(tuple(column))  # files are read by names: order is nothing

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, Never, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from discreet.backends.leaving import PERSON, Leaving, hashed
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
-from discreet.privacy.guarantee import Budget, words
-from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.privacy.guarantee import words
 
 if TYPE_CHECKING:
     from discreet.accounting.filter import Charge
@@ -41,7 +40,11 @@ class PeopleOf:
 
     def __init__(self, account: Account, backend: Backend, tables: Sequence[TableSchema]) -> None:
         if any(t.unit.is_row for t in tables):
-            _refuse_rows()
+            raise InvalidParameter(
+                "A budget for each person needs to know who is who, and here each row is a unit of its own.",
+                hint="connect with a column that names the person: "
+                "dp.PrivacyUnit('person_id', max_groups=3, max_rows=10)",
+            )
         backend.check_leaving()
         self._account, self._backend = account, backend
         own = [t for t in tables if not t.public and t.reached is None]
@@ -122,36 +125,8 @@ class PeopleOf:
         return key | {"secret": secret} if toll.keyed else key
 
 
-def check_people(unit: PrivacyUnit, per_person: object, relation: Relation | None) -> None:
-    """Refuses budgets for people who cannot be told apart, or whose place others take.
-
-    Raises:
-        InvalidParameter: each row is a unit, or neighbours are by replacement, or it is no budget.
-    """
-    if not isinstance(per_person, Budget):
-        raise InvalidParameter(
-            f"per_person must be a Budget, not {type(per_person).__name__}.",
-            hint="per_person=dp.Budget(epsilon=2, delta=1e-6)",
-        )
-    if unit.is_row:
-        _refuse_rows()
-    if relation is Relation.REPLACE:
-        raise InvalidParameter(
-            "A budget for each person holds for add-remove neighbours only.",
-            hint="leave relation= out: under replacement one person's records stand for another's",
-        )
-
-
-def _refuse_rows() -> Never:
-    raise InvalidParameter(
-        "A budget for each person needs to know who is who, and here each row is a unit of its own.",
-        hint="connect with a column that names the person: dp.PrivacyUnit('person_id', max_groups=3, max_rows=10)",
-    )
-
-
 def _forgetting(work: Callable[[], T]) -> T:
     """What the work returns; when it raises, no frame in which it held what is private is reachable from the error."""
-    failed: BaseException | None = None
     try:
         return work()
     except BaseException as error:  # raised again below

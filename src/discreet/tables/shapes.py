@@ -178,38 +178,28 @@ def check_views(backend: Backend, tables: Sequence[TableSchema]) -> None:
 
 
 def check_columns(shapes: Mapping[str, TableShape], owners: Mapping[str, Owner]) -> None:
-    """Refuses owners that name a column which is not there, or which holds no id."""
+    """Refuse owners that name a column which is not there."""
     for table, owner in owners.items():
-        if owner.column is not None:
-            _check_own(table, owner.column, shapes)
-        if owner.reached is not None:
-            key = owner.reached
-            for t, column in ((table, key.column), (key.table, key.key)):
-                if column not in shapes[t].columns:
-                    raise UnknownColumn(
-                        f"The foreign key {path(key)!r} of table {table!r} needs a column {column!r} in table {t!r}.",
-                        hint=_listed(shapes[t]),
-                    )
+        key, needed = owner.reached, [(table, owner.column)]
+        if key is not None:
+            needed = [(table, key.column), (key.table, key.key)]
+        for t, column in needed:
+            if column is None or column in shapes[t].columns:
+                continue
+            hint = _listed(shapes[t].columns)
+            if key is not None:
+                what = f"The foreign key {path(key)!r} of table {table!r} needs a column {column!r} in table {t!r}."
+                raise UnknownColumn(what, hint=hint)
+            if len(shapes) > 1:
+                hint += (
+                    f'; else say how its rows lead to a unit, tables={{{table!r}: "column -> table.key"}}, or name it '
+                    "in public= if its rows are nobody's"
+                )
+            raise UnknownColumn(f"The unit's column {column!r} is not in table {table!r}.", hint=hint)
 
 
-def _check_own(table: str, column: str, shapes: Mapping[str, TableShape]) -> None:
-    columns = shapes[table].columns
-    if column not in columns:
-        hint = _listed(shapes[table])
-        if len(shapes) > 1:
-            hint += (
-                f'; else say how its rows lead to a unit, tables={{{table!r}: "column -> table.key"}}, or name it in '
-                "public= if its rows are nobody's"
-            )
-        raise UnknownColumn(f"The unit's column {column!r} is not in table {table!r}.", hint=hint)
-    if columns[column] is None:
-        raise InvalidParameter(
-            f"The unit's column {column!r} holds a nested or binary value.", hint="use text or numbers"
-        )
-
-
-def _listed(shape: TableShape) -> str:
-    return f"columns are: {', '.join(list(shape.columns)[:12])}"
+def _listed(columns: Iterable[str]) -> str:
+    return f"columns are: {', '.join(list(columns)[:12])}"
 
 
 def id_columns(owners: Mapping[str, Owner], table: str) -> set[str]:
@@ -327,7 +317,7 @@ def check_declared(shapes: Mapping[str, TableShape], facts: Mapping[str, Fact]) 
         if name not in known | qualified:
             raise UnknownColumn(
                 f"columns= declares {name!r}, which no table has.",
-                hint=f"columns are: {', '.join(sorted(known)[:12])}",
+                hint=_listed(sorted(known)),
             )
         if not isinstance(fact, Range | Values):
             raise InvalidParameter(
