@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import sys
+import threading
 import traceback
 import warnings
 from collections.abc import Callable
@@ -13,9 +14,12 @@ from typing import Any
 import pytest
 
 import discreet as dp
+from discreet.backends import duckdb
 from discreet.backends.connection import open_database
 from discreet.backends.duckdb import DuckDB
+from discreet.backends.view import projection
 from discreet.errors import BackendFailed, DiscreetError, InvalidParameter, SourceError
+from discreet.verify.view import read_view
 from tests.backends.asking import connected, exact
 
 PERSON = dp.PrivacyUnit("uid", max_groups=1, max_rows=1)
@@ -243,6 +247,40 @@ def test_with_budgets_for_each_person_only_who_was_charged_is_read(
         monkeypatch.setattr(Leaving, "leave_out", write)
         counts = session.sql("SELECT COUNT(*) AS n FROM t", epsilon=20, fresh=True).rows[0][0]
         assert abs(counts) <= 3
+
+
+def test_a_view_of_an_earlier_state_never_takes_the_place_of_a_later_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = save(tmp_path / "t.csv", FIRST)
+    later: list[threading.Thread] = []
+    found: list[Any] = []
+    with opened(file) as session:
+        backend = session._backend
+        assert isinstance(backend, DuckDB)
+
+        def late(*rest: Any) -> str:
+            """Another thread attaches the exchanged columns, once this one has read the header before."""
+            if not later:
+                save(file, {"x": [10] * 4, "uid": [1, 2, 3, 4]})
+                later.append(threading.Thread(target=backend.refresh))
+                later[0].start()
+                later[0].join(0.3)  # or it waits until this one is done
+            return projection(*rest)
+
+        def ask(*rest: Any) -> Any:
+            if later and not found and threading.current_thread() is threading.main_thread():
+                found.append(None)
+                found[0] = backend.rows('SELECT DISTINCT x FROM main."t" AS t', {})
+            return read_view(*rest)
+
+        monkeypatch.setattr(duckdb, "projection", late)
+        monkeypatch.setattr(duckdb, "read_view", ask)
+        save(file, FIRST)
+        backend.refresh()
+        later[0].join()
+        assert found == [[("10",)]]
+        assert backend.rows('SELECT DISTINCT x FROM main."t" AS t', {}) == [("10",)]
 
 
 def test_many_threads_ask_while_the_file_is_written(tmp_path: Path) -> None:

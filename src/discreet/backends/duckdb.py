@@ -98,16 +98,15 @@ class DuckDB:
 
     def attach(self, table: str, pinned: TableShape, ids: Collection[str] = ()) -> str:
         """Create `main.<table>` in its pinned shape, and return the form of its view."""
-        state = self._sources[table].state()
-        parts = self._parts(table, pinned, ids)
-        name = f"main.{identifier(table)}"
-        texts, forms = [], []
-        for scan, now in parts or [(Scan(f"twin.{name}"), {})]:  # no file of it has even a header
-            shown = projection(now, pinned, ids)
-            texts.append(f"SELECT {shown} FROM {scan.sql}")
-            forms.append(f"SELECT {shown} FROM {scan.form}")
+        name, texts, forms = f"main.{identifier(table)}", [], []
         empty = ", ".join(f"{identifier(n)} {kind or 'VARCHAR'}" for n, kind in pinned.columns.items())
-        with self._attaching:
+        with self._attaching:  # from the state on: no view of an earlier state takes the place of a later one
+            state = self._sources[table].state()
+            parts = self._parts(table, pinned, ids)
+            for scan, now in parts or [(Scan(f"twin.{name}"), {})]:  # no file of it has even a header
+                shown = projection(now, pinned, ids)
+                texts.append(f"SELECT {shown} FROM {scan.sql}")
+                forms.append(f"SELECT {shown} FROM {scan.form}")
             cursor = self._connection(table, ids)
             with self._reading(table):
                 if table not in self._attached:
@@ -250,7 +249,7 @@ class DuckDB:
         self, table: str, pinned: TableShape | None = None, ids: Collection[str] = ()
     ) -> list[tuple[Scan, dict[str, str]]]:
         """Return the scans of a table now, each with its columns and DuckDB's types of them."""
-        with self._reading(table):
+        with self._attaching, self._reading(table):  # a source keeps what its last scans need
             scans, parts = self._sources[table].scans(pinned, ids), []
             for scan in scans:
                 described = self._connection().execute(f"DESCRIBE SELECT * FROM {scan.sql}").fetchall()
