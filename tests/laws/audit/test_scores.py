@@ -19,7 +19,7 @@ from scipy.optimize import isotonic_regression
 from discreet.audit.outputs.encoding import Encoded, Encoder
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.outputs.shape import Batch
-from discreet.audit.scores import Score, additive, learn, logistic
+from discreet.audit.scores import Score, additive, learn
 from discreet.audit.scores.ratios import monotone, pieces, shrunk
 
 Floats: TypeAlias = NDArray[np.float64]
@@ -347,7 +347,7 @@ def test_wide_outputs_do_not_have_more_weights_than_can_be_fitted(
     """A weight for each of 30 values in each of a hundred columns took a minute, and one for 400 values takes less
     than two seconds."""
     sizes: list[int] = []
-    fitted = logistic.fitted
+    fitted = additive.fitted
 
     def counted(p: Any, q: Any, bases: Any, groups: Any, **options: Any) -> Any:
         sizes.append(len(groups))

@@ -12,7 +12,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from discreet.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, Numeric, Staircase, reserve
+from discreet.mechanisms import DiscreteGaussian, Gaussian, Geometric, Laplace, Numeric, Staircase, numeric
 from tests.noise.chi_square import accepts
 from tests.noise.laws import Seeded
 
@@ -49,7 +49,7 @@ CASES: list[tuple[Numeric, Mass]] = [
 @pytest.fixture(autouse=True)
 def seeded(monkeypatch: pytest.MonkeyPatch) -> None:
     source = Seeded(20_261_124)
-    monkeypatch.setattr(reserve, "SystemEntropy", lambda: source)
+    monkeypatch.setattr(numeric, "SystemEntropy", lambda: source)
 
 
 def chances(mass: Mass, stretch: float) -> list[float]:
