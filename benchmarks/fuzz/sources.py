@@ -13,8 +13,8 @@ import duckdb
 
 from benchmarks.fuzz.worlds import KINDS as TYPES
 from benchmarks.fuzz.worlds import Shape, Table
-from discreet.backends.backend import TableShape
 from discreet.backends.duckdb import DuckDB
+from discreet.catalog.shape import TableShape
 from discreet.plan.schema import Reached, TableSchema
 from discreet.plan.types import Type
 from discreet.tables.owners import Owner

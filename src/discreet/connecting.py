@@ -268,7 +268,7 @@ def _check_given(columns: object, budgets: Mapping[str, object], texts: Mapping[
 
 def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str]) -> Kept:
     """What the population's account knows of the tables: of what a known table is now, ids alone are looked at."""
-    from discreet.backends.backend import TableShape
+    from discreet.catalog.shape import TableShape
     from discreet.ledger.ledger import Ledger
     from discreet.ledger.places import is_there
     from discreet.tables.owners import Owner

@@ -20,9 +20,9 @@ import pyarrow.parquet as pq
 import pytest
 
 import discreet as dp
-from discreet.backends.backend import TableShape
 from discreet.backends.connection import open_database
 from discreet.backends.duckdb import DuckDB
+from discreet.catalog.shape import TableShape
 from discreet.errors import DiscreetError, InvalidParameter, LedgerError
 from discreet.ledger.ledger import Ledger
 from tests.backends.asking import answers, connected

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from discreet.backends.source import identifier, literal
 
 if TYPE_CHECKING:
-    from discreet.backends.backend import TableShape
+    from discreet.catalog.shape import TableShape
 
 Ask: TypeAlias = Callable[[str], Sequence[tuple[Any, ...]]]
 """Runs a query on the attached tables."""

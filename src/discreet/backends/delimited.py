@@ -13,8 +13,8 @@ import zlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from discreet.backends.backend import TableShape
 from discreet.backends.source import FILES, HEADER, Scan, Source, listed, literal
+from discreet.catalog.shape import TableShape
 from discreet.errors import InvalidParameter, SourceError
 
 

@@ -12,7 +12,6 @@ from typing import Any
 
 import duckdb
 
-from discreet.backends.backend import TableShape
 from discreet.backends.connection import LEAVES, bits_of_a_key, open_database, quietly, rows_about, steadily
 from discreet.backends.contents import Contents, contents
 from discreet.backends.leaving import Leaving, check_leaving
@@ -20,6 +19,7 @@ from discreet.backends.source import Scan, Source, State, first_twin, identifier
 from discreet.backends.sources import open_source, views_beside
 from discreet.backends.view import found_as, projection, read_together
 from discreet.catalog.ids import Storage
+from discreet.catalog.shape import TableShape
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, SourceError
 from discreet.verify.view import read_view
 

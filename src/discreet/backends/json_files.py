@@ -20,10 +20,10 @@ from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from discreet.backends.backend import TableShape
 from discreet.backends.delimited import head
 from discreet.backends.source import FILES, Scan, Source, State, identifier, listed, literal, state_of
 from discreet.catalog.ids import DIGITS
+from discreet.catalog.shape import TableShape
 from discreet.errors import SourceError
 
 if TYPE_CHECKING:

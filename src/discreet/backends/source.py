@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeAlias
 
-from discreet.backends.backend import TableShape
+from discreet.catalog.shape import TableShape
 from discreet.errors import SourceError
 
 FILES, HEADER = "$files", "$header"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 
-from discreet.backends.backend import TableShape
 from discreet.backends.source import identifier
 from discreet.catalog.ids import INTEGERS, WIDE_INTEGERS, id_sql
+from discreet.catalog.shape import TableShape
 
 _TYPES = {
     "BOOLEAN": "BOOLEAN",

@@ -7,9 +7,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from discreet.backends.backend import Backend, TableShape
+from discreet.backends.backend import Backend
 from discreet.backends.contents import Contents
 from discreet.catalog.ids import Place, one_kind
+from discreet.catalog.shape import TableShape
 from discreet.errors import InvalidParameter, SourceError, UnknownColumn
 from discreet.ledger.entry import Analysts
 from discreet.ledger.first_charge import foresee

@@ -21,7 +21,7 @@ from discreet.privacy.law import GaussianLaw, LaplaceLaw, SumLaw, TwoPointLaw
 from discreet.privacy.sampling import PoissonEvent, PoissonPair
 
 # Computed at 160 bits and more by tests/accounting/truth.py, which shares no code with the package.
-TRUTH = json.loads((Path(__file__).parents[2] / "accounting" / "sgd_truth.json").read_text())
+TRUTH = json.loads((Path(__file__).parents[3] / "accounting" / "sgd_truth.json").read_text())
 
 
 @pytest.mark.parametrize("case", TRUTH, ids=lambda c: f"{c['sigma']}-{c['q']}-{c['steps']}-{c['delta']}")
