@@ -31,9 +31,8 @@ from discreet.mechanisms.linear import MatrixMechanism, explicit
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.batch import plan_batch
 from discreet.plan.cost import Kind, allocate
-from discreet.plan.expr import Within
 from discreet.plan.grouping_sets.split_budget import agreements
-from discreet.plan.partition.choose import variance_of
+from discreet.plan.nodes.within import Within
 from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
@@ -141,7 +140,7 @@ def batch(asked: dict[str, Any]) -> list[tuple[str, int, float, float, float]]:
         if not at.columns:  # read from one partition with others
             ((_, count),) = plan.question.outer.columns
             assert isinstance(count, Within)
-            mine, before = math.sqrt(variance_of(plan, count)), math.nan
+            mine, before = math.sqrt(count.noise_variance(plan.laws)), math.nan
             rows.append((name, width, mine, before, math.sqrt(other.variance)))
             continue
         place = sum(len(of) for of in moves[: at.measurement]) + at.columns[0]
@@ -194,7 +193,7 @@ def counted(ages: Sequence[tuple[int, int]], draws: int, asked: dict[str, Any]) 
     plan, n = people(ages, **asked), len(ages)
     delta = Fraction(asked.get("delta", 0)) / n
     alone = variance_alone(n, asked["noise"], delta)
-    variances = [variance_of(plan, e) for _, e in plan.question.outer.columns if isinstance(e, Within)]
+    variances = [e.noise_variance(plan.laws) for _, e in plan.question.outer.columns if isinstance(e, Within)]
     assert len(variances) == n, "not counted jointly"
     (looked,) = plan.question.spreads
     errors, held = drawn_counts(plan, ages, draws)

@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
     from discreet.certificate.paid import Paid
     from discreet.mechanisms.additive import Additive
-    from discreet.plan.evaluate import Answer
-    from discreet.plan.expr import Expr
+    from discreet.plan.expr import Answer, Expr
     from discreet.plan.plan import Plan
     from discreet.plan.quantile_tree.chosen import ChosenLeaves
     from discreet.plan.quantile_tree.shape import Spread
@@ -371,18 +370,16 @@ class _Line:
 
 def _selected(plan: Plan, table: NoisyTable, *, raised: bool) -> list[tuple[_Line, tuple[Any, ...]]]:
     """Lines with their output values, after HAVING, ORDER BY, LIMIT and OFFSET."""
-    from discreet.plan.evaluate import compiled
-
     outer = plan.question.outer
-    columns = [_of_line(compiled(e)) for _, e in outer.columns]
+    columns = [_of_line(e.compiled()) for _, e in outer.columns]
     for place, upper in outer.ends:
         columns[place] = _end(plan, place, upper=upper)
     lines = _raised(plan, table) if raised else _lines(plan, table, table.cells)
     if outer.having is not None:
-        having = _of_line(compiled(outer.having))
+        having = _of_line(outer.having.compiled())
         lines = [line for line in lines if having(line)]
     for term in reversed(outer.order):
-        lines.sort(key=_ordering(term, _of_line(compiled(term.by))))
+        lines.sort(key=_ordering(term, _of_line(term.by.compiled())))
     end = None if outer.limit is None else outer.offset + outer.limit
     return [(line, tuple(c(line) for c in columns)) for line in lines[outer.offset : end]]
 
@@ -393,7 +390,7 @@ def _of_line(value: Answer) -> Callable[[_Line], Any]:
 
 def _end(plan: Plan, place: int, *, upper: bool) -> Callable[[_Line], float | None]:
     """An end of the interval of a column's expression, as a column."""
-    from discreet.plan.intervals.ends import CONFIDENCE
+    from discreet.plan.interval_ends import CONFIDENCE
 
     of_line = _interval_of_line(plan, plan.question.outer.columns[place][1], CONFIDENCE)
 
@@ -406,16 +403,15 @@ def _end(plan: Plan, place: int, *, upper: bool) -> Callable[[_Line], float | No
 
 def _interval_of_line(plan: Plan, expr: Expr, level: Fraction) -> Callable[[_Line], Any]:
     """The interval of a column, prepared once for each noise that lines have."""
-    from discreet.plan.evaluate import compiled
-    from discreet.plan.intervals.nested import cell_interval
-    from discreet.plan.nonnegative import honest, lowest
+    from discreet.plan.nonnegative import honest, never_negative
 
     found: dict[tuple[Additive, ...], Any] = {}
-    shown, low, unsure = compiled(expr), lowest(expr, plan.question), plan.is_unsure(expr)
+    shown, unsure = expr.compiled(), plan.is_unsure(expr)
+    low = expr.lowest(never_negative(plan.question))
 
     def value(line: _Line) -> Any:
         if line.noises not in found:
-            found[line.noises] = cell_interval(expr, line.noises, level)
+            found[line.noises] = expr.interval(line.noises, level)
         interval = found[line.noises](line.keys, line.cells if line.before is None else line.before)
         if unsure:
             interval = _everything(interval)

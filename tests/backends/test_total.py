@@ -11,7 +11,6 @@ import duckdb
 import pytest
 
 from discreet.backends.connection import open_database
-from discreet.plan.evaluate import evaluate_row
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.render import finite
 from discreet.plan.types import Type
@@ -211,6 +210,6 @@ def test_a_function_over_the_answer_gives_its_type_or_null_and_never_fails(name:
     for expr in calls(name, 2):
         types = columns(expr)
         for values in itertools.product(*(PUBLIC[kind] for kind in types)):
-            value = evaluate_row(expr, {f"c{i}": v for i, v in enumerate(values)})
+            value = expr.of_row({f"c{i}": v for i, v in enumerate(values)})
             assert value is None or type(value) is PYTHON[expr.type], f"{name}{values!r:.80} = {value!r:.80}"
             assert getattr(value, "tzinfo", None) is None

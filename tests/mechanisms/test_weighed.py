@@ -13,7 +13,7 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.summed import SummedNoise
 from discreet.mechanisms.weighed import WeighedNoise
-from discreet.plan.intervals.interval import quantile
+from discreet.plan.nodes.noise import quantile
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.testing import ReplayEntropy
 

@@ -112,7 +112,8 @@ def reference_cells(case: Case, plan: Plan, order: Order) -> Cells:
 
 def columns_of(case: Case, plan: Plan) -> list[tuple[int, ...]]:
     """For each measure of the case, the places of its integer columns among the plan's."""
-    from discreet.plan.expr import Mean, Measured
+    from discreet.plan.expr import Measured
+    from discreet.plan.nodes.mean import Mean
 
     places: list[tuple[int, ...]] = []
     for _, e in plan.question.outer.columns[len(case.question.keys) :]:
@@ -135,7 +136,7 @@ def in_reference_order(cells: Cells, case: Case, plan: Plan) -> Cells:
 
 def key_places(case: Case, plan: Plan) -> list[int]:
     """For each key of the case, its place among the plan's."""
-    from discreet.plan.expr import Key as KeyOf
+    from discreet.plan.nodes.key import Key as KeyOf
 
     shown = [e for _, e in plan.question.outer.columns[: len(case.question.keys)]]
     return [e.index for e in shown if isinstance(e, KeyOf)]

@@ -16,8 +16,6 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.aggregate_nodes import NAMES, is_aggregate
 from discreet.plan.aggregates.read import BY_NAME, BY_NODE
-from discreet.plan.evaluate import compiled
-from discreet.plan.intervals.interval import interval_of
 from discreet.plan.plan import make_plan
 from discreet.plan.schema import Range
 from discreet.privacy.unit import PrivacyUnit, Relation
@@ -65,7 +63,7 @@ def test_with_next_to_no_noise_the_answer_is_the_databases_own(aggregate: str) -
     """The caps do not bite here, so that DuckDB's own aggregates over the raw rows are the truth."""
     asked = plan(f"SELECT region, {aggregate} AS a FROM t GROUP BY region", epsilon=10**9)
     found = measure(asked, engine_of(300).run, SystemEntropy())
-    value = compiled(asked.column("a"))
+    value = asked.column("a").compiled()
     spelled = aggregate.replace("COUNTIF", "COUNT_IF").replace("(flag)", "(CAST(flag AS INTEGER))")
     spelled = spelled.replace("COUNT_IF(CAST(flag AS INTEGER))", "COUNT_IF(flag)")
     truth = dict(engine_of(300).run(f"SELECT region, {spelled} FROM t GROUP BY region"))
@@ -90,8 +88,8 @@ def test_with_next_to_no_noise_the_answer_is_the_databases_own(aggregate: str) -
 def test_some_and_every_with_next_to_no_noise(aggregate: str, truth: bool) -> None:
     asked = plan(f"SELECT {aggregate} AS a FROM t", epsilon=10**6)
     (cells,) = measure(asked, engine_of(300).run, SystemEntropy()).cells
-    assert compiled(asked.column("a"))((), cells) is truth
-    assert interval_of(asked.column("a"), asked.allocation.noises, LEVEL)((), cells) is None
+    assert asked.column("a").compiled()((), cells) is truth
+    assert asked.column("a").number_interval(asked.allocation.noises, LEVEL)((), cells) is None
 
 
 def test_some_is_wrong_about_nobody_and_about_one_person_as_often_as_it_says() -> None:
@@ -101,7 +99,7 @@ def test_some_is_wrong_about_nobody_and_about_one_person_as_often_as_it_says() -
     assert isinstance(noise, DiscreteLaplaceNoise)
     rate = 1 / (1 + math.exp(1 / noise.scale))
     assert 0.26 < rate < 0.28  # scale 1: a person adds 1, whatever max_rows is
-    draws, value = 20_000, compiled(asked.column("a"))
+    draws, value = 20_000, asked.column("a").compiled()
     for truth, wrong in ((0, True), (1, False)):
         hits = sum(value((), [c]) is wrong for c in noise.add([truth] * draws, SystemEntropy()))
         assert stats.binomtest(hits, draws, rate).pvalue > 1e-9
@@ -191,8 +189,8 @@ PUBLIC = {
 @pytest.mark.parametrize("aggregate", PUBLIC)
 def test_empty_groups_are_finite_numbers_inside_public_bounds_whatever_the_noise(aggregate: str) -> None:
     asked = plan(f"SELECT region, {aggregate} AS a FROM t GROUP BY region", epsilon="0.1")
-    value, (low, high) = compiled(asked.column("a")), PUBLIC[aggregate]
-    interval = interval_of(asked.column("a"), asked.allocation.noises, LEVEL)
+    value, (low, high) = asked.column("a").compiled(), PUBLIC[aggregate]
+    interval = asked.column("a").number_interval(asked.allocation.noises, LEVEL)
     for _ in range(15):
         found = measure(asked, lambda _: [], SystemEntropy())
         assert len(found.keys) == 3
@@ -212,7 +210,7 @@ def test_a_column_whose_bounds_are_one_point_does_not_vary(aggregate: str) -> No
     constant = table(x=Range(5, 5, integer=True))
     asked = make_plan(f"SELECT {aggregate} AS a FROM t", [constant], population="p", version=None, epsilon=1)
     (cells,) = measure(asked, engine_of(300).run, SystemEntropy()).cells
-    a = compiled(asked.column("a"))((), cells)
+    a = asked.column("a").compiled()((), cells)
     assert a == 0 if "INTERCEPT" not in aggregate else -2 <= a <= 3
 
 
@@ -258,7 +256,7 @@ def test_a_hostile_row_is_clamped_or_null_in_every_column_alike(a: str, b: str) 
     for aggregate, expected in truth.items():
         asked = plan(f"SELECT {aggregate} AS a FROM t", epsilon=10**9)
         (cells,) = measure(asked, ENGINE.run, SystemEntropy()).cells
-        assert compiled(asked.column("a"))((), cells) == pytest.approx(expected, rel=1e-5, abs=1e-5)
+        assert asked.column("a").compiled()((), cells) == pytest.approx(expected, rel=1e-5, abs=1e-5)
 
 
 def test_a_unit_beyond_the_cap_enters_squares_and_products_with_its_own_means() -> None:

@@ -15,7 +15,6 @@ import pytest
 
 import discreet as dp
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, MissingBounds, UnsupportedQuery
-from discreet.plan.intervals.interval import interval_of
 from discreet.plan.plan import Plan, make_plan
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
@@ -364,4 +363,4 @@ def test_intervals_of_dates_hold_the_bounded_quantile_as_often_as_they_say() -> 
 def test_a_column_that_is_only_made_of_public_dates_has_no_interval() -> None:
     plan = planned("COUNT(*) AS n, DATE '2024-01-01' AS d")
     expr = plan.column("d")
-    assert interval_of(expr, plan.allocation.noises, Fraction(1, 2))((), (3,)) is None
+    assert expr.number_interval(plan.allocation.noises, Fraction(1, 2))((), (3,)) is None

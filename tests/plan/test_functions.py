@@ -11,7 +11,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from discreet.plan.evaluate import evaluate_row
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.measures.lattice_value import range_of
@@ -45,7 +44,7 @@ def in_the_database(expr: Call, rows: list[Row]) -> list[Any]:
 def disagreements(expr: Call, rows: list[Row]) -> list[tuple[Any, ...]]:
     """The rows where Python and the database differ."""
     found = in_the_database(expr, rows)
-    here = [evaluate_row(expr, {f"c{i}": v for i, v in enumerate(row)}) for row in rows]
+    here = [expr.of_row({f"c{i}": v for i, v in enumerate(row)}) for row in rows]
     slack = INEXACT if FUNCTIONS[expr.name].inexact else 0.0
     return [(r, h, t) for r, h, t in zip(rows, here, found, strict=True) if not same(h, t, slack)]
 
@@ -102,7 +101,7 @@ def test_a_text_that_would_become_too_long_is_null(name: str, args: tuple[Expr, 
     rows: list[Row] = [("é" * n, None) for n in (most - 1, most, most + 1, 5 * most)]
     assert disagreements(expr, rows) == []
     wanted = [False, False, True, True] if args[0] != _Y else [True] * 4  # NULL, as the separator is
-    assert [evaluate_row(expr, dict(zip(("c0", "c1"), row, strict=True))) is None for row in rows] == wanted
+    assert [expr.of_row(dict(zip(("c0", "c1"), row, strict=True))) is None for row in rows] == wanted
 
 
 def test_texts_joined_one_by_one_have_one_guard() -> None:
@@ -145,6 +144,6 @@ def test_the_bounds_of_an_expression_hold_on_every_row_within_its_columns_bounds
             call = Call(name, args, found[1])
             low, high = range_of(call, facts)
             for x, y in product([*values, None], [v for v in values if v >= 0.3] + [None]):
-                value = evaluate_row(call, {"a": x, "b": y})
+                value = call.of_row({"a": x, "b": y})
                 if isinstance(value, int | float):
                     assert float(low) <= value <= float(high), (name, x, y)

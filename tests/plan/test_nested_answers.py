@@ -16,7 +16,10 @@ import pytest
 import discreet as dp
 from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.expr import Histogram, Quantile, Several, Top
+from discreet.plan.nodes.histogram import Histogram
+from discreet.plan.nodes.list_of import ListOf
+from discreet.plan.nodes.quantile import Quantile
+from discreet.plan.nodes.top import Top
 from discreet.plan.quantile_tree.counted import histogram, histogram_intervals, top, top_intervals
 from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.plan.schema import Fact, Range, Values
@@ -56,7 +59,7 @@ def test_a_list_of_shares_is_a_list_of_quantiles_of_one_spread(
     text: str, shares: list[str], kind: Type
 ) -> None:
     found = asked(text)
-    assert isinstance(found, Several) and found.type is Type.LIST
+    assert isinstance(found, ListOf) and found.type is Type.LIST
     quantiles = [q for q in found.items if isinstance(q, Quantile)]
     assert [q.p for q in quantiles] == list(map(Fraction, shares)) and {q.type for q in quantiles} == {kind}
     assert len({q.spread for q in quantiles}) == 1

@@ -11,7 +11,6 @@ import pytest
 from discreet.backends.connection import open_database
 from discreet.errors import PlanError
 from discreet.plan.bind import call
-from discreet.plan.evaluate import evaluate_row
 from discreet.plan.expr import Call, Column, Expr, Literal, walk
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.render import finite
@@ -85,7 +84,7 @@ def check(seed: int, n: int) -> None:
         }
         connection.register("cells", pa.table(cells))
         there = [v for (v,) in connection.execute(f"SELECT {text} FROM cells s").fetchall()]
-        here = [evaluate_row(expr, row) for row in rows]
+        here = [expr.of_row(row) for row in rows]
         assert [(type(v), v) for v in here] == [(type(v), v) for v in there], str(expr)
 
 
@@ -114,7 +113,7 @@ def test_powers_of_ten_that_are_not_the_nearest_numbers_scale_as_in_the_database
     rounded, connection = call("round", [x, n]), open_database()
     for digits in (22, 23, -23, 210):
         text = f"SELECT {finite(rounded)} FROM (SELECT 0.1::DOUBLE AS real0, {digits}::BIGINT AS int0) s"
-        assert connection.execute(text).fetchone() == (evaluate_row(rounded, {"real0": 0.1, "int0": digits}),)
+        assert connection.execute(text).fetchone() == (rounded.of_row({"real0": 0.1, "int0": digits}),)
 
 
 def test_functions_inside_functions_never_fail_and_agree() -> None:

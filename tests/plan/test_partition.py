@@ -17,10 +17,9 @@ from discreet.errors import UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.batch import Together, plan_batch
-from discreet.plan.evaluate import evaluate_row
-from discreet.plan.expr import Literal, Measured, Within, walk
+from discreet.plan.expr import Literal, Measured, walk
+from discreet.plan.nodes.within import Within
 from discreet.plan.partition import joint as regions
-from discreet.plan.partition.choose import variance_of
 from discreet.plan.partition.joint import condition
 from discreet.plan.partition.strategy import PARTS, Layers, _candidates, chosen, squared, weights
 from discreet.plan.plan import Plan, make_plan
@@ -118,8 +117,8 @@ def test_a_row_is_in_the_cells_of_exactly_the_conditions_that_it_fulfils() -> No
         assert cut is not None, named
         for row in random_rows(rng, 40):
             day = rng.choice((dt.date(2020, 1, 1), dt.date(2020, 1, 2), None))
-            place = evaluate_row(cut.place, {**row, "day": day})
-            fulfilled = [evaluate_row(c, {**row, "day": day}) is True for c in conditions]
+            place = cut.place.of_row({**row, "day": day})
+            fulfilled = [c.of_row({**row, "day": day}) is True for c in conditions]
             assert [place in inside for inside in cut.inside] == fulfilled, (named, row)
             assert (place is None) == (not any(fulfilled))
 
@@ -234,7 +233,7 @@ def test_a_question_with_many_counts_has_less_noise_in_each_and_no_more_elsewher
             (event, _), *_ = planned("SELECT COUNT(*) FROM t", unit, **asked).allocation.events.parts
             alone = m * moved**2 * k / float(event.mu_squared or 0)
         if isinstance(now, Within):
-            assert variance_of(plan, now) <= alone * 1.001
+            assert now.noise_variance(plan.laws) <= alone * 1.001
         else:
             assert isinstance(now, Measured)
             assert plan.allocation.noises[now.index].variance <= alone * 1.001
@@ -270,7 +269,7 @@ def test_leaves_are_those_of_the_referee() -> None:
         place = spread_of(plan).value.expr
 
         def leaf(row: Row, place: Any = place) -> int | None:
-            found = evaluate_row(place, row)
+            found = place.of_row(row)
             assert found is None or isinstance(found, int)
             return found
 
@@ -302,7 +301,7 @@ def test_with_hardly_any_noise_counts_are_those_of_the_rows(asked: dict[str, Any
         release = Release(
             plan, measure(plan, ENGINE.run, SystemEntropy()), charged=plan.allocation.guarantee, stored=False
         )
-        truth = [sum(evaluate_row(c, row) is True for row in rows) for c in bound(named)]
+        truth = [sum(c.of_row(row) is True for row in rows) for c in bound(named)]
         assert release.rows == [(*truth, truth[0] - 2 * truth[3] + 1, len(rows))]
         assert release.interval("d") == [(pytest.approx(release.rows[0][4], abs=0.3),) * 2]
 
@@ -406,8 +405,8 @@ def test_questions_of_a_batch_that_count_rows_of_one_table_are_read_from_one_par
         assert isinstance(plan, Together)
         if name in WHERE:
             (count,) = counts_of(plan)
-            assert variance_of(plan, count) <= alone * 1.001
-            gains.append(variance_of(plan, count) / alone)
+            assert count.noise_variance(plan.laws) <= alone * 1.001
+            gains.append(count.noise_variance(plan.laws) / alone)
             assert "an even part of the batch" in plan.explain()
         else:
             assert plan.allocation.noises[0].variance <= alone * 1.001

@@ -12,7 +12,8 @@ import pytest
 import discreet as dp
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, NotPrivate, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.expr import Commonest, Quantile
+from discreet.plan.nodes.mode import Mode
+from discreet.plan.nodes.quantile import Quantile
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
@@ -64,7 +65,7 @@ def test_the_leaves_are_listed_values_whole_numbers_or_parts_of_the_range() -> N
     wide = asked("MAX(day * 100000)").spread
     assert wide.leaves <= 65_536 and wide.width > 1
     mode = asked("MODE(region)")
-    assert isinstance(mode, Commonest) and mode.type is Type.TEXT
+    assert isinstance(mode, Mode) and mode.type is Type.TEXT
     assert mode.spread.listed == ("east", "north", "south", "west")
     assert asked("MODE() WITHIN GROUP (ORDER BY region)") == mode
     assert asked("MODE(CASE WHEN day > 5 THEN 'weekend' ELSE 'week' END)").spread.listed == (

@@ -12,7 +12,8 @@ from discreet.errors import (
     UnknownColumn,
     UnsupportedQuery,
 )
-from discreet.plan.expr import Mean, Measured
+from discreet.plan.expr import Measured
+from discreet.plan.nodes.mean import Mean
 from discreet.privacy.unit import PrivacyUnit
 from tests.plan.tables import planned, visits
 

@@ -12,7 +12,6 @@ import sqlglot
 from discreet.backends.connection import open_database
 from discreet.errors import MissingBounds, UnknownColumn, UnsupportedQuery
 from discreet.plan.bind import bind_row
-from discreet.plan.evaluate import evaluate_row
 from discreet.plan.expr import Expr
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.keys import find_keys
@@ -125,7 +124,7 @@ def test_what_is_written_means_what_duckdb_makes_of_it(text: str) -> None:
     ((wanted,),) = connection.execute(f"SELECT {text}").fetchall()
     ((found,),) = connection.execute(f"SELECT {finite(expr)}").fetchall()
     assert (type(found), found) == (type(wanted), wanted)
-    assert evaluate_row(expr, {}) == wanted
+    assert expr.of_row({}) == wanted
 
 
 @pytest.mark.parametrize(
@@ -151,7 +150,7 @@ def test_what_duckdb_lacks_or_fails_on_has_a_value_too(text: str, value: Any) ->
     expr = read(text)
     ((found,),) = open_database().execute(f"SELECT {finite(expr)}").fetchall()
     assert found == value
-    assert evaluate_row(expr, {}) == value
+    assert expr.of_row({}) == value
 
 
 @pytest.mark.parametrize(

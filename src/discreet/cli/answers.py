@@ -79,9 +79,7 @@ def _field(value: Any) -> object:
 
 def is_noisy(plan: Plan, column: str) -> bool:
     """Whether a column's cells have intervals, rather than being keys."""
-    from discreet.plan.intervals.nested import has_interval
-
-    return has_interval(plan.column(column))
+    return plan.column(column).has_interval
 
 
 def measured_json(release: Release, confidence: float) -> dict[str, Any]:

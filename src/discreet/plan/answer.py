@@ -14,9 +14,10 @@ from discreet.plan.aggregates import AGGREGATES
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.aggregates.read import read_aggregate
 from discreet.plan.bind import bind, bind_row, call
-from discreet.plan.expr import Expr, Key, Literal, Measured
+from discreet.plan.expr import Expr, Literal, Measured
 from discreet.plan.measures.measure import Measure
 from discreet.plan.measures.ranges import Facts, Ranges
+from discreet.plan.nodes.key import Key
 from discreet.plan.scope import Scope
 from discreet.plan.types import Type
 

@@ -4,29 +4,15 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Never
 
 from discreet.errors import InvalidParameter
-from discreet.plan.expr import (
-    Call,
-    Commonest,
-    Covariance,
-    Expr,
-    Key,
-    Literal,
-    Mean,
-    Measured,
-    Quantile,
-    Top,
-    Within,
-    walk,
-)
-from discreet.plan.intervals.covariance import CovarianceError
-from discreet.plan.intervals.interval import MeanError, affine_of, atoms, half_width, image_over, quantile
-from discreet.plan.partition.choose import joint_error
-from discreet.plan.partition.counted import combined
+from discreet.plan.expr import Call, Expr, Known, Literal, measured_in, walk
+from discreet.plan.functions.function import Interval
+from discreet.plan.partition.counted import Combined
+from discreet.plan.quantile_tree.shape import looked_at
 from discreet.plan.types import Type
 from discreet.privacy.exact import Real, exact
 
@@ -37,6 +23,7 @@ ROWS = "rows"
 """The size that says over how many rows each mean is."""
 
 
+_NONE, _ONE = Fraction(0), Fraction(1)
 _DIGITS = 300  # of a ROUND; beyond, floats end
 
 
@@ -74,10 +61,7 @@ class Assumed:
         return self._error(column, self.plan.column(column), confidence)
 
     def _error(self, column: str, expr: Expr, confidence: Fraction) -> float:
-        if isinstance(expr, Mean | Covariance):
-            return self._mean(column, expr, confidence)
-        width = joint_error(self.plan, expr, confidence)
-        width = half_width(expr, self.plan.row_noises, confidence) if width is None else width
+        width = self._moved(column, expr, confidence)
         if width is not None:
             return width
         match expr:
@@ -88,7 +72,7 @@ class Assumed:
         box, middle = self._boxes(column, expr, confidence)
         if _may_be_null(expr, box):  # no bound on an error counts an answer that is not there
             return math.inf
-        (low, high), (below, above) = image_over(expr, box), image_over(expr, middle)
+        (low, high), (below, above) = _image(expr, box), _image(expr, middle)
         if math.isinf(below) or math.isinf(above):
             self._missing(column, expr)
         return float(max(high - below, above - low))
@@ -102,9 +86,9 @@ class Assumed:
         if column in self.sizes:
             return self.sizes[column]
         expr = self.plan.column(column)
-        if isinstance(expr, Mean):
+        if expr.mean_width is not None:
             self._missing(column, expr)
-        low, high = image_over(expr, {a: (v, v) for a in atoms(expr) for v in [float(self._atom(column, a))]})
+        low, high = _image(expr, {a: (v, v) for a in expr.atoms() for v in [float(self._atom(column, a))]})
         if math.isinf(low) or math.isinf(high):
             self._missing(column, expr)
         return (Fraction(low) + Fraction(high)) / 2
@@ -113,53 +97,36 @@ class Assumed:
         self, column: str, expr: Expr, confidence: Fraction
     ) -> tuple[dict[Expr, tuple[float, float]], dict[Expr, tuple[float, float]]]:
         """Where all noisy terms lie at once with probability `confidence` (Bonferroni), and where they are assumed."""
-        terms = atoms(expr)
-        settled = all(
-            isinstance(t, Mean | Covariance) or (affine_of(t) or combined(t)) is not None for t in terms
-        )
-        if not terms or not settled or any(isinstance(e, Key) for e in walk(expr)):
+        terms = expr.atoms()
+        settled = all(t.over is not None or (t.affine() or t.counts()) is not None for t in terms)
+        if not terms or not settled or any(e.key is not None for e in walk(expr)):
             self._missing(column, expr)
         level = 1 - (1 - confidence) / len(terms)
         box: dict[Expr, tuple[float, float]] = {}
         middle: dict[Expr, tuple[float, float]] = {}
         for term in terms:
             value = float(self._atom(column, term))
-            t = (
-                self._mean(column, term, level)
-                if isinstance(term, Mean | Covariance)
-                else self._affine(term, level)
-            )
-            low, high = value - t, value + t
-            if isinstance(term, Mean | Covariance):  # which never leave their bounds
-                low, high = max(low, float(term.low)), min(high, float(term.high))
-            box[term], middle[term] = (low, high), (value, value)
+            moved = self._moved(column, term, level)
+            assert moved is not None
+            box[term], middle[term] = term.box(value, moved), (value, value)
         return box, middle
 
-    def _affine(self, term: Expr, level: Fraction) -> float:
-        joint = joint_error(self.plan, term, level)
-        if joint is not None:
-            return joint
-        found = affine_of(term)
-        assert found is not None
-        noises = self.plan.row_noises
-        return quantile(tuple((abs(c), noises[i]) for i, c in sorted(found[1].items())), level)
+    def _moved(self, column: str, term: Expr, level: Fraction) -> float | None:
+        """How far noise moves it; None where that follows from its terms alone."""
+        if term.over is None:
+            return term.known_error(self.plan.laws, level)
+        return term.error_over(float(self._rows(column, term)), self.plan.row_noises, level)
 
-    def _mean(self, column: str, term: Mean | Covariance, level: Fraction) -> float:
-        noises = self.plan.row_noises
-        if isinstance(term, Covariance):
-            return CovarianceError(term, noises).at(float(self._rows(column, term.product)), level)
-        return MeanError(term, noises).at(float(self._rows(column, term)), level)
-
-    def _rows(self, column: str, mean: Mean) -> Fraction:
+    def _rows(self, column: str, mean: Expr) -> Fraction:
         """Over how many rows a mean is: `rows`, the assumed count that it is divided by, or the least other guess."""
         if ROWS in self.sizes:
             return self.sizes[ROWS]
         outputs = dict(self.plan.question.outer.columns)
         for name, expr in outputs.items():
-            if isinstance(expr, Measured) and expr.index == mean.denominator.index and name in self.sizes:
+            if expr.is_drawn and [m.index for m in measured_in(expr)] == [mean.over] and name in self.sizes:
                 return self.sizes[name]
         others = [v for k, v in self.sizes.items() if k not in outputs]
-        counts = [v for k, v in self.sizes.items() if isinstance(outputs.get(k), Measured | Within)]
+        counts = [v for k, v in self.sizes.items() if k in outputs and outputs[k].is_drawn]
         if not others and not counts:
             self._missing(column, mean)
         return min(others or counts)
@@ -170,37 +137,38 @@ class Assumed:
         for name, expr in outputs.items():
             if expr == term and name in self.sizes:
                 return self.sizes[name]
-        joint = combined(term)
+        joint = term.counts()
         if joint is not None:
-            return joint.constant + sum((c * self._count(column, x) for c, x in joint.parts), Fraction(0))
-        found = affine_of(term)
+            alone = [(c, replace(joint, constant=_NONE, parts=((_ONE, cells),))) for c, cells in joint.parts]
+            return joint.constant + sum((c * self._count(column, x) for c, x in alone), _NONE)
+        found = term.affine()
         if found is None:
             self._missing(column, self.plan.column(column))
         constant, coefficients = found
         return constant + sum((c * self._measured(column, i) for i, c in coefficients.items()), Fraction(0))
 
-    def _count(self, column: str, count: Within) -> Fraction:
+    def _count(self, column: str, count: Combined) -> Fraction:
         """The assumed number of rows under a condition."""
         for name, expr in self.plan.question.outer.columns:
-            if expr == count and name in self.sizes:
+            if expr.is_drawn and expr.counts() == count and name in self.sizes:
                 return self.sizes[name]
         self._missing(column, self.plan.column(column))
 
     def _measured(self, column: str, index: int) -> Fraction:
         """The assumed value of one noisy integer."""
         for name, expr in self.plan.question.outer.columns:
-            found = affine_of(expr)
+            found = expr.affine()
             if name in self.sizes and found is not None and list(found[1]) == [index]:
                 return (self.sizes[name] - found[0]) / found[1][index]
         self._missing(column, self.plan.column(column))
 
     def _missing(self, column: str, expr: Expr) -> Never:
-        if any(isinstance(e, Quantile | Commonest | Top) for e in walk(expr)):
+        if any(looked.spread.layers is None for looked in looked_at([expr])):
             raise InvalidParameter(
                 f"the error of {column!r} depends on how the values lie, which is private.",
                 hint=f"rank_error({column!r}) says how far off its rank is; the release itself has an interval",
             )
-        mean = isinstance(expr, Mean | Covariance)
+        mean = expr.over is not None
         what = "how many rows it is over" if mean else "the values of the columns that it combines"
         raise InvalidParameter(
             f"the error of {column!r} depends on {what}.",
@@ -220,10 +188,15 @@ _LEAST = {
 """The least argument of which a function has a value."""
 
 
-def _may_be_null(expr: Expr, box: Mapping[Expr, tuple[float, float]]) -> bool:
+def _image(expr: Expr, box: Known) -> Interval:
+    """Where an expression without group keys lies while its noisy terms lie in a box."""
+    return expr.bounded(box, ())[0]
+
+
+def _may_be_null(expr: Expr, box: Known) -> bool:
     """Whether a root or a logarithm is of a number that need not have one."""
     return any(
-        image_over(e.args[0], box)[0] < _LEAST[e.name]
+        _image(e.args[0], box)[0] < _LEAST[e.name]
         for e in walk(expr)
         if isinstance(e, Call) and e.name in _LEAST
     )

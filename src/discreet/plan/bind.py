@@ -9,7 +9,6 @@ from sqlglot import exp
 
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.plan.aggregate_nodes import is_aggregate, word
-from discreet.plan.evaluate import evaluate_row
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.functions import FUNCTIONS, HINTS, fitting
 from discreet.plan.schema import Fact, Range, Values, fact_type
@@ -210,7 +209,7 @@ def _literal_as(literal: Literal, wanted: Type) -> Literal:
     rounds = wanted is Type.INT and not _WHOLE.fullmatch(str(value))
     reader = f"as {wanted.value.lower()}"
     if wanted is not Type.BOOL and not rounds and fitting(reader, [literal.type]):
-        read = evaluate_row(Call(reader, (literal,), wanted), {})  # as a cell is read
+        read = Call(reader, (literal,), wanted).of_row({})  # as a cell is read
         if read is not None:
             return Literal(read, wanted)
     raise UnsupportedQuery(

@@ -6,8 +6,8 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 from discreet.plan.expr import Call, Column, Expr, Literal, columns_of
+from discreet.plan.functions.calendar import EPOCH
 from discreet.plan.measures.lattice_value import LatticeValue, range_of
-from discreet.plan.quantile_tree.counted import EPOCH
 from discreet.plan.types import Type
 
 if TYPE_CHECKING:

@@ -8,11 +8,9 @@ from typing import TYPE_CHECKING
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import COUNTED, NAMED, NEAR, ExponentialQuantile
-from discreet.plan.expr import Within, walk
+from discreet.plan.expr import walk
 from discreet.plan.grouping_sets.split_budget import agreements, levels_of
 from discreet.plan.measures.measure import Measure
-from discreet.plan.partition.choose import variance_of
-from discreet.plan.partition.strategy import weights
 from discreet.plan.quantile_tree.chosen import rank_off
 from discreet.plan.quantile_tree.counted import histogram_error
 from discreet.plan.quantile_tree.shape import Spread, TreeRead
@@ -157,7 +155,7 @@ def _spread(i: int, looked: TreeRead, s: Sensitivity, plan: Plan) -> list[str]:
         f"  Each level: {_law(noise, s, step)}",
     ]
     if looked.at:
-        reach = rank_off(looked, noise, Fraction(19, 20), is_row=unit.is_row)
+        reach = rank_off(spread, noise, Fraction(19, 20), is_row=unit.is_row)
         lines.append(
             f"  {len(looked.at)} quantile{'s are' if len(looked.at) > 1 else ' is'} read from it, at the cost of one; "
             f"the rank of a median is off by {reach:,.3g} rows or less in 19 of 20 cases."
@@ -180,7 +178,7 @@ def _chosen(i: int, looked: TreeRead, q: ExponentialQuantile, plan: Plan) -> lis
     rows = q.reach() / steps
     off = q.error(Fraction(19, 20), cells=spread.leaves) / steps
     step = Fraction(1, steps)
-    evenly = rank_off(looked, q, Fraction(19, 20), is_row=unit.is_row)
+    evenly = rank_off(spread, q, Fraction(19, 20), is_row=unit.is_row)
     return [
         f"Quantile {i}: p = {decimal(q.p)}, one of {spread.leaves:,} leaves, by the exponential mechanism on ranks.",
         f"  One unit adds to each group a weight of {weight}, counted in steps of 1/{steps:,} row.",
@@ -282,23 +280,20 @@ def level_lines(plan: Plan) -> list[str]:
 def partition_lines(plan: Plan, spread: Spread) -> list[str]:
     """Which sums of cells are measured, and how each count is read from them."""
     assert spread.layers is not None
-    read = dict.fromkeys(
-        e
-        for expr in plan.question.outer.expressions
-        for e in walk(expr)
-        if isinstance(e, Within) and e.spread == spread
-    )
+    laws = plan.laws
+    parts = (e for expr in plan.question.outer.expressions for e in walk(expr))
+    read = dict.fromkeys(e.counts() for e in parts if e.source == spread)
     sums = " and ".join(f"{len(layer):,}" for layer in spread.layers)
     each = f"on each of {spread.depth} levels ({sums} sums)" if spread.depth > 1 else f"({sums} sums)"
     lines = [
         f"  A row lies in one cell at most, so all counts that are read from them cost together what one costs {each};",
         "  each is read from the sums by least squares:",
     ]
-    for i, count in enumerate(read):
-        terms = len(weights(spread.layers, count.leaves))
+    for i, counts in enumerate(c for c in read if c is not None):
+        cells = sum(len(leaves) for _, leaves in counts.parts)
         lines.append(
-            f"    count {i}: {_of(len(count.leaves), 'cell')}, read from {_of(terms, 'sum')}; "
-            f"standard deviation {math.sqrt(variance_of(plan, count)):,.4g} rows."
+            f"    count {i}: {_of(cells, 'cell')}, read from {_of(len(counts.read), 'sum')}; "
+            f"standard deviation {math.sqrt(counts.variance(laws.of(spread))):,.4g} rows."
         )
     return lines
 

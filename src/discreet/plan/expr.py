@@ -1,176 +1,388 @@
-"""Typed expression trees, frozen: over the cells of a row, and over the noisy columns of the answer."""
+"""Typed expression trees, frozen: over the cells of a row, and over the noisy columns of the answer.
+
+A node carries its operations. `Column`, `Literal` and `Call` make expressions over a row; `Literal`, `Call`, `Measured`
+and the nodes of `plan/nodes` make those of an answer. An operation of `Expr` is that of a node of which nothing is
+known.
+
+Guarantee:
+    Values and intervals are post-processing of noisy numbers. For each row and column, the interval contains the
+    bounded answer (the value without noise, caps and bounds applied) with probability at least `confidence` over the
+    noise, whatever the data: affine columns by the exact law of their noise, what has an interval of its own
+    (`is_atom`) by that, anything else by interval arithmetic on a box that holds all of its noisy terms at once
+    (Bonferroni).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+import datetime as dt
+import math
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, ClassVar, TypeAlias
 
+from discreet.mechanisms.additive import Additive
+from discreet.plan.functions import FUNCTIONS, image
+from discreet.plan.functions.calendar import moment_range, moments
+from discreet.plan.functions.function import EVERYTHING, Interval
+from discreet.plan.nodes.noise import Laws, Terms, quantile
+from discreet.plan.partition.counted import Combined
 from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 
-if TYPE_CHECKING:
-    from discreet.plan.quantile_tree.shape import Spread
+Answer: TypeAlias = Callable[[Sequence[Scalar], Sequence[Any]], Any]
+"""From a row's keys and noisy integers to a value; where spreads are read, their noisy trees come last, by spread."""
+
+RowInterval: TypeAlias = Callable[[Sequence[Scalar], Sequence[Any]], tuple[float, float] | None]
+"""From a row's keys and noisy integers to an interval; None where the column is no number."""
+
+Affine: TypeAlias = tuple[Fraction, dict[int, Fraction]]
+"""A constant, and the coefficient of each noisy integer."""
+
+Known: TypeAlias = Mapping["Expr", tuple[float, float] | None]
+"""Where noisy terms lie; None for one that is no number."""
+
+
+class Expr:
+    """A node: what it is made of, its value, and how far the noise may move it."""
+
+    __slots__ = ()
+    type: Type | None
+
+    is_atom: ClassVar[bool] = False
+    """Whether it has an interval of its own, which does not follow from those of its parts."""
+    is_drawn: ClassVar[bool] = False
+    """Whether it is one noisy number, as it was drawn or read from a partition."""
+
+    # What it is made of.
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        """Its parts that could each be an expression of its own."""
+        return ()
+
+    def map_children(self, change: Callable[[Expr], Expr]) -> Expr:
+        """The same node with each child replaced."""
+        return self
+
+    def with_columns(self, change: Callable[[Measured], Expr]) -> Expr:
+        """The tree with each noisy column replaced; one that a mean is made of, by a noisy column."""
+        return self.map_children(lambda e: e.with_columns(change))
+
+    @property
+    def key(self) -> int | None:
+        """The place of the group key that it is."""
+        return None
+
+    @property
+    def source(self) -> Hashable | None:
+        """The spread that the node itself is read from."""
+        return None
+
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        """The shares of its weight at which the spread is read."""
+        return ()
+
+    # Over a row.
+
+    @property
+    def identity(self) -> Any:
+        """The tree as JSON-able lists: equal trees, equal lists."""
+        raise TypeError(f"{type(self).__name__} is not part of what is measured")
+
+    def of_row(self, row: Mapping[str, Scalar]) -> Scalar:
+        """The value for given public cells."""
+        raise TypeError(f"{type(self).__name__} is not a row-level expression")
+
+    # Over a row of the noisy table.
+
+    def compiled(self) -> Answer:
+        """The value as a function of a row of the noisy table; an error is None, as in SQL it is NULL."""
+        raise TypeError(f"{type(self).__name__} is not part of the answer")
+
+    def affine(self) -> Affine | None:
+        """(constant, index → coefficient) when it is affine in the noisy integers, and all that it is made of is far
+        within what doubles hold: beyond, the answer is NULL at times.
+        """
+        found = self._affine()
+        if found is None or any(abs(x) > _FAR for x in (found[0], *found[1].values())):
+            return None
+        return found
+
+    def _affine(self) -> Affine | None:
+        return None
+
+    def counts(self) -> Combined | None:
+        """What it is when it is affine in counts from one partition."""
+        return None
+
+    def atoms(self) -> list[Expr]:
+        """The largest noisy terms whose own intervals are known."""
+        affine = self.affine()
+        if affine is not None:
+            return [self] if affine[1] else []
+        if self.is_atom or self.counts() is not None:
+            return [self]
+        return list(dict.fromkeys(a for e in self.children for a in e.atoms()))
+
+    def atom_interval(self, noises: Sequence[Additive], level: Fraction) -> RowInterval:
+        """The interval of an atom, as a function of the released row."""
+        counts, affine = self.counts(), self.affine()
+        if counts is not None:
+            return _of_partition(counts, self.compiled(), level)
+        assert affine is not None
+        constant, coefficients = affine
+        t = quantile(_terms(coefficients, noises), level)
+
+        def row(_keys: Sequence[Scalar], cells: Sequence[Any]) -> tuple[float, float]:
+            x = float(constant + sum(c * cells[i] for i, c in coefficients.items()))
+            return x - t, x + t
+
+        return row
+
+    def bounded(self, known: Known, keys: Sequence[Scalar]) -> tuple[Interval, bool]:
+        """An interval for the values while noisy terms lie in known ones, and whether it surely is a number, never
+        NULL.
+        """
+        return (known[self] or EVERYTHING, True) if self in known else self._bounded(known, keys)
+
+    def _bounded(self, known: Known, keys: Sequence[Scalar]) -> tuple[Interval, bool]:
+        return EVERYTHING, False
+
+    def number_interval(self, noises: Sequence[Additive], confidence: Fraction) -> RowInterval:
+        """The interval of a number or date, as a function of the released row; dates are microseconds since 1970."""
+        terms = self.atoms()
+        if self.type is None or not (self.type.is_number or (self.type.is_moment and terms)):
+            return lambda _keys, _cells: None
+        if not terms:
+            value = self.compiled()
+            return lambda keys, cells: point(value(keys, cells))
+        level = 1 - (1 - confidence) / len(terms)
+        found = {a: a.atom_interval(noises, level) for a in terms}
+
+        def row(keys: Sequence[Scalar], cells: Sequence[Any]) -> tuple[float, float] | None:
+            low, high = self.bounded({a: f(keys, cells) for a, f in found.items()}, keys)[0]
+            return float(low), float(high)
+
+        return row
+
+    def interval(self, noises: Sequence[Additive], confidence: Fraction) -> Answer:
+        """The interval as a function of the released row, in the shape of the cell: of a list or map, of each of its
+        values; None where there is none.
+        """
+        kind, found = self.type, self.number_interval(noises, confidence)
+        if kind is None or not kind.is_moment:
+            return found
+
+        def of_moment(keys: Sequence[Scalar], cells: Sequence[Any]) -> Any:
+            ends = found(keys, cells)
+            return None if ends is None else moments(*ends, kind)
+
+        return of_moment
+
+    @property
+    def has_interval(self) -> bool:
+        """Whether cells of the column have intervals, rather than being keys or words."""
+        return self.type is not None and (self.type.is_number or (self.type.is_moment and bool(self.atoms())))
+
+    def lowest(self, places: Sequence[bool]) -> float:
+        """A number below which the exact value surely is not, −inf where nothing is known; `places` says of each noisy
+        column whether its exact value cannot be below 0.
+        """
+        affine = self.affine()
+        if affine is None or not affine[1]:
+            return -math.inf
+        constant, parts = affine
+        return float(constant) if all(places[i] and c >= 0 for i, c in parts.items()) else -math.inf
+
+    # Before the data.
+
+    def known_error(self, laws: Laws, confidence: Fraction) -> float | None:
+        """The half-width t such that noise moves it by at most t with probability `confidence`; None where that depends
+        on the data.
+        """
+        counts, affine = self.counts(), self.affine()
+        if counts is not None:
+            return counts.error(laws.of(counts.spread), confidence)
+        return quantile(_terms(affine[1], laws.columns), confidence) if affine and affine[1] else None
+
+    def noise_variance(self, laws: Laws) -> float | None:
+        """The variance of one noisy number; None for anything else."""
+        return None
+
+    @property
+    def over(self) -> int | None:
+        """The place of the noisy count of rows that settles how far noise moves a mean, or what is made of means."""
+        return None
+
+    def error_over(self, rows: float, noises: Sequence[Additive], confidence: Fraction) -> float:
+        """A half-width that holds whatever the value, when the bounded count (`over`) is so many rows."""
+        raise TypeError(f"the error of {type(self).__name__} does not follow from a number of rows")
+
+    def box(self, value: float, error: float) -> tuple[float, float]:
+        """Where it lies when it is within `error` of a value."""
+        return value - error, value + error
+
+    @property
+    def mean_width(self) -> Fraction | None:
+        """How far apart the bounds of a mean are; None for what is no mean."""
+        return None
+
+    def rank_error(self, laws: Laws, confidence: Fraction) -> float | None:
+        """How many rows the rank of a quantile is off by; None for what has no rank."""
+        return None
+
+
+_FAR = 1 << 800
+_LINEAR = frozenset({"as double", "neg", "+", "-", "*", "/"})
 
 
 @dataclass(frozen=True, slots=True)
-class Column:
+class Column(Expr):
     """A cell of the row, read as `type`."""
 
     name: str
     type: Type
 
+    @property
+    def identity(self) -> Any:
+        return ["column", self.name, self.type.value]
+
+    def of_row(self, row: Mapping[str, Scalar]) -> Scalar:
+        return row[self.name]
+
 
 @dataclass(frozen=True, slots=True)
-class Literal:
+class Literal(Expr):
     """A constant written in the question. NULL has type None until a place gives it one."""
 
     value: Scalar
     type: Type | None
 
+    @property
+    def identity(self) -> Any:
+        value, kind = self.value, self.type
+        return ["literal", None if value is None else str(value), kind.value if kind else None]
+
+    def of_row(self, row: Mapping[str, Scalar]) -> Scalar:
+        return self.value
+
+    def compiled(self) -> Answer:
+        return lambda _keys, _cells: self.value
+
+    def _affine(self) -> Affine | None:
+        number = _written(self)
+        return None if number is None else (number, {})
+
+    def _bounded(self, known: Known, keys: Sequence[Scalar]) -> tuple[Interval, bool]:
+        return point(self.value) or EVERYTHING, self.value is not None
+
 
 @dataclass(frozen=True, slots=True)
-class Call:
+class Call(Expr):
     """A function of the closed language (`plan/functions`), applied."""
 
     name: str
     args: tuple[Expr, ...]
     type: Type
 
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.args
+
+    def map_children(self, change: Callable[[Expr], Expr]) -> Expr:
+        return replace(self, args=tuple(change(a) for a in self.args))
+
+    @property
+    def identity(self) -> Any:
+        return ["call", self.name, self.type.value, *(a.identity for a in self.args)]
+
+    def of_row(self, row: Mapping[str, Scalar]) -> Scalar:
+        result: Scalar = _apply(self.name, [a.of_row(row) for a in self.args], self.type)
+        beyond = self.type is Type.INT and isinstance(result, int) and not -(1 << 63) <= result < 1 << 63
+        return None if beyond else result  # an overflow in the database
+
+    def compiled(self) -> Answer:
+        name, args, kind = self.name, [a.compiled() for a in self.args], self.type
+        return lambda keys, cells: _apply(name, [a(keys, cells) for a in args], kind)
+
+    def _affine(self) -> Affine | None:
+        match self.name, [a.affine() for a in self.args if self.name in _LINEAR]:
+            case "as double", [inner] if self.args[0].type is Type.INT:
+                return inner
+            case "neg", [inner]:
+                return _scaled(inner, Fraction(-1))
+            case "+" | "-", [left, right]:
+                return _added(left, _scaled(right, Fraction(1 if self.name == "+" else -1)))
+            case "*", [left, right] if left is not None and not left[1]:
+                return _scaled(right, left[0])
+            case "*", [left, right] if right is not None and not right[1]:
+                return _scaled(left, right[0])
+            case "/", [left, right] if right is not None and not right[1] and right[0]:
+                return _scaled(left, 1 / right[0])
+        return None
+
+    def counts(self) -> Combined | None:
+        match self.name, [(a.counts(), _written(a)) for a in self.args if self.name in _LINEAR]:
+            case "as double", [(inner, _)] if self.args[0].type is Type.INT:
+                return inner
+            case "neg", [(inner, _)]:
+                return inner and inner.scaled(Fraction(-1))
+            case "+" | "-", [(left, first), (right, second)]:
+                sign = Fraction(1 if self.name == "+" else -1)
+                right = right and right.scaled(sign)
+                if left and right:
+                    return left.plus(right)
+                if left and second is not None:
+                    return left.shifted(sign * second)
+                return right.shifted(first) if right and first is not None else None
+            case "*", [(left, first), (right, second)]:
+                by, of = (second, left) if first is None else (first, right)
+                return of.scaled(by) if of and by is not None else None
+            case "/", [(left, _), (_, by)]:
+                return left.scaled(1 / by) if left and by else None
+        return None
+
+    def _bounded(self, known: Known, keys: Sequence[Scalar]) -> tuple[Interval, bool]:
+        found = [a.bounded(known, keys) for a in self.args]
+        inner, sure = [i for i, _ in found], [s for _, s in found]
+        if self.name in ("least", "greatest") and not all(sure):
+            # a NULL is passed over, so any of the others may be the value
+            return (min(i[0] for i in inner), max(i[1] for i in inner)), any(sure)
+        bounds = image(self.name, inner)
+        return bounds, all(sure) and _never_fails(self.name, inner, bounds)
+
 
 @dataclass(frozen=True, slots=True)
-class Key:
-    """The i-th group key of the answer's row."""
-
-    index: int
-    type: Type
-
-
-@dataclass(frozen=True, slots=True)
-class Measured:
+class Measured(Expr):
     """The i-th noisy integer column times its grid step."""
 
     index: int
     step: Fraction
     type: Type
+    is_drawn: ClassVar[bool] = True
 
+    def with_columns(self, change: Callable[[Measured], Expr]) -> Expr:
+        return change(self)
 
-@dataclass(frozen=True, slots=True)
-class Mean:
-    """`centre` + numerator/denominator inside [low, high]; the noisy denominator is taken as at least 1."""
+    def compiled(self) -> Answer:
+        i, step, kind = self.index, self.step, self.type
+        if step == 1:
+            return lambda _keys, cells: cells[i] if kind is Type.INT else float(cells[i])
+        return lambda _keys, cells: float(cells[i] * step)
 
-    numerator: Measured
-    denominator: Measured
-    centre: Fraction
-    low: Fraction
-    high: Fraction
-    type: Type = Type.REAL
+    def _affine(self) -> Affine:
+        return Fraction(0), {self.index: self.step}
 
-
-@dataclass(frozen=True, slots=True)
-class Covariance:
-    """`product` − `first`·`second` inside [low, high]: means over the same rows of numbers less a public centre.
-
-    For a sample it is times n/(n − 1), with the noisy number of rows n taken as at least 2.
-    """
-
-    product: Mean
-    first: Mean
-    second: Mean
-    low: Fraction
-    high: Fraction
-    sample: bool
-    type: Type = Type.REAL
-
-
-@dataclass(frozen=True, slots=True)
-class Slope:
-    """`covariance` over `variance`, of the same rows, inside ±`most`; the variance is taken as at least `flattest`."""
-
-    covariance: Covariance
-    variance: Covariance
-    flattest: Fraction
-    most: Fraction
-    type: Type = Type.REAL
-
-
-@dataclass(frozen=True, slots=True)
-class Quantile:
-    """The value at a share p of a spread's weight; the least and the greatest value for 0 and 1."""
-
-    spread: Spread
-    p: Fraction
-    type: Type
-
-
-@dataclass(frozen=True, slots=True)
-class Commonest:
-    """The value of a spread's heaviest leaf."""
-
-    spread: Spread
-    type: Type
-
-
-@dataclass(frozen=True, slots=True)
-class Several:
-    """A list of values, each of which could be a column of its own."""
-
-    items: tuple[Expr, ...]
-    type: Type = Type.LIST
-
-
-@dataclass(frozen=True, slots=True)
-class Top:
-    """A list of the values of type `of` that a spread's `most` heaviest leaves stand for, the heaviest first."""
-
-    spread: Spread
-    most: int
-    of: Type
-    type: Type = Type.LIST
-
-
-@dataclass(frozen=True, slots=True)
-class Histogram:
-    """A map from the value of type `of` that each leaf of a spread stands for to how many rows it holds."""
-
-    spread: Spread
-    of: Type
-    type: Type = Type.MAP
-
-
-@dataclass(frozen=True, slots=True)
-class Within:
-    """How many rows lie in these leaves of a spread that has layers (`plan/partition`)."""
-
-    spread: Spread
-    leaves: tuple[int, ...]
-    type: Type = Type.INT
-
-
-Expr: TypeAlias = (
-    Column
-    | Literal
-    | Call
-    | Key
-    | Measured
-    | Mean
-    | Covariance
-    | Slope
-    | Quantile
-    | Commonest
-    | Several
-    | Top
-    | Histogram
-    | Within
-)
+    def noise_variance(self, laws: Laws) -> float:
+        return laws.columns[self.index].variance
 
 
 def walk(expr: Expr) -> Iterator[Expr]:
     """The node and all below it."""
     yield expr
-    below = expr.args if isinstance(expr, Call) else expr.items if isinstance(expr, Several) else ()
-    for e in below:
+    for e in expr.children:
         yield from walk(e)
 
 
@@ -179,14 +391,88 @@ def columns_of(expr: Expr) -> list[str]:
     return list(dict.fromkeys(e.name for e in walk(expr) if isinstance(e, Column)))
 
 
-def identity(expr: Expr) -> Any:
-    """The tree as JSON-able lists: equal trees, equal lists."""
-    match expr:
-        case Column(name, type_):
-            return ["column", name, type_.value]
-        case Literal(value, type_):
-            return ["literal", None if value is None else str(value), type_.value if type_ else None]
-        case Call(name, args, type_):
-            return ["call", name, type_.value, *(identity(a) for a in args)]
+def measured_in(expr: Expr) -> list[Measured]:
+    """The noisy columns that it is made of."""
+    found: list[Measured] = []
+
+    def note(column: Measured) -> Measured:
+        found.append(column)
+        return column
+
+    expr.with_columns(note)
+    return found
+
+
+def _apply(name: str, values: list[Any], kind: Type) -> Any:
+    function = FUNCTIONS[name]
+    if not function.takes_null and any(v is None for v in values):
+        return None
+    try:
+        result = function.value(*values)
+    except (ValueError, ArithmeticError):
+        return None
+    if kind is Type.REAL and result is not None:
+        result = float(result)
+        return result if math.isfinite(result) else None
+    return result
+
+
+def _of_partition(counts: Combined, shown: Answer, level: Fraction) -> RowInterval:
+    def row(keys: Sequence[Scalar], cells: Sequence[Any]) -> tuple[float, float]:
+        tree = cells[-1][counts.spread]
+        x, value = counts.estimate(tree.families), float(shown(keys, cells))
+        t = counts.reach(tree.noise, level)
+        return min(float(x) - t, value), max(float(x) + t, value)
+
+    return row
+
+
+def _never_fails(name: str, inner: Sequence[Interval], bounds: Interval) -> bool:
+    """Whether a function of numbers in these intervals, whose values lie in `bounds`, is a number at all of them."""
+    finite = not any(math.isinf(end) for end in bounds)
+    match name:
+        case "+" | "-" | "*" | "neg" | "abs" | "least" | "greatest":
+            return finite
+        case "/":
+            return finite and not inner[1][0] <= 0 <= inner[1][1]
+        case "sqrt":
+            return finite and inner[0][0] >= 0
         case _:
-            raise TypeError(f"{type(expr).__name__} is not part of what is measured")
+            return False
+
+
+def point(value: object) -> tuple[float, float] | None:
+    """The interval of one number or date; None for what is neither."""
+    if isinstance(value, dt.date):
+        low, high = moment_range([value])
+        return float(low), float(high)
+    return (float(value), float(value)) if isinstance(value, int | float) else None
+
+
+def _written(expr: Expr) -> Fraction | None:
+    """A number that is written out."""
+    match expr:
+        case Literal(value, _) if isinstance(value, int | float) and not isinstance(value, bool):
+            return Fraction(value)
+        case Call("neg", (inner,), _):
+            found = _written(inner)
+            return None if found is None else -found
+        case Call("as double", (inner,), _) if inner.type is Type.INT:
+            return _written(inner)
+        case _:
+            return None
+
+
+def _terms(coefficients: Mapping[int, Fraction], noises: Sequence[Additive]) -> Terms:
+    return tuple((abs(c), noises[i]) for i, c in sorted(coefficients.items()))
+
+
+def _scaled(affine: Affine | None, by: Fraction) -> Affine | None:
+    return None if affine is None else (affine[0] * by, {i: c * by for i, c in affine[1].items() if c * by})
+
+
+def _added(a: Affine | None, b: Affine | None) -> Affine | None:
+    if a is None or b is None:
+        return None
+    total = {i: a[1].get(i, Fraction(0)) + b[1].get(i, Fraction(0)) for i in {*a[1], *b[1]}}
+    return a[0] + b[0], {i: c for i, c in total.items() if c}

@@ -8,7 +8,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from discreet.errors import UnsupportedQuery
-from discreet.plan.evaluate import evaluate_row
 from discreet.plan.expr import Call, Expr, columns_of, walk
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.schema import MOST_KEYS, Fact, Scalar, domain_values
@@ -111,9 +110,7 @@ def _declared_lists(expr: Expr, facts: Mapping[str, Fact]) -> list[tuple[Scalar,
 
 def _image(expr: Expr, lists: Sequence[tuple[Scalar, ...]]) -> tuple[Scalar, ...]:
     names = columns_of(expr)
-    found = (
-        evaluate_row(expr, dict(zip(names, values, strict=True))) for values in itertools.product(*lists)
-    )
+    found = (expr.of_row(dict(zip(names, values, strict=True))) for values in itertools.product(*lists))
     distinct = list(dict.fromkeys(_plain(v, expr.type) for v in found))
     return tuple(
         distinct

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, DiscreetError, InvalidParameter
 from discreet.plan.assumed import ROWS, Assumed
-from discreet.plan.expr import Covariance, Mean, walk
+from discreet.plan.expr import walk
 from discreet.privacy.exact import Real, below, exact, positive
 from discreet.privacy.guarantee import decimal
 
@@ -54,11 +54,7 @@ class WantedErrors:
 
     def _check(self, plan: Plan, assumed: Assumed) -> None:
         """Refuses a guess at what the question does not have."""
-        means = any(
-            isinstance(e, Mean | Covariance)
-            for _, column in plan.question.outer.columns
-            for e in walk(column)
-        )
+        means = any(e.over is not None for _, c in plan.question.outer.columns for e in walk(c))
         unknown = [k for k in assumed.sizes if k not in plan.columns and k != ROWS]
         if unknown and not means:
             raise InvalidParameter(

@@ -9,17 +9,12 @@ A total keeps its value unless it is below 0 itself.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.plan.expr import Within
-from discreet.plan.intervals.interval import affine_of
-
 if TYPE_CHECKING:
-    from discreet.plan.expr import Expr
     from discreet.plan.question import Question
     from discreet.plan.schema import Scalar
     from discreet.plan.totals import Sets
@@ -29,19 +24,6 @@ def never_negative(question: Question) -> tuple[bool, ...]:
     """Of each measure, whether its exact value cannot be below 0."""
     most = question.table.unit.max_rows
     return tuple(measure.span(1 if most is None else most)[0] >= 0 for measure in question.measures)
-
-
-def lowest(expr: Expr, question: Question) -> float:
-    """A number below which the exact value of a column surely is not; −inf where nothing is known."""
-    if isinstance(expr, Within):
-        return 0.0
-    affine = affine_of(expr)
-    if affine is None:
-        return -math.inf
-    known = never_negative(question)
-    constant, parts = affine
-    surely = all(known[i] and size >= 0 for i, size in parts.items())
-    return float(constant) if surely and parts else -math.inf
 
 
 def honest(interval: Any, value: Any, low: float) -> Any:

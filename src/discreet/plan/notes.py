@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
-from discreet.plan.expr import Call, Expr, Key, Literal
+from discreet.plan.expr import Call, Expr, Literal
 from discreet.plan.measures.capped import CappedCount, CappedTotal
 from discreet.plan.measures.distinct import DistinctCount
 from discreet.plan.measures.lattice_value import LatticeValue, range_of
@@ -94,7 +94,7 @@ def capped(plan: Plan) -> list[str]:
 
 def undeclared(question: Question) -> str:
     """Return which rows are in no group since the value of a key is not declared; nothing where each has a group."""
-    named = {e.index: repr(n) for n, e in reversed(question.outer.columns) if isinstance(e, Key)}
+    named = {e.key: repr(n) for n, e in reversed(question.outer.columns)}
     found = []
     for i, (expr, values) in enumerate(zip(question.keys.exprs, question.keys.lists or (), strict=False)):
         possible = possible_values(expr)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
@@ -17,15 +17,14 @@ from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.bound import BoundedQuery, bounded_sql, needs_secret
 from discreet.plan.claim import claim_of
 from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
-from discreet.plan.expr import Expr, Histogram, Mean, Quantile
-from discreet.plan.intervals.interval import MeanError, half_width
+from discreet.plan.expr import Expr
 from discreet.plan.measures.distinct import DistinctCount, distinct_sql
 from discreet.plan.measures.measure import UnitCount
 from discreet.plan.measures.ranges import Ranges
-from discreet.plan.partition.choose import is_more_accurate, joint_error
+from discreet.plan.nodes.noise import Laws
+from discreet.plan.partition.choose import is_more_accurate
 from discreet.plan.partition.joint import counted_jointly, shares_of, width_of
-from discreet.plan.quantile_tree.chosen import is_chosen, rank_off
-from discreet.plan.quantile_tree.counted import histogram_error
+from discreet.plan.quantile_tree.chosen import is_chosen
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.quantile_tree.sql import spread_sql
 from discreet.plan.question import Question, read_question
@@ -171,6 +170,18 @@ class Plan:
         parts = max(math.prod(len(v) for i, v in enumerate(lists) if i not in kept) for kept in sets)
         return summed_noises(self.allocation.noises, parts)
 
+    @property
+    def laws(self) -> Laws:
+        """The noise in each row of the answer.
+
+        Raises:
+            InvalidParameter: see `row_noises`.
+        """
+        spreads = (looked.spread for looked in self.question.spreads)
+        sources: dict[Hashable, Additive | ExponentialQuantile]
+        sources = dict(zip(spreads, self.allocation.spreads, strict=True))
+        return Laws(self.row_noises, sources, self.question.table.unit.is_row)
+
     def is_end(self, name: str) -> bool:
         """Whether an output column is an end of another one's interval."""
         return name in [self.columns[place] for place, _ in self.question.outer.ends]
@@ -207,29 +218,19 @@ class Plan:
             InvalidParameter: a column that is no quantile of a share strictly between 0 and 1.
         """
         expr, level = self.column(column), confidence_level(confidence)
-        if not isinstance(expr, Quantile) or expr.p in (0, 1):
+        found = expr.rank_error(self.laws, level) if expr.shares else None
+        if found is None:
             raise InvalidParameter(
                 f"{column!r} has no rank.", hint="SELECT MEDIAN(x) AS m has one: rank_error('m')"
             )
-        place = [looked.spread for looked in self.question.spreads].index(expr.spread)
-        looked, noise = self.question.spreads[place], self.allocation.spreads[place]
-        return rank_off(looked, noise, level, is_row=self.question.table.unit.is_row)
+        return found
 
     def _known_error(self, expr: Expr, level: Fraction) -> float | None:
         """The error of a column that does not depend on the data, of a histogram that of each count; else None.
 
         Infinite where nothing is known of it.
         """
-        if self.is_unsure(expr):
-            return math.inf
-        if not isinstance(expr, Histogram):
-            width = joint_error(self, expr, level)
-            return half_width(expr, self.row_noises, level) if width is None else width
-        place = [looked.spread for looked in self.question.spreads].index(expr.spread)
-        noise = self.allocation.spreads[place]
-        assert not isinstance(noise, ExponentialQuantile)  # of which nothing but a quantile is read
-        moved = noise.quantile(level)
-        return histogram_error(expr.spread, moved, is_row=self.question.table.unit.is_row)
+        return math.inf if self.is_unsure(expr) else expr.known_error(self.laws, level)
 
     def explain(self) -> str:
         """The derivation in the textbook's terms, with the numbers of this question."""
@@ -246,13 +247,11 @@ class Plan:
             width = self._known_error(expr, Fraction(19, 20))
             if width is not None:
                 lines.append(f"  {name}: ± {width:,.6g} at 95 %".replace("± inf", "± ∞"))
-            elif isinstance(expr, Mean):
-                example = MeanError(expr, self.row_noises).at(10_000, Fraction(19, 20))
+            elif expr.mean_width is not None:
+                example = expr.error_over(10_000, self.row_noises, Fraction(19, 20))
                 lines.append(f"  {name}: ± {example:,.6g} at 95 % if it is over 10,000 rows")
-            elif isinstance(expr, Quantile) and 0 < expr.p < 1:
-                lines.append(
-                    f"  {name}: of a rank that is off by {self.rank_error(name):,.3g} rows or less at 95 %"
-                )
+            elif (off := expr.rank_error(self.laws, Fraction(19, 20))) is not None:
+                lines.append(f"  {name}: of a rank that is off by {off:,.3g} rows or less at 95 %")
         if self.truncation:
             from discreet.plan.explain import report_lines
 
@@ -427,7 +426,7 @@ def _chosen(
             groups=b.keys.count,
             row=looked.spread.steps(is_row=is_row),
         )
-        if is_chosen(question, looked, moved, choose):
+        if is_chosen(question.outer.expressions, looked, moved, choose):
             found[i] = choose
     return found
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any
@@ -16,8 +16,8 @@ from discreet.plan.aggregate_nodes import has_aggregate
 from discreet.plan.answer import Measures, bind_answer
 from discreet.plan.bind import as_condition, bind_row
 from discreet.plan.cost import Kind
-from discreet.plan.expr import Call, Covariance, Expr, Mean, Measured, Slope, columns_of, identity
-from discreet.plan.intervals.ends import end_of, interval_end, refuse_end
+from discreet.plan.expr import Expr, Measured, columns_of
+from discreet.plan.interval_ends import end_of, interval_end, refuse_end
 from discreet.plan.keys import Keys, find_keys
 from discreet.plan.measures.measure import CentredTotal, KnownCount, Measure, RowCount, Total
 from discreet.plan.measures.ranges import Missing, Ranges
@@ -60,6 +60,15 @@ class Outer:
         """All that is read of the measurement."""
         having = [] if self.having is None else [self.having]
         return [*(e for _, e in self.columns), *having, *(o.by for o in self.order)]
+
+    def with_columns(self, change: Callable[[Measured], Expr]) -> Outer:
+        """The same clauses with each noisy column in them replaced."""
+        return replace(
+            self,
+            columns=tuple((n, e.with_columns(change)) for n, e in self.columns),
+            having=None if self.having is None else self.having.with_columns(change),
+            order=tuple(replace(o, by=o.by.with_columns(change)) for o in self.order),
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +115,8 @@ class Question:
             "population": population,
             "table": self.table.name,
             "version": version,
-            "where": None if self.where is None else identity(self.where),
-            "keys": [identity(e) for e in self.keys.exprs],
+            "where": None if self.where is None else self.where.identity,
+            "keys": [e.identity for e in self.keys.exprs],
             "lists": None
             if self.keys.lists is None
             else [[_cell(v) for v in values] for values in self.keys.lists],
@@ -234,46 +243,8 @@ def _canonical(q: Question) -> Question:
     """The same question with its measures in an order that does not follow the spelling."""
     ordered = sorted(q.measures, key=lambda m: json.dumps(m.identity, sort_keys=True))
     place = {i: ordered.index(m) for i, m in enumerate(q.measures)}
-    outer = replace(
-        q.outer,
-        columns=tuple((n, _moved(e, place)) for n, e in q.outer.columns),
-        having=None if q.outer.having is None else _moved(q.outer.having, place),
-        order=tuple(OrderBy(_moved(o.by, place), o.descending, o.nulls_first) for o in q.outer.order),
-    )
+    outer = q.outer.with_columns(lambda m: replace(m, index=place[m.index]))
     return replace(q, measures=tuple(ordered), outer=outer)
-
-
-def _moved(expr: Expr, place: dict[int, int]) -> Expr:
-    match expr:
-        case Measured(i, _, _):
-            return replace(expr, index=place[i])
-        case Mean():
-            return _mean_moved(expr, place)
-        case Covariance():
-            return _covariance_moved(expr, place)
-        case Slope(covariance, variance):
-            return replace(
-                expr,
-                covariance=_covariance_moved(covariance, place),
-                variance=_covariance_moved(variance, place),
-            )
-        case Call(name, args, kind):
-            return Call(name, tuple(_moved(a, place) for a in args), kind)
-        case _:
-            return expr
-
-
-def _covariance_moved(c: Covariance, place: dict[int, int]) -> Covariance:
-    product, first, second = (_mean_moved(m, place) for m in (c.product, c.first, c.second))
-    return replace(c, product=product, first=first, second=second)
-
-
-def _mean_moved(mean: Mean, place: dict[int, int]) -> Mean:
-    return replace(
-        mean,
-        numerator=replace(mean.numerator, index=place[mean.numerator.index]),
-        denominator=replace(mean.denominator, index=place[mean.denominator.index]),
-    )
 
 
 def _key(node: exp.Expr, scope: Scope) -> Expr:

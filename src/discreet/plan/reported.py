@@ -17,7 +17,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.plan.clamping import kept
-from discreet.plan.expr import Commonest, Expr, Histogram, Mean, Measured, Quantile, Top, walk
+from discreet.plan.expr import Expr, measured_in
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import (
     KnownCount,
@@ -28,9 +28,10 @@ from discreet.plan.measures.measure import (
     Total,
     UnitCount,
 )
-from discreet.plan.partition.joint import in_ratios
+from discreet.plan.quantile_tree.shape import looked_at
 from discreet.plan.reports import Part, Report
 from discreet.plan.totals import summed_noises
+from discreet.plan.types import Type
 
 if TYPE_CHECKING:
     from discreet.mechanisms.additive import Additive
@@ -169,8 +170,8 @@ def bias(plan: Plan, found: Sequence[Reported], name: str, expr: Expr, rows: Seq
     """Whether what is cut off may move a column of the answer by more than its margin of error, in any of its rows;
     None where nothing is cut off of it.
     """
-    used = [plan.question.measures[m.index] for m in (*_columns(expr), *in_ratios(expr))]
-    spreads = [e.spread for e in walk(expr) if isinstance(e, Quantile | Commonest | Top | Histogram)]
+    used = [plan.question.measures[m.index] for m in measured_in(expr)]
+    spreads = [looked.spread for looked in looked_at([expr]) if looked.spread.layers is None]
     values = {v for m in used for tally, v in m.parts if tally is Tally.TOTAL} | {s.value for s in spreads}
     caps = [r for r in found if r.report.of is None and (used or spreads)]
     once = bool(used) and not spreads and all(isinstance(m, UnitCount | KnownUnits) for m in used)
@@ -179,11 +180,11 @@ def bias(plan: Plan, found: Sequence[Reported], name: str, expr: Expr, rows: Seq
             r for r in caps if Part.GROUPS in r.report.parts
         ]  # a unit counts once, however many rows it has
     concerned = [*caps, *(r for r in found if r.report.of in values)]
-    if isinstance(expr, Histogram) and expr.spread.listed is not None:
+    if expr.type is Type.MAP and spreads[0].listed is not None:
         concerned = caps  # other values are in none of its counts
     if not concerned or not rows:
         return None
-    if isinstance(expr, Quantile) and not plan.question.keys.exprs and _holds(expr, concerned):
+    if expr.shares and not plan.question.keys.exprs and _holds(expr.shares[0], concerned):
         return f"No truncation bias in {name!r} (95 %): its quantile lies within the bounds."
     limit = _limit(plan, expr, used, rows)
     if limit is None:
@@ -217,16 +218,16 @@ def _limit(
     is_row, most_rows = plan.question.table.unit.is_row, plan.question.table.unit.max_rows
     assert most_rows is not None
     margins = [_margin(interval) for _, _, interval in rows]
-    if isinstance(expr, Measured) and isinstance(used[0], _PROPORTIONAL):
+    if used and expr.is_drawn and isinstance(used[0], _PROPORTIONAL):
         low, high = used[0].span(most_rows)
         if is_row and isinstance(used[0], Total):
             low, high = used[0].value.low, used[0].value.high
         return min(margins), float((high - low) * used[0].step)
-    if isinstance(expr, Mean) and is_row:
-        place = expr.denominator.index
+    place, width = expr.over, expr.mean_width
+    if place is not None and width is not None and is_row:
         least = [max(cells[place] - noises[place].quantile(_ONE), 0) for cells, noises, _ in rows]
         totals = [margin * n if n else 0.0 for margin, n in zip(margins, least, strict=True)]
-        return min(totals), float(expr.high - expr.low)
+        return min(totals), float(width)
     return None
 
 
@@ -239,7 +240,7 @@ def _margin(interval: Any) -> float:
     return (interval[1] - interval[0]) / 2 if known else math.inf
 
 
-def _holds(expr: Quantile, concerned: Sequence[Reported]) -> bool:
+def _holds(p: Fraction, concerned: Sequence[Reported]) -> bool:
     """Whether so few of the known values lie below the bounds, and so few above, that the quantile lies within them.
 
     Of rows that FILTER leaves out it is not known how many there are.
@@ -250,11 +251,7 @@ def _holds(expr: Quantile, concerned: Sequence[Reported]) -> bool:
         return False
     # with one value more, quantiles between two values lie within the bounds as well
     low, high = (r.most_of_known(part) for part in (Part.BELOW, Part.ABOVE))
-    return kept(of.expr) == of.expr and low < expr.p < 1 - high
-
-
-def _columns(expr: Expr) -> list[Measured]:
-    return [e for e in walk(expr) if isinstance(e, Measured)]
+    return kept(of.expr) == of.expr and low < p < 1 - high
 
 
 def _percent(share: float) -> str:

@@ -101,16 +101,13 @@ def columns(plan: Plan) -> tuple[list[str], list[str]]:
 
     A number that is made of keys is a key; lists, maps, noisy dates and the ends of intervals are neither.
     """
-    from discreet.plan.expr import Histogram, Several, Top
-    from discreet.plan.intervals.interval import atoms
-
     keys: list[str] = []
     measures: list[str] = []
     for name in plan.columns:
         expr = plan.column(name)
-        if plan.is_end(name) or isinstance(expr, Several | Top | Histogram):
+        if plan.is_end(name) or (expr.type is not None and expr.type.is_nested):
             continue
-        noisy = expr.type is not None and (expr.type.is_number or expr.type.is_moment) and bool(atoms(expr))
+        noisy = expr.type is not None and (expr.type.is_number or expr.type.is_moment) and bool(expr.atoms())
         if not noisy:
             keys.append(name)
         elif expr.type is not None and expr.type.is_number:
@@ -158,12 +155,10 @@ def _shown(release: Release, confidence: Real) -> Shown:
 
 def _order(plan: Plan, column: str) -> dict[Any, int]:
     """The places of a key's declared values; empty where it has none."""
-    from discreet.plan.expr import Key
-
     expr, lists = plan.column(column), plan.question.keys.lists
-    if lists is None or not isinstance(expr, Key) or expr.index >= len(lists):
+    if lists is None or expr.key is None or expr.key >= len(lists):
         return {}
-    known: list[Any] = sorted(v for v in lists[expr.index] if v is not None)
+    known: list[Any] = sorted(v for v in lists[expr.key] if v is not None)
     return {_name(v): i for i, v in enumerate(known)}
 
 

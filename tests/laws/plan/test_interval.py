@@ -10,8 +10,7 @@ from scipy import integrate, stats
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.evaluate import compiled
-from discreet.plan.intervals.interval import half_width, interval_of, quantile
+from discreet.plan.nodes.noise import quantile
 from tests.coverage import covers
 from tests.plan.tables import planned
 
@@ -58,7 +57,7 @@ def coverage(sql: str, column: str, truth: list[int], *, noises: list[Additive] 
     plan = planned(sql)
     laws = plan.allocation.noises if noises is None else tuple(noises)
     expr = plan.column(column)
-    interval, value = interval_of(expr, laws, LEVEL), compiled(expr)((), truth)
+    interval, value = expr.number_interval(laws, LEVEL), expr.compiled()((), truth)
     rng, columns = SystemEntropy(), []
     for noise, exact in zip(plan.allocation.noises, truth, strict=True):
         columns.append(noise.add([exact] * TRIALS, rng))
@@ -66,7 +65,7 @@ def coverage(sql: str, column: str, truth: list[int], *, noises: list[Additive] 
     for cells in zip(*columns, strict=True):
         found = interval((), cells)
         assert found is not None
-        point = compiled(expr)((), cells)
+        point = expr.compiled()((), cells)
         assert point is None or found[0] <= point <= found[1]  # None: a noisy count of 0 was divided by
         hits += found[0] <= value <= found[1]
     return hits
@@ -120,16 +119,16 @@ def test_the_coverage_test_refuses_intervals_for_too_little_noise() -> None:
 def test_keys_and_constants_have_no_width_and_text_has_no_interval() -> None:
     plan = planned("SELECT region, day, day + 1 AS tomorrow, COUNT(*) AS n FROM visits GROUP BY region, day")
     noises = plan.allocation.noises
-    assert interval_of(plan.column("region"), noises, LEVEL)(("north", 3), [5]) is None
-    assert interval_of(plan.column("day"), noises, LEVEL)(("north", 3), [5]) == (3.0, 3.0)
-    assert interval_of(plan.column("tomorrow"), noises, LEVEL)(("north", 3), [5]) == (4.0, 4.0)
+    assert plan.column("region").number_interval(noises, LEVEL)(("north", 3), [5]) is None
+    assert plan.column("day").number_interval(noises, LEVEL)(("north", 3), [5]) == (3.0, 3.0)
+    assert plan.column("tomorrow").number_interval(noises, LEVEL)(("north", 3), [5]) == (4.0, 4.0)
 
 
 def test_the_error_before_and_the_interval_after_agree() -> None:
     plan = planned("SELECT COUNT(*) + SUM(amount) AS d, COUNT(*) AS n FROM visits")
     for name in ("d", "n"):
-        width = half_width(plan.column(name), plan.allocation.noises, LEVEL)
-        found = interval_of(plan.column(name), plan.allocation.noises, LEVEL)((), [1000, 10**9])
+        width = plan.column(name).known_error(plan.laws, LEVEL)
+        found = plan.column(name).number_interval(plan.allocation.noises, LEVEL)((), [1000, 10**9])
         assert width is not None
         assert found is not None
         assert found[1] - found[0] == pytest.approx(2 * width)
@@ -139,6 +138,6 @@ def test_the_error_before_and_the_interval_after_agree() -> None:
 def test_a_greatest_of_what_may_be_null_covers_what_is_left() -> None:
     """LN of a negative count is NULL, and GREATEST passes over it: the answer may then lie below LN's bounds."""
     plan = planned("SELECT GREATEST(LN(COUNT(*) - 500), COUNT(*) / 1000) AS g FROM visits")
-    found = interval_of(plan.column("g"), plan.allocation.noises, LEVEL)((), [510])
+    found = plan.column("g").number_interval(plan.allocation.noises, LEVEL)((), [510])
     assert found is not None
     assert found[0] <= 0.49  # the true count may be 490, whose answer is 0.49

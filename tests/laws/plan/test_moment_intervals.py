@@ -10,8 +10,6 @@ import pytest
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.evaluate import compiled
-from discreet.plan.intervals.interval import interval_of
 from discreet.privacy.unit import PrivacyUnit
 from tests.coverage import covers
 from tests.plan.people import LEVEL, exact_on, plan
@@ -29,7 +27,7 @@ def hits(aggregate: str, rows: int, *, short: int = 1, trials: int = TRIALS, **a
     laws: list[Additive] = [
         DiscreteLaplaceNoise(n.scale / short) if isinstance(n, DiscreteLaplaceNoise) else n for n in noises
     ]
-    value, interval = compiled(expr), interval_of(expr, laws, LEVEL)
+    value, interval = expr.compiled(), expr.number_interval(laws, LEVEL)
     truth, rng = value((), exact), SystemEntropy()
     drawn = [n.add([c] * trials, rng) for n, c in zip(noises, exact, strict=True)]
     found = 0
@@ -83,7 +81,7 @@ def test_intervals_are_hardly_wider_than_the_noise() -> None:
         decided = plan(f"SELECT {aggregate} AS a FROM t", PrivacyUnit.row())
         exact = exact_on(decided, 3000)
         expr, noises = decided.column("a"), decided.allocation.noises
-        value, interval = compiled(expr), interval_of(expr, noises, LEVEL)
+        value, interval = expr.compiled(), expr.number_interval(noises, LEVEL)
         drawn = [n.add([c] * 3000, SystemEntropy()) for n, c in zip(noises, exact, strict=True)]
         errors = [abs(value((), cells) - value((), exact)) for cells in zip(*drawn, strict=True)]
         ends = interval((), exact)
@@ -106,7 +104,7 @@ def test_the_error_of_a_variance_depends_on_a_guess_at_how_many_rows_it_is_over(
 @pytest.mark.parametrize("aggregate", ["VAR_POP(v)", "VAR_SAMP(v)", "COVAR_POP(v, x)"])
 def test_noise_moves_a_variance_no_further_than_its_error_said(aggregate: str) -> None:
     asked = plan(f"SELECT {aggregate} AS a FROM t", PrivacyUnit.row())
-    exact, value = exact_on(asked, 3000), compiled(asked.column("a"))
+    exact, value = exact_on(asked, 3000), asked.column("a").compiled()
     known = next(c for c, m in zip(exact, asked.question.measures, strict=True) if m.identity[0] == "known")
     error = asked.error("a", assuming={"rows": known})
     noises = asked.allocation.noises

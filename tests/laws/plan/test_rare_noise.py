@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.intervals.interval import quantile
+from discreet.plan.nodes.noise import quantile
 from discreet.privacy.pairs.laplace import DiscreteLaplacePair
 
 SIZES = (Fraction(1), Fraction(7, 3), Fraction(5), Fraction(1000))

@@ -146,7 +146,7 @@ def test_a_coarser_grid_holds_what_a_unit_adds() -> None:
     plan = planned("SELECT SUM(cost) AS s FROM visits", rows=(3, 100_000))
     assert max(cap for f in plan.flows for cap in f.caps) < 1 << 31
     (measured,) = [e for _, e in plan.question.outer.columns]
-    assert measured.step == plan.question.measures[0].step  # type: ignore[union-attr]  # it is the sum
+    assert measured.step == plan.question.measures[0].step  # type: ignore[attr-defined]  # it is the sum
     assert planned("SELECT SUM(days) FROM visits", rows=(3, 100_000)).parties
     with pytest.raises(InvalidParameter, match="beyond 2"):
         planned("SELECT SUM(days) FROM visits", rows=(3, 100_000_000))

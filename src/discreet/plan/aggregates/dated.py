@@ -15,8 +15,8 @@ from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Aggregate, Needs
 from discreet.plan.bind import call
 from discreet.plan.expr import Call, Column, Expr, Literal, walk
+from discreet.plan.functions.calendar import EPOCH
 from discreet.plan.measures.lattice_value import range_of
-from discreet.plan.quantile_tree.counted import EPOCH
 from discreet.plan.quantile_tree.shape import MOST_LEAVES, Spread, counted_spread
 from discreet.plan.schema import Fact
 from discreet.plan.types import Type

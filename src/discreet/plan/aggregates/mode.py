@@ -5,7 +5,8 @@ from __future__ import annotations
 from discreet.errors import MissingBounds
 from discreet.plan.aggregates.aggregate import Needs, type_of
 from discreet.plan.aggregates.dated import as_moment, counted_moments
-from discreet.plan.expr import Commonest, Expr
+from discreet.plan.expr import Expr
+from discreet.plan.nodes.mode import Mode
 from discreet.plan.quantile_tree.shape import counted_spread
 from discreet.plan.types import Type
 
@@ -18,8 +19,8 @@ def mode(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
     (value,) = arguments
     kind = type_of(value, "MODE")
     try:
-        return Commonest(counted_spread(value, needs.facts), kind)
+        return Mode(counted_spread(value, needs.facts), kind)
     except MissingBounds:
         if not kind.is_moment:
             raise
-    return as_moment(Commonest(counted_moments(value, needs.facts), Type.INT), kind)
+    return as_moment(Mode(counted_moments(value, needs.facts), Type.INT), kind)

@@ -17,9 +17,12 @@ from fractions import Fraction
 from discreet.errors import InvalidParameter
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.bind import call, coerce
-from discreet.plan.expr import Covariance, Expr, Literal, Mean, Measured, Slope
+from discreet.plan.expr import Expr, Literal, Measured
 from discreet.plan.measures.lattice_value import LatticeValue, lattice_value, lattice_within
 from discreet.plan.measures.measure import CentredTotal, KnownCount
+from discreet.plan.nodes.covariance import Covariance
+from discreet.plan.nodes.mean import Mean
+from discreet.plan.nodes.slope import Slope
 from discreet.plan.types import Type
 
 FLATTEST = 1024

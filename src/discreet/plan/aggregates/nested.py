@@ -5,8 +5,11 @@ from __future__ import annotations
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Aggregate, Needs, type_of
 from discreet.plan.aggregates.dated import counted_moments
-from discreet.plan.expr import Expr, Histogram, Literal, Several, Top
+from discreet.plan.expr import Expr, Literal
 from discreet.plan.measures.lattice_value import range_of
+from discreet.plan.nodes.histogram import Histogram
+from discreet.plan.nodes.list_of import ListOf
+from discreet.plan.nodes.top import Top
 from discreet.plan.quantile_tree.binned import binned_spread
 from discreet.plan.quantile_tree.shape import Spread, counted_spread
 from discreet.plan.types import Type
@@ -20,7 +23,7 @@ def each(aggregate: Aggregate) -> Aggregate:
 
     def found(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
         value, *others = arguments
-        return Several(tuple(aggregate((value, other), needs) for other in others))
+        return ListOf(tuple(aggregate((value, other), needs) for other in others))
 
     return found
 

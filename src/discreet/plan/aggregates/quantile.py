@@ -5,7 +5,8 @@ from __future__ import annotations
 from fractions import Fraction
 
 from discreet.plan.aggregates.aggregate import Needs
-from discreet.plan.expr import Expr, Literal, Quantile
+from discreet.plan.expr import Expr, Literal
+from discreet.plan.nodes.quantile import Quantile
 from discreet.plan.quantile_tree.shape import ordered_spread
 from discreet.plan.types import Type
 

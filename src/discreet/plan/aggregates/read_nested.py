@@ -9,7 +9,6 @@ from sqlglot import exp
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregates.call import AggregateCall, Applied
 from discreet.plan.bind import bind_row, coerce
-from discreet.plan.evaluate import evaluate_row
 from discreet.plan.expr import Expr, Literal, columns_of
 from discreet.plan.types import Type
 
@@ -76,7 +75,7 @@ def _steps(node: exp.GenerateSeries) -> list[exp.Expr]:
 
 def _constant(a: AggregateCall, node: exp.Expr) -> Literal:
     found = bind_row(node, a.scope)
-    value = None if columns_of(found) else evaluate_row(found, {})
+    value = None if columns_of(found) else found.of_row({})
     if value is None or found.type is None:
         _refuse_ends()
     return Literal(value, found.type)

@@ -23,27 +23,14 @@ from discreet.plan.auto_bounds.queries import CapsLook, ValuesLook, look_at_caps
 from discreet.plan.auto_bounds.ranges import CONFIDENCE, LARGEST, MOST_OUTSIDE, share_outside
 from discreet.plan.claim import claim_in_stages
 from discreet.plan.explain import explain, report_lines
-from discreet.plan.expr import (
-    Call,
-    Commonest,
-    Covariance,
-    Expr,
-    Histogram,
-    Mean,
-    Measured,
-    Quantile,
-    Several,
-    Slope,
-    Top,
-    Within,
-)
-from discreet.plan.expr import identity as identity_of
+from discreet.plan.expr import Expr, measured_in
 from discreet.plan.measures.capped import CappedCount, CappedTotal
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.ranges import ChosenRanges, Missing, Ranges
 from discreet.plan.notes import capped, clamped, missing, said_of, undeclared
 from discreet.plan.plan import Plan, bounding, statements
 from discreet.plan.quantile_tree.chosen import is_alone
+from discreet.plan.quantile_tree.shape import looked_at
 from discreet.plan.quantile_tree.sql import spread_sql
 from discreet.plan.question import Question
 from discreet.plan.schema import Range, TableSchema
@@ -155,27 +142,10 @@ class Advised(Plan):
         return f"{said} That may be too many: what rests on {name} has no finite interval."
 
     def is_unsure(self, expr: Expr) -> bool:
-        return any(self._rests_on(expr, value) for value in self.unsure)
-
-    def _rests_on(self, expr: Expr, value: Expr) -> bool:
-        """Whether an output column's expression is made of values that are clamped to the range chosen for `value`:
-        of a covariance both means are, where its product is.
-        """
-        match expr:
-            case Measured(i, _, _):
-                parts = self.question.measures[i].parts
-                return any(isinstance(v, LatticeValue) and v.expr == value for _, v in parts)
-            case Quantile() | Commonest() | Top() | Histogram() | Within():
-                return expr.spread.value.expr == value
-            case Mean():
-                return self._rests_on(expr.numerator, value)
-            case Covariance():
-                return self._rests_on(expr.first, value) or self._rests_on(expr.second, value)
-            case Slope():
-                return self._rests_on(expr.covariance, value)
-            case Call(_, parts, _) | Several(parts, _):
-                return any(self._rests_on(e, value) for e in parts)
-        return False
+        measures = self.question.measures
+        parts = [v for m in measured_in(expr) for _, v in measures[m.index].parts]
+        parts += [looked.spread.value for looked in looked_at([expr])]
+        return any(isinstance(v, LatticeValue) and v.expr in self.unsure for v in parts)
 
     def explain(self) -> str:
         """The derivation of the second stage, and what the first one did."""
@@ -509,9 +479,9 @@ def _told_apart(question: Question, missing: Sequence[Expr]) -> str:
     """What of a question its least choice may not show, and other choices do: which ranges are chosen, which totals may
     be measured as well, and which quantiles may be chosen by rank. Empty where there is nothing of it.
     """
-    alone = [is_alone(question, looked) for looked in question.spreads]
+    alone = [is_alone(question.outer.expressions, looked) for looked in question.spreads]
     shown = {
-        "missing": [identity_of(e) for e in missing],
+        "missing": [e.identity for e in missing],
         "sets": None if question.outer.sets is None else [list(kept) for kept in question.outer.sets],
         "alone": alone if any(alone) else None,
     }

@@ -11,7 +11,7 @@ from typing import TypeAlias
 from sqlglot import exp
 
 from discreet.plan.dialects.kinds import DialectQuery
-from discreet.plan.intervals.ends import ENDS
+from discreet.plan.interval_ends import ENDS
 from discreet.plan.types import Type
 
 Rule: TypeAlias = "Callable[[exp.Expr, DialectQuery], exp.Expr]"

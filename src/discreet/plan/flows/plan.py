@@ -24,7 +24,7 @@ from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.bound import BoundedQuery, lattice_sql, rows_with
 from discreet.plan.cost import Allocation, Kind, allocate, root_above, sensitivity_of
-from discreet.plan.expr import Call, Column, Expr, Measured, identity
+from discreet.plan.expr import Column, Expr
 from discreet.plan.flows.network import Flow, Network, coarser, network
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.parse import parse_select
@@ -273,25 +273,8 @@ def _on_coarser_grids(question: Question, units: tuple[PrivacyUnit, PrivacyUnit]
     if measures == question.measures:
         return question
     steps = [m.step for m in measures]
-    outer = question.outer
-    return replace(
-        question,
-        measures=measures,
-        outer=replace(
-            outer,
-            columns=tuple((n, _stepped(e, steps)) for n, e in outer.columns),
-            having=None if outer.having is None else _stepped(outer.having, steps),
-            order=tuple(replace(o, by=_stepped(o.by, steps)) for o in outer.order),
-        ),
-    )
-
-
-def _stepped(expr: Expr, steps: Sequence[Fraction]) -> Expr:
-    if isinstance(expr, Measured):
-        return replace(expr, step=steps[expr.index])
-    if isinstance(expr, Call):
-        return Call(expr.name, tuple(_stepped(a, steps) for a in expr.args), expr.type)
-    return expr
+    outer = question.outer.with_columns(lambda m: replace(m, step=steps[m.index]))
+    return replace(question, measures=measures, outer=outer)
 
 
 def _largest(sides: Sequence[Allowed]) -> tuple[Sensitivity, ...]:
@@ -316,8 +299,8 @@ def _identity(
         "flows": FORMAT,
         "table": q.table.name,
         "version": version,
-        "where": None if q.where is None else identity(q.where),
-        "keys": [identity(e) for e in q.keys.exprs],
+        "where": None if q.where is None else q.where.identity,
+        "keys": [e.identity for e in q.keys.exprs],
         "lists": [[[type(v).__name__, str(v)] for v in values] for values in q.keys.lists or ()],
         "measures": [m.identity for m in q.measures],
         "caps": [[[f.sign, *f.caps] for f in n.flows] for n in networks],

@@ -17,7 +17,8 @@ from discreet.plan.types import Type
 
 _DATE, _TIME, _INT = Type.DATE, Type.TIMESTAMP, Type.INT
 _MICROSECOND = dt.timedelta(microseconds=1)
-_EPOCH = dt.datetime(1970, 1, 1)
+EPOCH = dt.datetime(1970, 1, 1)
+"""From where the days, seconds and microseconds of dates and times are counted."""
 
 _MICROSECONDS = {
     "week": 604_800_000_000,
@@ -87,7 +88,7 @@ def _month(d: dt.date) -> int:
 
 def microseconds(d: dt.date) -> int:
     """From 1970 to a date or time."""
-    return (as_time(d) - _EPOCH) // _MICROSECOND
+    return (as_time(d) - EPOCH) // _MICROSECOND
 
 
 def _toward_zero(n: int, size: int) -> int:
@@ -126,7 +127,7 @@ def moment_at(x: Any, *, up: bool) -> dt.datetime | None:
     """The time so many microseconds from 1970, rounded up or down; None beyond the years that there are."""
     try:
         n = -(-x // 1) if up else x // 1
-        return _EPOCH + int(n) * _MICROSECOND
+        return EPOCH + int(n) * _MICROSECOND
     except (OverflowError, ValueError):
         return None
 
@@ -134,6 +135,17 @@ def moment_at(x: Any, *, up: bool) -> dt.datetime | None:
 def moment_range(moments: Sequence[dt.date]) -> Interval:
     """The first and the last of some dates or times, as microseconds since 1970: their bounds in this language."""
     return Fraction(min(map(microseconds, moments))), Fraction(max(map(microseconds, moments)))
+
+
+def moments(low: float, high: float, kind: Type) -> tuple[dt.date, dt.date]:
+    """An interval of microseconds since 1970 as one of dates or times, cut to the ends of the calendar."""
+    ends = _moment(low), _moment(high)
+    return (ends[0].date(), ends[1].date()) if kind is Type.DATE else ends
+
+
+def _moment(x: float) -> dt.datetime:
+    found = moment_at(x, up=False)
+    return (dt.datetime.max if x > 0 else dt.datetime.min) if found is None else found
 
 
 def _shifted(by: int) -> Callable[[Sequence[Interval]], Interval]:

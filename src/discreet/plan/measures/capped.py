@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, Never
 
 from discreet.errors import InvalidParameter
-from discreet.plan.expr import Expr, identity
+from discreet.plan.expr import Expr
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import Measure, Name, Part, Tally, Total, clamped
 
@@ -81,7 +81,7 @@ class CappedCount(Measure):
 
     @property
     def identity(self) -> Any:
-        return ["rows within", None if self.argument is None else identity(self.argument), self.high]
+        return ["rows within", None if self.argument is None else self.argument.identity, self.high]
 
 
 def refuse_wide() -> Never:

@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Never
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bound import SECRET, BoundedQuery, different_rows_sql, needs_secret, value_rows
-from discreet.plan.expr import Expr, Literal, identity
+from discreet.plan.expr import Expr, Literal
 from discreet.plan.measures.measure import Measure, Name, Part
 
 
@@ -46,7 +46,7 @@ class DistinctCount(Measure):
 
     @property
     def identity(self) -> Any:
-        return ["distinct", identity(self.argument)]
+        return ["distinct", self.argument.identity]
 
 
 def distinct_sql(b: BoundedQuery, argument: Expr) -> str:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, Never
 
 from discreet.errors import InvalidParameter, MissingBounds
-from discreet.plan.expr import Call, Column, Expr, Literal, columns_of, identity, walk
+from discreet.plan.expr import Call, Column, Expr, Literal, columns_of, walk
 from discreet.plan.functions import FUNCTIONS, image
 from discreet.plan.functions.calendar import moment_range
 from discreet.plan.functions.function import EVERYTHING, Interval
@@ -48,7 +48,7 @@ class LatticeValue:
     @property
     def identity(self) -> Any:
         """What makes two of them the same."""
-        return [identity(self.expr), self.low, self.high, str(self.step)]
+        return [self.expr.identity, self.low, self.high, str(self.step)]
 
     @property
     def is_whole(self) -> bool:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, ClassVar, TypeAlias
 
 from discreet.errors import InvalidParameter
-from discreet.plan.expr import Expr, identity
+from discreet.plan.expr import Expr
 from discreet.plan.measures.lattice_value import WIDEST, LatticeValue
 
 
@@ -137,7 +137,7 @@ class KnownCount(Measure):
 
     @property
     def identity(self) -> Any:
-        return ["known", identity(self.argument)]
+        return ["known", self.argument.identity]
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,7 +162,7 @@ class KnownUnits(Measure):
 
     @property
     def identity(self) -> Any:
-        return ["known units", identity(self.argument)]
+        return ["known units", self.argument.identity]
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,14 +12,11 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.plan.expr import Call, Expr, Measured, Several, Within, walk
-from discreet.plan.intervals.interval import half_width
-from discreet.plan.partition.counted import combined
+from discreet.plan.expr import Expr, walk
 
 if TYPE_CHECKING:
-    from discreet.mechanisms.additive import Additive
+    from discreet.plan.nodes.noise import Laws
     from discreet.plan.plan import Plan
-    from discreet.plan.quantile_tree.shape import Spread
 
 
 def is_more_accurate(jointly: Plan, apart: Plan) -> bool:
@@ -66,56 +63,23 @@ def _numbers(jointly: Plan, apart: Plan) -> Iterator[tuple[float, float]]:
     """How far noise moves each affine number that is read from a partition, and how far where each count has a column
     of its own; infinitely far where a law of both is not at hand.
     """
+    laws = jointly.laws, apart.laws
     for one, other in zip(jointly.question.outer.expressions, apart.question.outer.expressions, strict=True):
-        yield from _affine(jointly, apart, one, other)
+        yield from _affine(*laws, one, other)
 
 
-def _affine(jointly: Plan, apart: Plan, one: Expr, other: Expr) -> Iterator[tuple[float, float]]:
-    if not any(isinstance(e, Within) for e in walk(one)):
+def _affine(jointly: Laws, apart: Laws, one: Expr, other: Expr) -> Iterator[tuple[float, float]]:
+    if all(e.counts() is None for e in walk(one)):
         return
-    now, before = (
-        joint_error(jointly, one, _CONFIDENCE),
-        half_width(other, apart.allocation.noises, _CONFIDENCE),
-    )
+    now = one.known_error(jointly, _CONFIDENCE) if one.counts() is not None else None
+    before = other.known_error(apart, _CONFIDENCE)
     if now is not None and before is not None:
         yield now, before
-        if isinstance(one, Within) and isinstance(other, Measured):
-            yield variance_of(jointly, one), apart.allocation.noises[other.index].variance
+        alone, own = one.noise_variance(jointly), other.noise_variance(apart)
+        if alone is not None and own is not None:
+            yield alone, own
     elif now is not None or before is not None:  # counts beside other columns: their laws are not compared
         yield math.inf, 1.0
     else:
-        parts, own = (_parts(e) for e in (one, other))
-        for a, b in zip(parts, own, strict=True):
+        for a, b in zip(one.children, other.children, strict=True):
             yield from _affine(jointly, apart, a, b)
-
-
-def _parts(expr: Expr) -> tuple[Expr, ...]:
-    match expr:
-        case Call(_, args, _):
-            return args
-        case Several(items, _):
-            return items
-    raise TypeError("a count in what is not made of parts")
-
-
-def variance_of(plan: Plan, expr: Within) -> float:
-    """The variance of a count that is read from a partition, rounding included."""
-    found = combined(expr)
-    assert found is not None
-    return found.variance(_noise_of(plan, expr.spread))
-
-
-def joint_error(plan: Plan, expr: Expr, confidence: Fraction) -> float | None:
-    """How far noise moves a column that is affine in counts from one partition; None for any other."""
-    found = combined(expr)
-    if found is None:
-        return None
-    return found.error(_noise_of(plan, found.spread), confidence)
-
-
-def _noise_of(plan: Plan, spread: Spread) -> Additive:
-    """The noise of the sums from which counts are read."""
-    place = [looked.spread for looked in plan.question.spreads].index(spread)
-    noise = plan.allocation.spreads[place]
-    assert not isinstance(noise, ExponentialQuantile)
-    return noise

@@ -1,4 +1,4 @@
-"""How many rows fulfil a condition: read from the noisy sums of a partition's cells.
+"""How many rows fulfil conditions: read from the noisy sums of a partition's cells.
 
 Guarantee:
     Post-processing. For every table an interval holds the bounded number of rows with probability at least
@@ -9,55 +9,75 @@ Guarantee:
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING, TypeAlias
+from typing import Protocol, TypeAlias
 
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.summed import SummedNoise
 from discreet.mechanisms.weighed import WeighedNoise
-from discreet.plan.expr import Call, Expr, Literal, Within
-from discreet.plan.partition.strategy import PARTS, weights
-from discreet.plan.types import Type
-
-if TYPE_CHECKING:
-    from discreet.plan.quantile_tree.shape import Spread
-    from discreet.plan.quantile_tree.tree import NoisyTree
-
+from discreet.plan.partition.strategy import PARTS, Layers, weights
 
 Read: TypeAlias = Mapping[tuple[int, int], Fraction]
 """The weight of each sum that is read: by its layer and its place there."""
 
 
+class Layered(Hashable, Protocol):
+    """The cells of a partition, and the sums of them that are measured."""
+
+    @property
+    def layers(self) -> Layers | None:
+        """The cells of each sum of each layer."""
+
+
 @dataclass(frozen=True, slots=True)
 class Combined:
-    """A constant and counts from one partition, each times a number: their noise is that of one estimate."""
+    """A constant and counts from one partition, each times a number: their noise is that of one estimate.
 
-    spread: Spread
+    Attributes:
+        spread: the partition.
+        constant: what is added to the counts.
+        parts: of each count its factor, and the cells whose rows it counts.
+    """
+
+    spread: Layered
     constant: Fraction
-    parts: tuple[tuple[Fraction, Within], ...]
+    parts: tuple[tuple[Fraction, tuple[int, ...]], ...]
+
+    def scaled(self, by: Fraction) -> Combined | None:
+        """It times a number; None for 0 times."""
+        parts = tuple((size * by, cells) for size, cells in self.parts)
+        return Combined(self.spread, self.constant * by, parts) if by else None
+
+    def shifted(self, by: Fraction) -> Combined:
+        """It plus a number."""
+        return replace(self, constant=self.constant + by)
+
+    def plus(self, other: Combined) -> Combined | None:
+        """Both together; None where they are read from different partitions."""
+        if self.spread != other.spread:
+            return None
+        return Combined(self.spread, self.constant + other.constant, (*self.parts, *other.parts))
 
     @property
     def read(self) -> Read:
         """The weights of the sums in all of it."""
         return _read(self)
 
-    def estimate(self, tree: NoisyTree) -> Fraction:
-        """Its noisy value, before rounding."""
-        total = sum(
-            (w * tree.families[level, 0][place] for (level, place), w in self.read.items()), Fraction(0)
-        )
+    def estimate(self, families: Mapping[tuple[int, int], Sequence[int]]) -> Fraction:
+        """Its noisy value from noisy sums, before rounding."""
+        total = sum((w * families[level, 0][place] for (level, place), w in self.read.items()), Fraction(0))
         return self.constant + total
 
     @property
     def rounded(self) -> Fraction:
         """Σ |its factor| over the counts that are rounded: those that read a sum with a weight that is not whole."""
-        sizes: dict[Within, Fraction] = {}
-        for size, count in self.parts:
-            sizes[count] = sizes.get(count, Fraction(0)) + size
-        return sum((abs(size) for count, size in sizes.items() if not _is_whole(count)), Fraction(0))
+        sizes: dict[tuple[int, ...], Fraction] = {}
+        for size, cells in self.parts:
+            sizes[cells] = sizes.get(cells, Fraction(0)) + size
+        return sum((abs(size) for cells, size in sizes.items() if not self._is_whole(cells)), Fraction(0))
 
     def reach(self, noise: Additive, confidence: Fraction) -> float:
         """A t with P(|noise of the estimate| ≤ t) ≥ confidence."""
@@ -72,80 +92,17 @@ class Combined:
         square = sum(float(w) ** 2 for w in self.read.values())
         return square * noise.variance + float(self.rounded) ** 2 / 12
 
-
-def number(tree: NoisyTree, count: Within) -> int:
-    """The noisy number of rows that fulfil a condition, rounded to whole rows."""
-    found = round(_only(count).estimate(tree))
-    return max(found, 0) if tree.raised else found
-
-
-def combined(expr: Expr) -> Combined | None:
-    """A column that is affine in counts from one partition; None for any other."""
-    match expr:
-        case Within():
-            return _only(expr)
-        case Call("as double", (inner,), _) if inner.type is Type.INT:
-            return combined(inner)
-        case Call("neg", (inner,), _):
-            return _scaled(combined(inner), Fraction(-1))
-        case Call("+" | "-" as sign, (a, b), _):
-            return _added(a, b, Fraction(1 if sign == "+" else -1))
-        case Call("*", (a, b), _):
-            by, of = (_constant(a), b) if _constant(a) is not None else (_constant(b), a)
-            return None if by is None else _scaled(combined(of), by)
-        case Call("/", (a, b), _):
-            by = _constant(b)
-            return _scaled(combined(a), 1 / by) if by else None
-        case _:
-            return None
-
-
-def _is_whole(count: Within) -> bool:
-    return all(w.denominator == 1 for w in _only(count).read.values())
-
-
-def _only(count: Within) -> Combined:
-    return Combined(count.spread, Fraction(0), ((Fraction(1), count),))
-
-
-def _constant(expr: Expr) -> Fraction | None:
-    match expr:
-        case Literal(value, _) if isinstance(value, int | float) and not isinstance(value, bool):
-            return Fraction(value)
-        case Call("neg", (inner,), _):
-            found = _constant(inner)
-            return None if found is None else -found
-        case Call("as double", (inner,), _) if inner.type is Type.INT:
-            return _constant(inner)
-        case _:
-            return None
-
-
-def _scaled(found: Combined | None, by: Fraction) -> Combined | None:
-    if found is None or not by:
-        return None
-    return Combined(found.spread, found.constant * by, tuple((size * by, c) for size, c in found.parts))
-
-
-def _added(a: Expr, b: Expr, sign: Fraction) -> Combined | None:
-    one, other = combined(a), _scaled(combined(b), sign)
-    if one is not None and other is not None:
-        if one.spread != other.spread:
-            return None
-        return Combined(one.spread, one.constant + other.constant, (*one.parts, *other.parts))
-    if one is not None and (more := _constant(b)) is not None:
-        return Combined(one.spread, one.constant + sign * more, one.parts)
-    if other is not None and (more := _constant(a)) is not None:
-        return Combined(other.spread, other.constant + more, other.parts)
-    return None
+    def _is_whole(self, cells: tuple[int, ...]) -> bool:
+        read = Combined(self.spread, Fraction(0), ((Fraction(1), cells),)).read
+        return all(w.denominator == 1 for w in read.values())
 
 
 @lru_cache(maxsize=4096)
 def _read(column: Combined) -> Read:
     layers, found = column.spread.layers, dict[tuple[int, int], Fraction]()
     assert layers is not None
-    for size, count in column.parts:
-        for level, place, w in weights(layers, count.leaves):
+    for size, cells in column.parts:
+        for level, place, w in weights(layers, cells):
             found[level, place] = found.get((level, place), Fraction(0)) + size * Fraction(w, PARTS)
     return {at: w for at, w in found.items() if w}
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -23,22 +23,10 @@ from numpy.typing import NDArray
 from discreet.errors import DiscreetError
 from discreet.plan.bind import call
 from discreet.plan.cost import sensitivity_of, spread_sensitivity
-from discreet.plan.evaluate import evaluate_row
-from discreet.plan.expr import (
-    Call,
-    Covariance,
-    Expr,
-    Literal,
-    Mean,
-    Measured,
-    Several,
-    Slope,
-    Within,
-    columns_of,
-    walk,
-)
+from discreet.plan.expr import Call, Expr, Literal, Measured, columns_of, measured_in, walk
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import KnownCount, Measure, RowCount
+from discreet.plan.nodes.within import Within
 from discreet.plan.partition.strategy import chosen
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.render import finite
@@ -47,7 +35,7 @@ from discreet.plan.types import Type
 
 if TYPE_CHECKING:
     from discreet.plan.bound import BoundedQuery
-    from discreet.plan.question import Outer, Question
+    from discreet.plan.question import Question
 
 
 def counted_jointly(question: Question, b: BoundedQuery, *, gaussian: bool) -> Question | None:
@@ -82,7 +70,12 @@ def counted_jointly(question: Question, b: BoundedQuery, *, gaussian: bool) -> Q
         return replace(m, index=left.index(m.index))
 
     measures = tuple(question.measures[i] for i in left)
-    return replace(question, measures=measures, outer=swapped(question.outer, swap))
+    return replace(question, measures=measures, outer=question.outer.with_columns(swap))
+
+
+def in_ratios(expr: Expr) -> list[Measured]:
+    """The noisy columns that means and the like are made of, which have to be columns."""
+    return [m for e in walk(expr) if not e.children for m in measured_in(e) if m is not e]
 
 
 def condition(measure: Measure) -> Expr | None:
@@ -115,8 +108,7 @@ def joint_spread(
 
 def ranges_of(question: Question, spread: Spread) -> int:
     """How many different counts a question reads from a spread; as many columns would have been measured else."""
-    read = {e for expr in question.outer.expressions for e in walk(expr) if isinstance(e, Within)}
-    return len({e.leaves for e in read if e.spread == spread})
+    return len({e for expr in question.outer.expressions for e in walk(expr) if e.source == spread})
 
 
 def width_of(question: Question) -> int:
@@ -135,46 +127,6 @@ def shares_of(question: Question) -> tuple[Fraction, ...]:
     each = Fraction(1, width_of(question))
     levels = [each if s.layers is None else each * ranges_of(question, s) / s.depth for s in read]
     return (*(each for _ in question.measures), *levels)
-
-
-def swapped(outer: Outer, swap: Callable[[Measured], Expr]) -> Outer:
-    """The same clauses with each noisy column in them replaced."""
-    return replace(
-        outer,
-        columns=tuple((n, _swapped(e, swap)) for n, e in outer.columns),
-        having=None if outer.having is None else _swapped(outer.having, swap),
-        order=tuple(replace(o, by=_swapped(o.by, swap)) for o in outer.order),
-    )
-
-
-def _swapped(expr: Expr, swap: Callable[[Measured], Expr]) -> Expr:
-    match expr:
-        case Measured():
-            return swap(expr)
-        case Call(name, args, kind):
-            return Call(name, tuple(_swapped(a, swap) for a in args), kind)
-        case Several(items, kind):
-            return Several(tuple(_swapped(e, swap) for e in items), kind)
-        case Mean() | Covariance() | Slope():
-            changed: Mapping[str, Expr] = {
-                f.name: _swapped(part, swap)
-                for f in fields(expr)
-                if isinstance(part := getattr(expr, f.name), Measured | Mean | Covariance)
-            }
-            return replace(expr, **changed)  # type: ignore[arg-type]  # what is swapped in a ratio stays a column
-        case _:
-            return expr
-
-
-def in_ratios(expr: Expr) -> list[Measured]:
-    """The noisy columns that means and the like are made of, which have to be columns."""
-    found: list[Measured] = []
-    for e in walk(expr):
-        if isinstance(e, Mean | Covariance | Slope):
-            parts = [getattr(e, f.name) for f in fields(e)]
-            found += [p for p in parts if isinstance(p, Measured)]
-            found += [m for p in parts if isinstance(p, Mean | Covariance) for m in in_ratios(p)]
-    return found
 
 
 def _moved(b: BoundedQuery, cells: int) -> tuple[float, float]:
@@ -365,7 +317,7 @@ def _is_cut(kind: Type | None, name: str) -> bool:
 def _constant(expr: Expr) -> Scalar:
     """The value of an expression that reads no column."""
     try:
-        return evaluate_row(expr, {})
+        return expr.of_row({})
     except (TypeError, KeyError):
         return None
 

@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING
 
 from discreet.plan.bind import call
 from discreet.plan.cost import Kind
-from discreet.plan.expr import Expr, Literal, Measured, Within, walk
+from discreet.plan.expr import Expr, Literal, walk
 from discreet.plan.keys import Keys
 from discreet.plan.measures.measure import RowCount
 from discreet.plan.needs import is_composed
-from discreet.plan.partition.choose import is_no_noisier, variance_of
-from discreet.plan.partition.joint import condition, in_ratios, joint_spread, swapped
+from discreet.plan.nodes.within import Within
+from discreet.plan.partition.choose import is_no_noisier
+from discreet.plan.partition.joint import condition, in_ratios, joint_spread
 from discreet.plan.plan import bounding, spread_moves
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.quantile_tree.sql import spread_sql
@@ -60,8 +61,9 @@ def counted_now(plan: Plan, alone: Plan) -> tuple[float, float] | None:
     """
     if plan.question.measures == alone.question.measures:
         return None
-    read = next(e for expr in plan.question.outer.expressions for e in walk(expr) if isinstance(e, Within))
-    return variance_of(plan, read), alone.allocation.noises[0].variance
+    laws, parts = plan.laws, (e for expr in plan.question.outer.expressions for e in walk(expr))
+    found = next(v for e in parts if (v := e.noise_variance(laws)) is not None)
+    return found, alone.allocation.noises[0].variance
 
 
 def keeps_to(plan: Plan, alone: Plan) -> bool:
@@ -89,8 +91,6 @@ def _condition(plan: Plan) -> Expr | None:
 
 
 def _read_from(plan: Plan, count: Within, measured: tuple[Sensitivity, str]) -> Plan:
-    def swap(_: Measured) -> Expr:
-        return count
-
-    question = replace(plan.question, where=None, measures=(), outer=swapped(plan.question.outer, swap))
+    outer = plan.question.outer.with_columns(lambda _: count)
+    question = replace(plan.question, where=None, measures=(), outer=outer)
     return replace(plan, question=question, sql="", sensitivities=(), distinct=(), spreads=(measured,))

@@ -8,14 +8,14 @@ Guarantee:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile
 from discreet.mechanisms.rank_error import rank_error
-from discreet.plan.expr import Quantile, walk
+from discreet.plan.expr import Expr, walk
 from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
@@ -23,7 +23,6 @@ from discreet.privacy.sensitivity import Sensitivity
 if TYPE_CHECKING:
     from discreet.plan.quantile_tree.shape import Spread, TreeRead
     from discreet.plan.quantile_tree.tree import Families
-    from discreet.plan.question import Question
 
 
 class ChosenLeaves:
@@ -50,7 +49,7 @@ def named(chosen: Chosen) -> Families:
 
 
 def is_chosen(
-    question: Question,
+    exprs: Sequence[Expr],
     looked: TreeRead,
     moves: Sensitivity,
     choose: Callable[[Fraction], ExponentialQuantile],
@@ -58,25 +57,24 @@ def is_chosen(
     """Whether one quantile, alone on its spread, is closer when its leaf is chosen by rank.
 
     Args:
-        question: what else reads the spread, and which columns have other noise as well.
+        exprs: all that is read, of this spread and of others.
         looked: the spread.
         moves: how far one unit moves a level of its tree.
         choose: the mechanism that would choose, for an ε.
     """
-    if not is_alone(question, looked):
+    if not is_alone(exprs, looked):
         return False
     spread, (p,) = looked.spread, looked.at
     noise = DiscreteLaplaceNoise(Fraction(spread.depth * moves.l1))  # all levels share ε = 1
     return choose(Fraction(1)).reach() <= tree_error(spread, p, noise, 1 - Fraction(1, 20) / spread.depth)
 
 
-def is_alone(question: Question, looked: TreeRead) -> bool:
+def is_alone(exprs: Sequence[Expr], looked: TreeRead) -> bool:
     """Whether one inner quantile is all that is read of the spread."""
     if len(looked.at) != 1 or not 0 < looked.at[0] < 1:
         return False
-    parts = [e for expr in question.outer.expressions for e in walk(expr)]
-    reading = [e for e in parts if getattr(e, "spread", None) == looked.spread]
-    return all(isinstance(e, Quantile) and e.type.is_number for e in reading)
+    reading = [e for expr in exprs for e in walk(expr) if e.source == looked.spread]
+    return all(e.shares and e.type is not None and e.type.is_number for e in reading)
 
 
 def tree_error(spread: Spread, p: Fraction, noise: Additive, confidence: Fraction) -> float:
@@ -87,11 +85,8 @@ def tree_error(spread: Spread, p: Fraction, noise: Additive, confidence: Fractio
     return rank_error(noise, ((1 - p, left), (p, spread.fanout - left), (Fraction(1), side)), confidence)
 
 
-def rank_off(
-    looked: TreeRead, law: Additive | ExponentialQuantile, level: Fraction, *, is_row: bool
-) -> float:
+def rank_off(spread: Spread, law: Additive | ExponentialQuantile, level: Fraction, *, is_row: bool) -> float:
     """How many rows a quantile's rank is off by, or less, with probability `level` where values lie evenly."""
-    spread = looked.spread
     if isinstance(law, ExponentialQuantile):  # then a rank that is off by t has a chance like exp(−rate·t)
         return -math.log(1 - level) / float(law.rate) / spread.steps(is_row=is_row)
     return tree_error(spread, Fraction(1, 2), law, level) / spread.steps(is_row=is_row)

@@ -9,11 +9,11 @@ Guarantee:
 from __future__ import annotations
 
 import datetime as dt
-import math
 from collections.abc import Mapping
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from discreet.plan.functions.calendar import EPOCH
 from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 
@@ -23,9 +23,6 @@ if TYPE_CHECKING:
 
 Ends: TypeAlias = tuple[Any, Any]
 """The two ends of an interval of numbers, or of dates."""
-
-EPOCH = dt.datetime(1970, 1, 1)
-"""From where the days and seconds of dates and times are counted."""
 
 
 def value_of(spread: Spread, leaf: int, kind: Type) -> Scalar:
@@ -90,21 +87,6 @@ def _reach(spread: Spread, first: int, last: int, kind: Type) -> Ends:
     low, high = value_of(spread, first, kind), value_of(spread, last, kind)
     assert isinstance(low, dt.date) and isinstance(high, dt.date)
     return low, high
-
-
-def moments(low: float, high: float, kind: Type) -> tuple[dt.date, dt.date]:
-    """An interval of microseconds since 1970 as one of dates or times, cut to the ends of the calendar."""
-    ends = _moment(low), _moment(high)
-    return (ends[0].date(), ends[1].date()) if kind is Type.DATE else ends
-
-
-def _moment(microseconds: float) -> dt.datetime:
-    if math.isinf(microseconds):
-        return dt.datetime.max if microseconds > 0 else dt.datetime.min
-    try:
-        return EPOCH + dt.timedelta(microseconds=math.floor(microseconds))
-    except OverflowError:
-        return dt.datetime.max if microseconds > 0 else dt.datetime.min
 
 
 def _leaves(tree: NoisyTree) -> tuple[int, ...]:

@@ -13,19 +13,7 @@ from typing import Any, Never
 
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.plan.bind import call
-from discreet.plan.expr import (
-    Call,
-    Column,
-    Commonest,
-    Expr,
-    Histogram,
-    Literal,
-    Quantile,
-    Top,
-    Within,
-    columns_of,
-    walk,
-)
+from discreet.plan.expr import Call, Column, Expr, Literal, columns_of, walk
 from discreet.plan.keys import domain
 from discreet.plan.measures.lattice_value import WIDEST, LatticeValue, lattice_value
 from discreet.plan.measures.measure import Measure, Name, Part, Tally
@@ -167,10 +155,8 @@ def looked_at(exprs: Iterable[Expr]) -> tuple[TreeRead, ...]:
     """The spreads that expressions over the answer read, each once, in an order that does not follow the spelling."""
     found: dict[Spread, set[Fraction]] = {}
     for e in (node for expr in exprs for node in walk(expr)):
-        if isinstance(e, Quantile):
-            found.setdefault(e.spread, set()).add(e.p)
-        elif isinstance(e, Commonest | Top | Histogram | Within):
-            found.setdefault(e.spread, set())
+        if isinstance(e.source, Spread):
+            found.setdefault(e.source, set()).update(e.shares)
     return tuple(
         sorted((TreeRead(s, tuple(sorted(p))) for s, p in found.items()), key=lambda s: repr(s.identity))
     )

@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregate_nodes import is_aggregate
-from discreet.plan.expr import Call, Column, Expr, identity
+from discreet.plan.expr import Call, Column, Expr
 from discreet.plan.parse import Select, default_name, group_nodes
 from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.names import AliasColumns, Item, Names
@@ -283,12 +283,12 @@ def describe(node: Node) -> list[Any]:
             way = [table.reached.column, table.reached.table, table.reached.key, key.name]
             return ["reach", table.name, way, _pairs(columns), describe(owners)]
         case Project(source, outputs, where):
-            return ["project", [[c.name, identity(e)] for c, e in outputs], _maybe(where), describe(source)]
+            return ["project", [[c.name, e.identity] for c, e in outputs], _maybe(where), describe(source)]
         case Join(kind, left, right, on, columns, _):
             return ["join", kind.name, _pairs(columns), _maybe(on), describe(left), describe(right)]
         case Group(source, keys, folds, _):
             told = [[c.name, _fold(f)] for c, f in folds]
-            return ["group", [[c.name, identity(e)] for c, e in keys], told, describe(source)]
+            return ["group", [[c.name, e.identity] for c, e in keys], told, describe(source)]
         case Windows(source, kept, columns):
             return ["windows", _pairs(kept), [[c.name, _over(o)] for c, o in columns], describe(source)]
         case Distinct(source, columns):
@@ -309,7 +309,7 @@ def _pairs(columns: tuple[tuple[Column, Column | str], ...]) -> list[list[str]]:
 
 
 def _maybe(expr: Expr | None) -> Any:
-    return None if expr is None else identity(expr)
+    return None if expr is None else expr.identity
 
 
 def _fold(fold: Fold) -> list[Any]:
@@ -320,7 +320,7 @@ def _over(over: Over) -> list[Any]:
     order = [[c.name, descending, nulls_first] for c, descending, nulls_first in over.order]
     return [
         over.name,
-        [identity(a) for a in over.arguments],
+        [a.identity for a in over.arguments],
         [c.name for c in over.partition],
         order,
         over.total,

@@ -7,7 +7,7 @@ import difflib
 from sqlglot import exp
 
 from discreet.errors import UnknownColumn, UnsupportedQuery
-from discreet.plan.intervals.ends import ENDS, refuse_end
+from discreet.plan.interval_ends import ENDS, refuse_end
 from discreet.plan.syntax.moments import difference_of, part_of
 from discreet.plan.syntax.refusals import REFERENCE, clock
 from discreet.plan.syntax.rules import Applied

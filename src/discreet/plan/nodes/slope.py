@@ -1,4 +1,4 @@
-"""Intervals for the slope of a line of least squares, by inverting one test while the means lie in their intervals.
+"""The slope of a line of least squares; its interval, by inverting one test while the means lie in theirs.
 
 As in `covariance.py`, n times the covariance of x and y is A = p + n(q + x̄ȳ) − x̄·sy − ȳ·sx, and n times the
 variance of x is B, written so too. The slope β solves A − β·B = 0, which is linear in the noisy integers and does not
@@ -17,48 +17,72 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache
+from typing import Any, ClassVar
 
 from discreet.mechanisms.additive import Additive
-from discreet.plan.evaluate import compiled
-from discreet.plan.expr import Measured, Slope
-from discreet.plan.intervals.covariance import covariance_interval, numerators
-from discreet.plan.intervals.interval import RowInterval, Terms, mean_interval, quantile
+from discreet.plan.expr import Answer, Expr, Measured, RowInterval
+from discreet.plan.nodes.covariance import Covariance
+from discreet.plan.nodes.noise import Terms, quantile
 from discreet.plan.schema import Scalar
+from discreet.plan.types import Type
 
 _FOR_EACH = Fraction(1, 10)  # of the risk: the covariance, the variance, and the two means together
-_RATIO = Fraction(
-    7, 6
-)  # sizes of coefficients are rounded up to its powers, so that few quantiles are computed
+_RATIO = Fraction(7, 6)  # sizes of coefficients are rounded up to its powers: few quantiles are computed
 _ROUNDED = 2.0**-27  # of n times both reaches: what rounding to the grids can take from A − βB = 0, and more
 
 
-def slope_interval(s: Slope, noises: Sequence[Additive], level: Fraction) -> RowInterval:
-    """The interval of a slope, as a function of the released row."""
-    c, v, risk = s.covariance, s.variance, 1 - level
-    x_first = c.first == v.first
-    x, y = (c.first, c.second) if x_first else (c.second, c.first)
-    of_x, of_y = (mean_interval(m, noises, 1 - risk * _FOR_EACH / 2) for m in (x, y))
-    of_c, of_v = (covariance_interval(m, noises, 1 - risk * _FOR_EACH) for m in (c, v))
-    width, value = _width(s, noises, 1 - risk * (1 - 3 * _FOR_EACH)), compiled(s)
-    rows, flattest, most = c.product.denominator.index, float(s.flattest), float(s.most)
+@dataclass(frozen=True, slots=True)
+class Slope(Expr):
+    """`covariance` over `variance`, of the same rows, inside ±`most`; the variance is taken as at least `flattest`."""
 
-    def row(keys: Sequence[Scalar], cells: Sequence[int]) -> tuple[float, float]:
-        found = (f(keys, cells) for f in (of_c, of_v, of_x, of_y))
-        (cov, var, mx, my) = (f or (-math.inf, math.inf) for f in found)
-        low, high = _quotient(cov, (max(var[0], flattest), max(var[1], flattest)))
-        point = value(keys, cells)
-        if var[0] >= flattest and -most < low and high < most:
-            a = numerators(c, *((mx, my) if x_first else (my, mx)), cells)
-            b = numerators(v, mx, mx, cells)
-            if b[0] > 0:
-                t = width(mx, my, (low, high)) + abs(cells[rows]) * float(c.high) * _ROUNDED
-                inner = _quotient((a[0] - t, a[1] + t), b)
-                low, high = max(low, inner[0]), min(high, inner[1])
-        return min(max(low, -most), point), max(min(high, most), point)
+    covariance: Covariance
+    variance: Covariance
+    flattest: Fraction
+    most: Fraction
+    type: Type = Type.REAL
+    is_atom: ClassVar[bool] = True
 
-    return row
+    def with_columns(self, change: Callable[[Measured], Any]) -> Slope:
+        covariance, variance = (c.with_columns(change) for c in (self.covariance, self.variance))
+        return replace(self, covariance=covariance, variance=variance)
+
+    def compiled(self) -> Answer:
+        covariance, variance = self.covariance.compiled(), self.variance.compiled()
+        flattest, most = float(self.flattest), float(self.most)
+
+        def value(keys: Sequence[Scalar], cells: Sequence[Any]) -> float:
+            found = covariance(keys, cells) / max(variance(keys, cells), flattest)
+            return float(min(max(found, -most), most))
+
+        return value
+
+    def atom_interval(self, noises: Sequence[Additive], level: Fraction) -> RowInterval:
+        c, v, risk = self.covariance, self.variance, 1 - level
+        x_first = c.first == v.first
+        x, y = (c.first, c.second) if x_first else (c.second, c.first)
+        of_x, of_y = (m.atom_interval(noises, 1 - risk * _FOR_EACH / 2) for m in (x, y))
+        of_c, of_v = (m.atom_interval(noises, 1 - risk * _FOR_EACH) for m in (c, v))
+        width, value = _width(self, noises, 1 - risk * (1 - 3 * _FOR_EACH)), self.compiled()
+        rows, flattest, most = c.over, float(self.flattest), float(self.most)
+
+        def row(keys: Sequence[Scalar], cells: Sequence[Any]) -> tuple[float, float]:
+            found = (f(keys, cells) for f in (of_c, of_v, of_x, of_y))
+            (cov, var, mx, my) = (f or (-math.inf, math.inf) for f in found)
+            low, high = _quotient(cov, (max(var[0], flattest), max(var[1], flattest)))
+            point = value(keys, cells)
+            if var[0] >= flattest and -most < low and high < most:
+                a = c.numerators(*((mx, my) if x_first else (my, mx)), cells)
+                b = v.numerators(mx, mx, cells)
+                if b[0] > 0:
+                    t = width(mx, my, (low, high)) + abs(cells[rows]) * float(c.high) * _ROUNDED
+                    inner = _quotient((a[0] - t, a[1] + t), b)
+                    low, high = max(low, inner[0]), min(high, inner[1])
+            return min(max(low, -most), point), max(min(high, most), point)
+
+        return row
 
 
 def _quotient(a: tuple[float, float], b: tuple[float, float]) -> tuple[float, float]:
@@ -80,7 +104,7 @@ def _width(
     def rounded(powers: tuple[int | None, ...]) -> float:
         sizes = [Fraction(0) if k is None else _RATIO**k for k in powers]
         of_noise = [(m.index, a * m.step) for m, a in zip(measured, [Fraction(1), *sizes[:3]], strict=True)]
-        of_noise.append((c.product.denominator.index, sizes[3]))
+        of_noise.append((c.over, sizes[3]))
         terms: Terms = tuple((a, noises[i]) for i, a in sorted(of_noise))
         return quantile(terms, level)
 

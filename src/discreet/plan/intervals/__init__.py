@@ -1,1 +1,0 @@
-"""Intervals of answers that are made of several noisy numbers."""

@@ -1,0 +1,34 @@
+"""A group key of the answer's row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from discreet.plan.expr import Answer, Expr, Known, point
+from discreet.plan.functions.function import EVERYTHING, Interval
+from discreet.plan.schema import Scalar
+from discreet.plan.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Key(Expr):
+    """The i-th group key of the answer's row."""
+
+    index: int
+    type: Type
+
+    @property
+    def key(self) -> int:
+        return self.index
+
+    @property
+    def has_interval(self) -> bool:
+        return False
+
+    def compiled(self) -> Answer:
+        return lambda keys, _cells: keys[self.index]
+
+    def _bounded(self, known: Known, keys: Sequence[Scalar]) -> tuple[Interval, bool]:
+        value = keys[self.index]
+        return point(value) or EVERYTHING, value is not None

@@ -1,0 +1,38 @@
+"""A list of values, each with its own interval."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+
+from discreet.mechanisms.additive import Additive
+from discreet.plan.expr import Answer, Expr
+from discreet.plan.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class ListOf(Expr):
+    """A list of values, each of which could be a column of its own."""
+
+    items: tuple[Expr, ...]
+    type: Type = Type.LIST
+
+    @property
+    def children(self) -> tuple[Expr, ...]:
+        return self.items
+
+    def map_children(self, change: Callable[[Expr], Expr]) -> Expr:
+        return replace(self, items=tuple(change(e) for e in self.items))
+
+    @property
+    def has_interval(self) -> bool:
+        return all(e.has_interval for e in self.items)
+
+    def compiled(self) -> Answer:
+        each = [e.compiled() for e in self.items]
+        return lambda keys, cells: [e(keys, cells) for e in each]
+
+    def interval(self, noises: Sequence[Additive], confidence: Fraction) -> Answer:
+        each = [e.interval(noises, confidence) for e in self.items]
+        return lambda keys, cells: [e(keys, cells) for e in each]

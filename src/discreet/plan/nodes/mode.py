@@ -1,0 +1,31 @@
+"""The commonest value of a spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from discreet.mechanisms.additive import Additive
+from discreet.plan.expr import Answer, RowInterval
+from discreet.plan.nodes.of_spread import OfSpread
+from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Mode(OfSpread):
+    """The value of a spread's heaviest leaf."""
+
+    spread: Spread
+    type: Type
+    is_atom: ClassVar[bool] = True
+
+    def compiled(self) -> Answer:
+        return lambda _keys, cells: self.tree(cells).commonest(self.type)
+
+    def atom_interval(self, noises: Sequence[Additive], level: Fraction) -> RowInterval:
+        if not self.type.is_number:
+            return lambda _keys, _cells: None
+        return lambda _keys, cells: self.tree(cells).commonest_interval(level)

@@ -1,0 +1,44 @@
+"""A quantile of a spread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import ClassVar
+
+from discreet.mechanisms.additive import Additive
+from discreet.plan.expr import Answer, RowInterval
+from discreet.plan.nodes.noise import Laws
+from discreet.plan.nodes.of_spread import OfSpread
+from discreet.plan.quantile_tree.chosen import rank_off
+from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Quantile(OfSpread):
+    """The value at a share p of a spread's weight; the least and the greatest value for 0 and 1.
+
+    Its interval inverts a test on ranks (`quantile_tree/tree.py`).
+    """
+
+    spread: Spread
+    p: Fraction
+    type: Type
+    is_atom: ClassVar[bool] = True
+
+    @property
+    def shares(self) -> tuple[Fraction, ...]:
+        return (self.p,)
+
+    def compiled(self) -> Answer:
+        return lambda _keys, cells: self.tree(cells).quantile(self.p, self.type)
+
+    def atom_interval(self, noises: Sequence[Additive], level: Fraction) -> RowInterval:
+        return lambda _keys, cells: self.tree(cells).interval(self.p, level)
+
+    def rank_error(self, laws: Laws, confidence: Fraction) -> float | None:
+        if self.p in (0, 1):
+            return None
+        return rank_off(self.spread, laws.sources[self.spread], confidence, is_row=laws.is_row)

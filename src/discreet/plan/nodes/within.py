@@ -1,0 +1,45 @@
+"""How many rows fulfil a condition, read from a partition."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, ClassVar
+
+from discreet.plan.expr import Answer
+from discreet.plan.nodes.noise import Laws
+from discreet.plan.nodes.of_spread import OfSpread
+from discreet.plan.partition.counted import Combined
+from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.schema import Scalar
+from discreet.plan.types import Type
+
+
+@dataclass(frozen=True, slots=True)
+class Within(OfSpread):
+    """How many rows lie in these leaves of a spread that has layers (`plan/partition`)."""
+
+    spread: Spread
+    leaves: tuple[int, ...]
+    type: Type = Type.INT
+    is_drawn: ClassVar[bool] = True
+
+    def counts(self) -> Combined:
+        return Combined(self.spread, Fraction(0), ((Fraction(1), self.leaves),))
+
+    def compiled(self) -> Answer:
+        counts = self.counts()
+
+        def value(_keys: Sequence[Scalar], cells: Sequence[Any]) -> int:
+            tree = self.tree(cells)
+            found = round(counts.estimate(tree.families))
+            return max(found, 0) if tree.raised else found
+
+        return value
+
+    def lowest(self, places: Sequence[bool]) -> float:
+        return 0.0
+
+    def noise_variance(self, laws: Laws) -> float:
+        return self.counts().variance(laws.of(self.spread))
