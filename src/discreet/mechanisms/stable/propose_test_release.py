@@ -12,7 +12,7 @@ from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.declared import Values
 from discreet.mechanisms.parameters import read_confidence, read_delta, read_size
-from discreet.mechanisms.stable.spread import Mode, SensitivityBounds
+from discreet.mechanisms.stable.spread import ModeBounds, SensitivityBounds
 from discreet.mechanisms.stable.statistic import Statistic
 from discreet.noise import laplace
 from discreet.noise.entropy import Entropy, SystemEntropy
@@ -172,7 +172,7 @@ class ProposeTestRelease(Mechanism):
         return math.floor(self._statistic.declared.in_steps(self.bound))
 
     def _distance(self, spread: SensitivityBounds) -> int:
-        if isinstance(spread, Mode):
+        if isinstance(spread, ModeBounds):
             return spread.lead()
         return spread.stable_for(self._steps)
 

@@ -250,7 +250,7 @@ class Deviation(SensitivityBounds):
         return [int(found.max()), int(found.min())] if found.size else []
 
 
-class Mode(SensitivityBounds):
+class ModeBounds(SensitivityBounds):
     """The most frequent of declared values, the first of them when several are; other values count for nothing.
 
     After j changes only a value can be the most frequent whose count is at most j (add-remove) or 2j (replace)

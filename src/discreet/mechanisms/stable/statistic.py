@@ -11,7 +11,7 @@ import numpy as np
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.declared import Declared, Values
 from discreet.mechanisms.parameters import read_choice
-from discreet.mechanisms.stable.spread import Deviation, Interquartile, Mode, Rank, SensitivityBounds
+from discreet.mechanisms.stable.spread import Deviation, Interquartile, ModeBounds, Rank, SensitivityBounds
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation
@@ -74,7 +74,7 @@ class Statistic:
             at = [int(i) for i in self.declared.places(self.values)]
             found, counts = np.unique(places, return_counts=True)
             held = dict(zip(found.tolist(), counts.tolist(), strict=True))
-            return Mode([held.get(i, 0) for i in at], at, span, relation, changes=changes)
+            return ModeBounds([held.get(i, 0) for i in at], at, span, relation, changes=changes)
         ordered = np.sort(places)
         if self.name == "iqr":
             return Interquartile(ordered, span, relation, changes=changes)

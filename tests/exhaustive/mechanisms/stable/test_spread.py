@@ -13,7 +13,7 @@ from discreet.mechanisms.stable.spread import (
     FARTHEST,
     Deviation,
     Interquartile,
-    Mode,
+    ModeBounds,
     Rank,
     SensitivityBounds,
     Weights,
@@ -38,7 +38,7 @@ def spread(name: str, x: World, relation: Relation, changes: int = 1) -> Sensiti
     if name in P:
         return Rank(ordered, SPAN, P[name], relation, changes=changes)
     if name == "mode":
-        return Mode([x.count(v) for v in VALUES], VALUES, SPAN, relation, changes=changes)
+        return ModeBounds([x.count(v) for v in VALUES], VALUES, SPAN, relation, changes=changes)
     kind = Interquartile if name == "iqr" else Deviation
     return kind(ordered, SPAN, relation, changes=changes)
 
@@ -212,11 +212,11 @@ def test_the_lead_of_a_mode_hides_every_unit_until_it_is_gone(relation: Relation
     for n in range(1, 7):
         for x in small.worlds(n):
             found = spread("mode", x, relation, changes)
-            assert isinstance(found, Mode)
+            assert isinstance(found, ModeBounds)
             lead = found.lead()
             for y in small.within(x, changes, relation):
                 theirs = spread("mode", y, relation, changes)
-                assert isinstance(theirs, Mode) and abs(theirs.lead() - lead) <= 1
+                assert isinstance(theirs, ModeBounds) and abs(theirs.lead() - lead) <= 1
                 assert not lead or small.mode(x) == small.mode(y)
 
 
