@@ -97,6 +97,19 @@ def test_a_parquet_file_with_another_type_is_read_in_the_pinned_one(tmp_path: Pa
         assert session.remaining == session.budget
 
 
+def test_a_database_stays_the_one_that_was_opened(tmp_path: Path) -> None:
+    file, new = tmp_path / "d.duckdb", tmp_path / "new.duckdb"
+    for path, rows in ((file, "(1, 10), (2, 10)"), (new, "(7, 10)")):
+        with open_database() as db:
+            db.execute(f"ATTACH '{path}' AS d")
+            db.execute(f"CREATE TABLE d.t AS FROM (VALUES {rows}) v(uid, x)")
+    with connected(file, unit=PERSON, columns=FACTS) as session:
+        new.replace(file)
+        assert exact(session, QUERY)[()] == [2, 20]
+    with connected(file, unit=PERSON, columns=FACTS) as session:
+        assert exact(session, QUERY)[()] == [1, 10]
+
+
 def test_files_that_join_or_leave_a_glob_are_read(tmp_path: Path) -> None:
     save(tmp_path / "a.csv", FIRST)
     with opened(tmp_path / "*.csv") as session:

@@ -73,6 +73,22 @@ def test_a_missing_core_package_is_one(call: Call, installed: Callable[..., None
     assert states(call)["scipy"] == "FAILED"
 
 
+def test_a_checkout_that_is_not_installed_is_named(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    true = importlib.metadata.distribution
+
+    def distribution(name: str) -> importlib.metadata.Distribution:
+        if name == "discreet":
+            raise importlib.metadata.PackageNotFoundError(name)
+        return true(name)
+
+    monkeypatch.setattr(importlib.metadata, "distribution", distribution)
+    found = {"discreet": "FAILED", "randomness": "ok", "database": "ok", "ledger folder": "ok"}
+    assert states(call) == found
+    result = call("doctor")
+    assert result.exit_code == 4
+    assert "pip install ." in result.stdout
+
+
 def test_every_version_is_compared_with_what_the_package_declares(
     call: Call, installed: Callable[..., None], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -55,14 +55,16 @@ def command(ledger: str, as_json: bool) -> None:
         _tried("randomness", _randomness),
         _tried("database", _database),
         _tried("ledger folder", lambda: _folder(Path(ledger))),
-        *(_extra(name, enables) for name, enables in EXTRAS.items()),
+        *(_extra(name, enables) for name, enables in EXTRAS.items() if _version("discreet")),
     ]
     healthy = all(finding.healthy for finding in findings)
     if as_json:
         checks = [{"check": f.name, "state": f.state, "found": f.found} for f in findings]
         output.say_json({"healthy": healthy, "checks": checks})
     else:
-        output.say(f"discreet {_version('discreet')} on {platform.system()} {platform.machine()}")
+        output.say(
+            f"discreet {_version('discreet') or '(not installed)'} on {platform.system()} {platform.machine()}"
+        )
         output.say()
         output.say(render(["state", "check", "found"], [[f.state, f.name, f.found] for f in findings]))
         output.say()
@@ -77,6 +79,10 @@ def command(ledger: str, as_json: bool) -> None:
 
 def _core() -> list[Finding]:
     """Compare Python and the packages that are always needed with what this package declares."""
+    if not _version("discreet"):
+        return [
+            Finding("discreet", "FAILED", "not installed, so it is not known what it needs: pip install .")
+        ]
     python = importlib.metadata.metadata("discreet")["Requires-Python"]
     listed = [("Python", python, platform.python_version(), f"make an environment with Python {python}")]
     listed += [
