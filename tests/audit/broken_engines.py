@@ -12,8 +12,8 @@ import numpy as np
 
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql import Ours
-from discreet.audit.sql.engine import Draws
 from discreet.audit.sql.ours import Connection, Exact
+from discreet.audit.sql.queries import Draws
 from discreet.audit.sql.tables import UNIT, Tables
 from discreet.backends.connection import open_database
 from discreet.mechanisms import Threshold

@@ -17,8 +17,8 @@ import numpy as np
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit import audit_sql
 from discreet.audit.sql import Neighbours, Ours, RandomDatabases, RandomTables
-from discreet.audit.sql.engine import Draws
 from discreet.audit.sql.ours import Connection
+from discreet.audit.sql.queries import Draws
 from discreet.audit.sql.tables import UNIT, Row
 from discreet.mechanisms import (
     DiscreteGaussian,

@@ -13,7 +13,7 @@ import pytest
 
 from discreet import finite
 from discreet.errors import InvalidParameter
-from discreet.finite.two_laws import largest_ratio
+from discreet.finite.measured import largest_ratio
 
 M = finite.Mechanism({0: [0.75, 0.25], 1: [0.25, 0.75]})
 CALLS: dict[str, Callable[[Any], object]] = {

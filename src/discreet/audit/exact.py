@@ -12,9 +12,8 @@ from discreet.audit.claim import Claim
 from discreet.audit.finding import CONSISTENT, VIOLATED
 from discreet.audit.reports import document, facts, head, number, plain, shown, text
 from discreet.finite.comparisons import exceeds
-from discreet.finite.measured import ComparedTable, OutputEvent, in_words, log_above, within
+from discreet.finite.measured import ComparedTable, OutputEvent, in_words, likelier, log_above, within
 from discreet.finite.rows import graph, read
-from discreet.finite.two_laws import likelier
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import Approximate, Budget, decimal
 from discreet.table import render_html

@@ -30,9 +30,8 @@ from discreet.finite.composing import (
     through,
 )
 from discreet.finite.graphs import Neighbours, pairs_of, product, records_of, refuse_slow
-from discreet.finite.measured import ComparedTable, OutputEvent, Pairs, in_words, log_above, within
+from discreet.finite.measured import ComparedTable, OutputEvent, Pairs, in_words, likelier, log_above, within
 from discreet.finite.rows import ProbabilityTable, graph, of_integers, read
-from discreet.finite.two_laws import likelier
 from discreet.privacy.exact import Real, above, count, exact
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation

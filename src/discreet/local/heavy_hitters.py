@@ -15,11 +15,10 @@ from discreet.local.domain import is_many, listed, read_array
 from discreet.local.estimate import Estimate
 from discreet.local.frequency import Scores, read_reports, whole_reports
 from discreet.local.hashing import Words, key_of, mixed, read_salt
-from discreet.local.linear_hash import LinearHash, linear_hash
+from discreet.local.linear_hash import LinearHash, least_support, linear_hash, read_error
 from discreet.local.means import half_width
 from discreet.local.parameters import read_epsilon
 from discreet.local.randomizer import Randomizer, numbered
-from discreet.local.threshold import least_support, read_error
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below_vector
 from discreet.privacy.exact import Real, above, count

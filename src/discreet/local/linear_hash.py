@@ -3,6 +3,8 @@
 A value is a vector x of t digits modulo a prime q. A device draws a public vector a uniformly, and reports a together
 with ⟨a, x⟩ mod q, kept with chance p and otherwise another residue. How many reports support each x, that is have
 ⟨a, x⟩ = z, is for all x together one discrete Fourier transform over (Z/q)^t.
+
+From how many supporting reports on a value is listed: exact tails of the binomial law.
 """
 
 from __future__ import annotations
@@ -19,6 +21,8 @@ from discreet.local.coins import Coin, rounded_coin
 from discreet.local.frequency import Scores
 from discreet.noise.entropy import Entropy
 from discreet.noise.uniform import below_vector
+from discreet.privacy.exact import Real, exact
+from discreet.privacy.guarantee import decimal
 
 Integers = NDArray[np.int64]
 
@@ -27,6 +31,9 @@ MOST = 1 << 25
 
 _PRIMES = tuple(q for q in range(2, 128) if all(q % d for d in range(2, q)))
 _CHUNK = 1 << 20
+
+_SAFETY = 1 + 1e-6  # far more than the incomplete beta function is off
+_SMALLEST = Fraction(1, 10**200)
 
 
 @dataclass(frozen=True, slots=True)
@@ -130,3 +137,28 @@ def _digits_for(size: int, q: int) -> int:
     while q**t < size:
         t += 1
     return t
+
+
+def least_support(users: int, prime: int, chance: Fraction) -> int:
+    """The least k with P(X ≥ k) ≤ chance, for a binomial X of `users` trials of chance 1/prime; users + 1 if none."""
+    from scipy.special import betainc
+
+    def tail(k: int) -> float:
+        return 1.0 if k <= 0 else float(betainc(k, users - k + 1, 1 / prime)) * _SAFETY
+
+    low, high = 0, users + 1  # tail(low) is above the chance, tail(high) = 0
+    while high - low > 1:
+        middle = (low + high) // 2
+        if tail(middle) <= float(chance):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def read_error(error: Real) -> Fraction:
+    """The chance of a false find, strictly between 0 and 1."""
+    chance = exact("error", error)
+    if not _SMALLEST <= chance < 1:
+        raise InvalidParameter(f"error must lie between 0 and 1, not {decimal(chance)}.", hint="error=0.05")
+    return chance

@@ -12,9 +12,8 @@ from numpy.typing import NDArray
 from discreet.local.domain import Places
 from discreet.local.estimate import Estimate
 from discreet.local.frequency import FrequencyOracle, Integers, Scores, whole_reports
-from discreet.local.linear_hash import LinearHash, linear_hash
+from discreet.local.linear_hash import LinearHash, least_support, linear_hash, read_error
 from discreet.local.randomizer import numbered
-from discreet.local.threshold import least_support, read_error
 from discreet.noise.entropy import Entropy
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import decimal

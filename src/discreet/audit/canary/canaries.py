@@ -18,7 +18,7 @@ from discreet.audit.canary.guesses import Guesses, epsilon_lower, ladder, p_valu
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.two_samples import between, threshold
 from discreet.audit.finding import CONSISTENT, VIOLATED, Tradeoff
-from discreet.audit.games.allowed import errors
+from discreet.audit.games.played import errors
 from discreet.audit.outputs.sampling import called
 from discreet.audit.reports import document, facts, fields_of, head, lines_of, number, picture, plain
 from discreet.errors import InvalidParameter

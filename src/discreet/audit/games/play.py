@@ -21,7 +21,7 @@ from discreet.audit.evidence.intervals import broken as broken_by
 from discreet.audit.evidence.intervals import tradeoff_high
 from discreet.audit.evidence.two_samples import CutEvent, threshold
 from discreet.audit.finding import CONSISTENT, VIOLATED, Chance, Tradeoff
-from discreet.audit.games import allowed
+from discreet.audit.games import played
 from discreet.audit.games.played import UNCLAIMED, GameMeasure
 from discreet.audit.games.played import Game as Game
 from discreet.audit.outputs.encoding import Encoded, Encoder
@@ -110,21 +110,21 @@ def game(
             success.estimate,
             success.low,
             success.high,
-            None if claim is None else allowed.success(claim, priors),
+            None if claim is None else played.success(claim, priors),
         ),
         GameMeasure(
             "advantage",
             x_said.estimate - other_said.estimate,
             x_said.low - other_said.high,
             x_said.high - other_said.low,
-            None if claim is None else allowed.advantage(claim),
+            None if claim is None else played.advantage(claim),
         ),
         GameMeasure(
             "odds",
             odds,
             before * p.low / q.high,
             before * p.high / q.low if q.low else math.inf,
-            None if claim is None else allowed.odds(claim, priors[likely]),
+            None if claim is None else played.odds(claim, priors[likely]),
         ),
     )
     band = _band(scores[0], scores[1], bob.cuts, claim, each)
@@ -210,7 +210,7 @@ def attributes(
         for i, (s, k) in enumerate(zip(samplers, games, strict=True))
     ]
     success = Chance.of(sum(won), n, error)
-    limit = None if claim is None else allowed.success(claim, chances)
+    limit = None if claim is None else played.success(claim, chances)
     row = GameMeasure("success", success.estimate, success.low, success.high, limit)
     return Game(
         name=name or called(mechanism, "mechanism"),
@@ -260,7 +260,7 @@ def _band(
     p_hits, q_hits = (n - np.searchsorted(np.sort(s), cuts) for s in (p, q))
     alpha = np.unique(np.concatenate([np.linspace(0, 1, _LEVELS), q_hits / n]))
     beta, high = tradeoff_high(alpha, p_hits, q_hits, n, error)
-    claimed = np.zeros_like(alpha) if claim is None else allowed.errors(claim, alpha)
+    claimed = np.zeros_like(alpha) if claim is None else played.errors(claim, alpha)
     return Tradeoff(alpha, beta, high, claimed)
 
 

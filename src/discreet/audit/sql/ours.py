@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql.databases import PATHS, PUBLIC, SCHEMAS
-from discreet.audit.sql.engine import Draws
+from discreet.audit.sql.queries import Draws
 from discreet.audit.sql.tables import SCHEMA, UNIT, Row, Tables
 from discreet.connecting import connect
 from discreet.errors import DiscreetError, MissingExtra

@@ -1,12 +1,17 @@
-"""Questions to ask of the random tables: a list of traps, then questions put together at random."""
+"""Questions to ask of the random tables: a list of traps, then questions put together at random.
+
+What an audited engine has to offer: two methods, and a third one where answers can be drawn in bulk.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
+from numpy.typing import NDArray
 
-from discreet.audit.sql.tables import TABLE
+from discreet.audit.sql.tables import TABLE, Tables
 
 TRAPS: tuple[str, ...] = tuple(
     text.replace(" t ", f" {TABLE} ").strip()
@@ -76,6 +81,9 @@ _CONDITIONS = (
     "x BETWEEN 0 AND 10",
 )
 
+Draws: TypeAlias = Callable[[int], Sequence[object] | NDArray[np.float64]]
+"""So many answers, one after the other on axis 0."""
+
 
 def random_query(rng: np.random.Generator) -> str:
     """One question over the random table: up to three aggregates, two keys and two conditions."""
@@ -113,3 +121,34 @@ def _some(choices: tuple[str, ...], least: int, most: int, rng: np.random.Genera
 
 def _one_of(choices: tuple[str, ...], rng: np.random.Generator) -> str:
     return choices[int(rng.integers(len(choices)))]
+
+
+class Engine(Protocol):
+    """Any engine that answers questions about tables.
+
+    `open` is called once for each world, and `ask` very often; each answer must be a new one. An engine that remembers
+    its answers, or whose budget runs out, therefore opens itself inside `ask`, and may let `open` return
+    the tables as they are. What either raises is an output like any other. A connection with a method
+    `close` is closed.
+
+    >>> class Naive:
+    ...     def open(self, tables): return tables["t"]
+    ...     def ask(self, connection, query): return len(connection)
+    """
+
+    def open(self, tables: Tables) -> Any:
+        """A connection to these tables: whatever `ask` needs."""
+
+    def ask(self, connection: Any, query: str) -> object:
+        """A fresh answer, with everything that an analyst would see: values, keys, their order, names, notes."""
+
+
+@runtime_checkable
+class BulkEngine(Protocol):
+    """An engine that can draw many answers of two neighbouring worlds quickly, as numbers."""
+
+    def bulk(self, first: Any, second: Any, query: str) -> tuple[Draws, Draws] | None:
+        """For each of two connections a function that draws fresh answers; None where there is no short cut.
+
+        The two may share what does not depend on which of them is drawn from, such as the list of columns.
+        """

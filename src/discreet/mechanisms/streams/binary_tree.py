@@ -21,8 +21,7 @@ from discreet.mechanisms.calibrated import AskedGuarantee, bits_for, half_width
 from discreet.mechanisms.parameters import read_choice, read_whole
 from discreet.mechanisms.run import Run
 from discreet.mechanisms.streams import square_root
-from discreet.mechanisms.streams.factorization import Draw, Factorization, Progress, floats, widened
-from discreet.mechanisms.streams.square_root import SquareRoot
+from discreet.mechanisms.streams.square_root import Draw, Factorization, Progress, SquareRoot, floats, widened
 from discreet.mechanisms.values import read, total
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.event import Composed

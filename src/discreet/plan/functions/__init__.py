@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from types import MappingProxyType
 
-from discreet.plan.functions.arithmetic import ARITHMETIC
+from discreet.plan.functions.arithmetic import ARITHMETIC, TRANSCENDENTAL
 from discreet.plan.functions.calendar import CALENDAR
 from discreet.plan.functions.cast import CASTS
 from discreet.plan.functions.function import EVERYTHING, Function, Interval
@@ -15,7 +15,6 @@ from discreet.plan.functions.pattern import PATTERN
 from discreet.plan.functions.spelled import SPELLED
 from discreet.plan.functions.text import TEXT
 from discreet.plan.functions.time import TIME
-from discreet.plan.functions.transcendental import TRANSCENDENTAL
 from discreet.plan.types import Type
 
 FUNCTIONS: MappingProxyType[str, Function] = MappingProxyType(
