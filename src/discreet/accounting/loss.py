@@ -1,9 +1,4 @@
-"""What some uses of mechanisms cost together, asked in any of the field's words.
-
-Uses that a class of uses is known to hold: what they lose, the worst of the class loses at least.
-
-What becomes of one use on a sample, or among shuffled reports: events in, events out.
-"""
+"""What some uses of mechanisms cost together, asked in any of the field's words."""
 
 from __future__ import annotations
 
@@ -16,19 +11,14 @@ from typing import TYPE_CHECKING, overload
 from discreet.accounting.bounds import Answer
 from discreet.accounting.sums import Sums, largest, sums
 from discreet.errors import InvalidParameter
-from discreet.privacy.discrete_events import BoundedRangeEvent, RandomizedResponseEvent
-from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, ZCDPEvent
+from discreet.privacy.event import Composed, Event
 from discreet.privacy.exact import Real, count, exact, probability, reported
-from discreet.privacy.fixed_size import FixedSizeEvent
 from discreet.privacy.guarantee import Approximate, decimal
 from discreet.privacy.parallel import Alternatives
-from discreet.privacy.sampling import PoissonEvent
-from discreet.privacy.shuffling import ShuffleEvent
 from discreet.privacy.unit import Relation
 
 if TYPE_CHECKING:
     from discreet.privacy.pair import Curve
-
 
 _MOST_BITS = 333  # of an ε, and half of those of a ρ
 _LARGE = 1 << _MOST_BITS
@@ -124,6 +114,8 @@ class PrivacyLoss:
         References: Zhu, Dong, Wang 2022, Theorem 11, https://arxiv.org/abs/2106.08567; proof:
         docs/proofs/sampling.md
         """
+        from discreet.accounting.operations import sampled
+
         q = exact("rate", rate)
         if not 0 <= q <= 1:
             raise InvalidParameter(f"rate must lie in [0, 1], not {rate}.")
@@ -142,6 +134,8 @@ class PrivacyLoss:
         References: Zhu, Dong, Wang 2022, Proposition 30, https://arxiv.org/abs/2106.08567; proof:
         docs/proofs/fixed-size.md
         """
+        from discreet.accounting.operations import drawn
+
         n, of = count("sample", sample, least=0), count("population", population)
         if n > of:
             raise InvalidParameter(f"sample must be at most population = {of}, not {n}.")
@@ -161,6 +155,8 @@ class PrivacyLoss:
         References: Feldman, McMillan, Talwar 2021, https://arxiv.org/abs/2012.12803; proof:
         docs/proofs/shuffling.md
         """
+        from discreet.accounting.operations import shuffled
+
         n = count("users", users)
         return self._of_one_use(lambda event: shuffled(event, n), "loss.shuffle(n) * k")
 
@@ -388,6 +384,8 @@ class PrivacyLoss:
 
     def _bracketed(self, ask: Callable[[PrivacyLoss], Answer]) -> Answer:
         """The answer, where its engine knows no lower bound with what members of the events' classes lose."""
+        from discreet.accounting.operations import members
+
         answer = ask(self)
         if answer.lower:
             return answer
@@ -430,6 +428,8 @@ class PrivacyLoss:
 
     def _of_one_use(self, operation: Callable[[Event], Composed], hint: str) -> PrivacyLoss:
         """Of the one event there is; nothing remains nothing."""
+        from discreet.accounting.operations import one_use
+
         if self.units > 1:
             raise InvalidParameter(
                 f"this loss is for groups of {self.units} units, and each unit enters a sample by itself.",
@@ -496,80 +496,3 @@ def _alternatives(loss: PrivacyLoss) -> Alternatives:
 def _uses(events: Composed) -> int:
     """How many there are, which may be more than `len` can say."""
     return sum(n for _, n in events.parts)
-
-
-def members(events: Composed) -> Composed | None:
-    """One use for each event, which the event stands for; None where an event is a bound that has none known here.
-
-    Gaussian noise with μ² = 2ρ is ρ-zCDP, and randomised response with ε/2 has losses in a range of ε.
-
-    References: Bun, Steinke 2016, Proposition 1.6, https://arxiv.org/abs/1605.02065; docs/proofs/composition.md
-    """
-    found = [(_member(event), n) for event, n in events]
-    if any(event is None for event, _ in found):
-        return None
-    return Composed((event, n) for event, n in found if event is not None)
-
-
-def _member(event: Event) -> Event | None:
-    if isinstance(event, ZCDPEvent):
-        return GaussianEvent(2 * event.rho)
-    if isinstance(event, BoundedRangeEvent):
-        return ApproximateEvent(event.epsilon / 2)
-    if isinstance(event, PoissonEvent):
-        inner = _member(event.event)
-        return None if inner is None else PoissonEvent(inner, event.rate)
-    return event if event.pair().exact else None
-
-
-def one_use(events: Composed, hint: str) -> Event | None:
-    """The one event there is, None when there is none. Several Gaussian uses are one.
-
-    Raises:
-        InvalidParameter: there are several.
-    """
-    if not events.parts:
-        return None
-    mu_squared = sums(events).mu_squared
-    if mu_squared is not None and events.relation is None:
-        return GaussianEvent(mu_squared)
-    if len(events.parts) == 1 and events.parts[0][1] == 1:
-        return events.parts[0][0]
-    uses = sum(n for _, n in events)
-    raise InvalidParameter(
-        f"this loss has {uses} uses, and a sample is taken for one.",
-        hint=f"sample each use and then compose: {hint}",
-    )
-
-
-def sampled(event: Event, rate: Fraction) -> Composed:
-    """On a Poisson sample; a sample of a sample is one sample."""
-    if rate in (0, 1):
-        return Composed([event] if rate else [])
-    if isinstance(event, PoissonEvent):
-        return Composed([PoissonEvent(event.event, event.rate * rate)])
-    return Composed([PoissonEvent(event, rate)])
-
-
-def drawn(event: Event, sample: int, population: int) -> Composed:
-    """On a sample of fixed size."""
-    if sample in (0, population):
-        return Composed([event] if sample else [])
-    return Composed([FixedSizeEvent(event, sample, population)])
-
-
-def shuffled(event: Event, users: int) -> Composed:
-    """Among the shuffled reports of as many users.
-
-    Raises:
-        InvalidParameter: a use that is no ε-DP local randomiser.
-    """
-    if isinstance(event, ShuffleEvent):
-        raise InvalidParameter("these reports are shuffled already.", hint="give the number of users at once")
-    if event.pure is None or event.failure or event.relation is not None:
-        raise InvalidParameter(
-            "shuffling is proven for local randomisers that are ε-DP by themselves, and this use is not.",
-            hint="start from pure(ε), laplace(...) or randomized_response(ε)",
-        )
-    binary = isinstance(event, RandomizedResponseEvent) and event.categories == 2
-    return Composed([ShuffleEvent(event.pure, users, binary)])

@@ -28,7 +28,6 @@ from discreet.privacy.guarantee import Budget
 if TYPE_CHECKING:
     from discreet.audit import Audit
 
-
 _VIOLATED = 1  # the exit code, as of programs that compare and find a difference
 _WAYS = ("x", "vectors", "datasets", "numbers", "pairs")
 _HINT = "--x 0 --neighbour 1 for one pair; --vectors 5, --datasets 0,1, --numbers 0:10 or --pairs MODULE:NAME to search"

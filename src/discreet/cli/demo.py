@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     from discreet.session import Session
 
-
 WIDTH = 92
 
 

@@ -39,7 +39,6 @@ from discreet.privacy.unit import Relation
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
 
-
 _WIDE = 8  # columns and rows that are shown
 
 Row = tuple[int, ...]

@@ -39,7 +39,6 @@ if TYPE_CHECKING:
     from discreet.plan.schema import Scalar
     from discreet.run import Cells
 
-
 FACTS: Mapping[str, Fact] = MappingProxyType(
     {"x": Range(0, 10), "v": Range(0, 10), "region": Values("a", "b"), "flag": Values(True, False)}
 )
