@@ -1,0 +1,220 @@
+"""The one place to change when forms of the product change: how today's product plans, counts, draws and releases.
+
+The other files here speak of numbers and of mechanisms by the names below, and use what users see: `columns`, `notes`,
+`error` and `rank_error` of a query; `columns`, `rows`, `interval`, `notes` and `nonnegative` of a release. The fixture
+stays as it is when this file changes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from enum import Enum
+from fractions import Fraction
+from typing import Any, TypeAlias
+from unittest.mock import patch
+
+import discreet as dp
+from discreet.errors import DiscreetError
+from discreet.keeping import _part
+from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.threshold import Threshold
+from discreet.plan import plan as planning
+from discreet.plan.auto_bounds.staged import StagedPlan, kept, restored
+from discreet.plan.batch import Batch, plan_batch
+from discreet.plan.flows.plan import SharedPlan
+from discreet.privacy.codec import encode
+from discreet.release import NoisyTable, Release
+from discreet.run import exact, measure
+from discreet.session import Session
+from discreet.shared.release import SharedRelease
+from discreet.shared.run import exact_flows, measure_shared
+from tests.meanings.worlds import World, fact, plain, restored_value, table, unit
+
+Facts: TypeAlias = dict[str, Any]
+
+MECHANISMS: dict[type[Any], str] = {
+    DiscreteLaplaceNoise: "discrete Laplace",
+    RoundedGaussianNoise: "rounded Gaussian",
+    ExponentialQuantile: "quantile by rank",
+    Threshold: "selection of groups",
+}
+BUDGET = dp.Budget("1000", "0.1")
+SECRET = 0x9E3779B97F4A7C15  # in the place of the account's key, which is random
+
+
+def connected(world: World) -> Any:
+    """Return a session over a world, with an account in memory."""
+    tables = {name: table(t) for name, t in world["tables"].items()}
+    facts = {name: fact(f) for name, f in world["facts"].items()}
+    options: Facts = {"columns": facts, "ledger": ":memory:", **world["options"]}
+    if isinstance(world["unit"], dict):
+        units = {name: unit(u) for name, u in world["unit"].items()}
+        return dp.connect_both(tables, units=units, budget=dict.fromkeys(units, BUDGET), **options)
+    options |= {"per_person" if "per_person" in options else "budget": BUDGET}
+    return dp.connect(tables, unit=unit(world["unit"]), population="p", **options)
+
+
+def plan(s: Any, sql: str | Mapping[str, str], asked: Mapping[str, Any]) -> Any:
+    """Return the plan of a query, or of a batch of queries by their names."""
+    if isinstance(sql, str):
+        with patch.object(planning, "check"):  # verifying has tests of its own, and takes half of the time
+            return s.plan(sql, **asked)
+    return plan_batch(sql, s._tables, population=s.population, version=None, **asked)
+
+
+def queries(p: Any) -> dict[str, Any]:
+    """Return the queries of a plan by their names; none where caps or ranges are chosen first."""
+    return {} if isinstance(p, StagedPlan) else dict(p.plans) if isinstance(p, Batch) else {"": p}
+
+
+def second_stage(p: Any, chosen: Facts) -> Any:
+    """Return the query with the caps and ranges that a first stage chose."""
+    return p.advised(restored({**chosen, "table": {}})[0])
+
+
+def costs(p: Any) -> list[Facts]:
+    """Return what each population pays: events by their stored tags, and (ε, δ)."""
+    charged = [party.charge for party in p.parties] if isinstance(p, SharedPlan) else [p.charge]
+    return [
+        {
+            "events": encode(c.events),
+            "epsilon": str(c.guarantee.epsilon),
+            "delta": str(c.guarantee.delta),
+        }
+        for c in charged
+    ]
+
+
+def account(s: Any, p: Any) -> Facts:
+    """Return what the account would have left, and what each person would pay in parts of a budget of their own."""
+    found: Facts = {}
+    if isinstance(s, Session) and not isinstance(p, Batch):
+        found["left"] = (
+            None if p.left is None else [str(Fraction(p.left.epsilon)), str(Fraction(p.left.delta))]
+        )
+        if s._people is not None and not isinstance(p, StagedPlan):
+            try:
+                toll = s._people.toll([p], p.charge)
+                each = sorted([int(part) for part in parts] for _, *parts in _run(s, toll.sql, toll.keyed))
+                found["people"] = {"most": list(toll.worst), "each": each}
+            except DiscreetError as error:
+                found["people"] = {"refused": type(error).__name__}
+    return found
+
+
+def measured(q: Any) -> Facts:
+    """Return the sensitivities, noise and step of what a query measures; its trees, selection, reports and totals."""
+    a = q.allocation
+    columns = zip(q.question.measures, q.sensitivities, a.noises, strict=True)
+    found: Facts = {"measured": [[_norms(s), _law(z), str(m.step)] for m, s, z in columns]}
+    if isinstance(q, SharedPlan):
+        found["sensitivities of each"] = [[_norms(s) for s in p.allowed.sensitivities] for p in q.parties]
+    if q.spreads:
+        trees = zip(q.question.spreads, q.spreads, a.spreads, strict=True)
+        found["trees"] = [[t.spread.leaves, t.spread.depth, _norms(s), _law(z)] for t, (s, _), z in trees]
+    if a.threshold is not None:
+        found["selection"] = _law(a.threshold)
+    if a.reports:
+        found["reports"] = [[r.places, _law(z)] for r, z in zip(q.reports, a.reports, strict=True)]
+    if a.levels:
+        found["totals"] = [[list(v.kept), str(v.share), [_law(z) for z in v.noises]] for v in a.levels]
+    return found
+
+
+def exact_cells(s: Any, p: Any) -> list[Any]:
+    """Return, for each measurement, the exact integers that noise is added to: of groups, leaves, and reports."""
+    if isinstance(p, SharedPlan):
+        return [exact_flows(p, lambda text: _run(s, text))]
+    return [_cells(s, m) for m in (p.measurements if isinstance(p, Batch) else [p])]
+
+
+def first_stage(s: Any, p: Any) -> list[Facts]:
+    """Return the noise and the exact counts from which caps and ranges are chosen; empty where none are."""
+    looks: Any = p.looks if isinstance(p, StagedPlan) else ()
+    found: list[Facts] = []
+    for look in looks:
+        counts = sorted(_run(s, look.sql, "$secret" in look.sql), key=repr)
+        found.append({"noise": _law(look.noise), "counts": plain(counts)})
+        if hasattr(look, "outside"):
+            found[-1] |= {"outside": _law(look.outside), "of": list(look.named)}
+    return found
+
+
+def draw(s: Any, p: Any, rng: Any) -> Facts:
+    """Return a noisy state: each query's noisy integers by its name, and what a first stage chose."""
+    if isinstance(p, Batch):
+        tables = [measure(m, _runs(s, m), rng) for m in p.measurements]
+        return {name: _state(_part(tables, place)) for name, place in p.places.items()}
+    if isinstance(p, StagedPlan):
+        found = kept(p.choose(lambda text: _run(s, text), rng), {})
+        chosen = {"caps": found["caps"], "ranges": found["ranges"]}
+        q = second_stage(p, chosen)
+        return {"": _state(measure(q, _runs(s, q), rng)), "chosen": chosen}
+    drawn = measure_shared if isinstance(p, SharedPlan) else measure
+    return {"": _state(drawn(p, _runs(s, p), rng))}
+
+
+def release(q: Any, state: Facts) -> Any:
+    """Return a query's release that is made of a stored noisy state."""
+    if isinstance(q, SharedPlan):
+        return SharedRelease(q, _noisy(state), stored=False)
+    return Release(q, _noisy(state), charged=q.allocation.guarantee, stored=False)
+
+
+def _run(s: Any, text: str, keyed: bool = False) -> list[tuple[Any, ...]]:
+    rows: list[tuple[Any, ...]] = s._backend.rows(text, {"secret": SECRET} if keyed else {})
+    return rows
+
+
+def _runs(s: Any, p: Any) -> Any:
+    return lambda text: _run(s, text, p.is_keyed(text))
+
+
+def _cells(s: Any, p: Any) -> list[Any]:
+    cells, leaves = exact(p, _runs(s, p))
+    groups = [[plain(key), c] for key, c in cells.items()]
+    trees = [[[plain(key), list(t.leaves), list(t.before)] for key, t in found.items()] for found in leaves]
+    reports = [[int(c) for c in row] for text in p.truncation for row in _run(s, text)]
+    return [sorted(groups, key=json.dumps), [sorted(tree, key=json.dumps) for tree in trees], reports]
+
+
+def _norms(s: Any) -> list[int]:
+    return [s.l0, s.linf, s.l1, s.l2_squared]
+
+
+def _law(mechanism: Any) -> list[Any]:
+    """The mechanism's name and its exact public parameters."""
+    names = sorted(f.name for f in fields(mechanism) if not f.name.startswith("_"))
+    return [MECHANISMS[type(mechanism)], {name: _parameter(getattr(mechanism, name)) for name in names}]
+
+
+def _parameter(part: Any) -> Any:
+    return part.value if isinstance(part, Enum) else part if isinstance(part, int | None) else str(part)
+
+
+def _state(found: NoisyTable) -> Facts:
+    """A noisy table by columns."""
+    columns: Sequence[Any] = list(zip(*found.cells, strict=True))
+    state: Facts = {"keys": plain(found.keys), "columns": plain(columns)}
+    if found.reports:
+        state["reports"] = list(found.reports)
+    if found.spreads:
+        state["trees"] = [
+            [[[*at, list(weights)] for at, weights in sorted(f.items())] for f in rows]
+            for rows in found.spreads
+        ]
+    if found.levels:
+        state["totals"] = plain(found.levels)
+    return state
+
+
+def _noisy(state: Facts) -> NoisyTable:
+    """The noisy table of a state."""
+    keys = tuple(tuple(restored_value(v) for v in key) for key in state["keys"])
+    cells = tuple(zip(*state["columns"], strict=True)) if state["columns"] else ((),) * len(keys)
+    trees = tuple(tuple({(a, b): tuple(w) for a, b, w in f} for f in rows) for rows in state.get("trees", ()))
+    totals = tuple(tuple(tuple(row) for row in level) for level in state.get("totals", ()))
+    return NoisyTable(keys, cells, tuple(state.get("reports", ())), trees, totals)
