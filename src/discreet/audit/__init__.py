@@ -18,9 +18,9 @@ from discreet.audit.finding import Witness as Witness
 from discreet.audit.result import Audit as Audit
 
 if TYPE_CHECKING:
-    from discreet.audit.canary.canaries import Canaries as Canaries
-    from discreet.audit.canary.canaries import many_runs as many_runs
-    from discreet.audit.canary.canaries import one_run as one_run
+    from discreet.audit.canaries import Canaries as Canaries
+    from discreet.audit.canaries import many_runs as many_runs
+    from discreet.audit.canaries import one_run as one_run
     from discreet.audit.exact import Finite as Finite
     from discreet.audit.exact import finite as finite
     from discreet.audit.games.play import attributes as attributes
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 
 _HOMES = MappingProxyType(
     {
-        "Canaries": "canary.canaries",
+        "Canaries": "canaries",
         "Datasets": "neighbours",
         "Finite": "exact",
         "Game": "games.played",
@@ -52,8 +52,8 @@ _HOMES = MappingProxyType(
         "finite": "exact",
         "game": "games.play",
         "lower_bound": "lower_bounds",
-        "many_runs": "canary.canaries",
-        "one_run": "canary.canaries",
+        "many_runs": "canaries",
+        "one_run": "canaries",
         "probe_floats": "probes.floating",
         "probe_state": "probes.stateful",
         "refute": "search",

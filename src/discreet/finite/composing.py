@@ -8,8 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from discreet.errors import InvalidParameter
-from discreet.finite.arguments import several
-from discreet.finite.rows import ProbabilityTable, Rows, of_integers
+from discreet.finite.rows import ProbabilityTable, Rows, of_integers, several
 from discreet.privacy.exact import exact
 from discreet.privacy.guarantee import decimal
 

@@ -9,7 +9,7 @@ from itertools import combinations_with_replacement
 from typing import Any
 
 from discreet.errors import InvalidParameter
-from discreet.finite.arguments import several
+from discreet.finite.rows import several
 from discreet.privacy.exact import count
 from discreet.privacy.unit import Relation
 

@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from discreet.errors import InvalidParameter
-from discreet.finite.arguments import refuse_no_function, several
 from discreet.finite.composing import (
     adaptive,
     beside,
@@ -31,7 +30,7 @@ from discreet.finite.composing import (
 )
 from discreet.finite.graphs import Neighbours, pairs_of, product, records_of, refuse_slow
 from discreet.finite.measured import ComparedTable, OutputEvent, Pairs, in_words, likelier, log_above, within
-from discreet.finite.rows import ProbabilityTable, graph, of_integers, read
+from discreet.finite.rows import ProbabilityTable, graph, of_integers, read, refuse_no_function, several
 from discreet.privacy.exact import Real, above, count, exact
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import Relation

@@ -1,4 +1,7 @@
-"""Tables of probabilities: however a user writes them, as exact integers over one denominator."""
+"""Tables of probabilities: however a user writes them, as exact integers over one denominator.
+
+What a caller gives where several values or a function are wanted.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,6 @@ from fractions import Fraction
 from typing import Any, TypeAlias
 
 from discreet.errors import InvalidParameter
-from discreet.finite.arguments import several
 from discreet.privacy.exact import exact
 from discreet.privacy.guarantee import decimal
 
@@ -23,6 +25,8 @@ _UNDERFLOW = Fraction(1, 10**300)
 
 _COARSEST = Fraction(1, 100)
 _EXAMPLE = '{"yes": {"yes": "3/4", "no": "1/4"}, "no": {"yes": "1/4", "no": "3/4"}}'
+
+_MOST_GIVEN = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,3 +209,29 @@ def _place(places: dict[Hashable, int], inputs: tuple[object, ...], x: Any) -> i
         if type(known) is type(x) and bool(known == x):
             return i
     raise InvalidParameter(f"{x!r} is a neighbour, but not an input.")
+
+
+def several(name: str, values: object, *, hint: str) -> tuple[Any, ...]:
+    """The values, one after the other.
+
+    Raises:
+        InvalidParameter: it is a single one, or a range of more than a table could hold.
+    """
+    if not isinstance(values, Iterable):
+        raise InvalidParameter(f"{name} must be several values, not {type(values).__name__}.", hint=hint)
+    if isinstance(values, range) and len(values) > _MOST_GIVEN:  # before it fills the memory
+        raise InvalidParameter(
+            f"{name} has {len(values):,} elements; at most {_MOST:,} are gone through.",
+            hint="what is wrong shows in small worlds",
+        )
+    return tuple(values)
+
+
+def refuse_no_function(name: str, value: object, *, hint: str) -> None:
+    """Refuses what cannot be called.
+
+    Raises:
+        InvalidParameter: it cannot.
+    """
+    if not callable(value):
+        raise InvalidParameter(f"{name} must be a function, not {type(value).__name__}.", hint=hint)

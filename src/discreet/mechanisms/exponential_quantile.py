@@ -16,9 +16,8 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.mechanisms.flanks import EDGES, between, doubling, edges_about
+from discreet.mechanisms.flanks import EDGES, between, doubling, edges_about, rank_error
 from discreet.mechanisms.parameters import read_confidence, read_size, read_whole
-from discreet.mechanisms.rank_error import rank_error
 from discreet.noise import selection
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below

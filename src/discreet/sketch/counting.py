@@ -1,4 +1,7 @@
-"""Counts in buckets with noise: what one row can change, what that costs, and how far the noise moves a score."""
+"""Counts in buckets with noise: what one row can change, what that costs, and how far the noise moves a score.
+
+What all private sketches show before they have seen any data.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.gaussian import root_above
@@ -256,3 +260,50 @@ def _beyond(others: SummedNoise, confidence: Fraction) -> float:
     from scipy.special import ndtri
 
     return float(-ndtri(float((1 - confidence) / 2))) * math.sqrt(others.variance) * 1.01
+
+
+class Sketch:
+    """Noisy counts of rows in buckets of random hash functions, and what they cost.
+
+    Attributes:
+        counting: the public parameters.
+    """
+
+    __slots__ = ()
+
+    counting: Counting
+
+    @property
+    def events(self) -> Composed:
+        """What one `fit` costs, as events."""
+        return self.counting.events
+
+    @property
+    def loss(self) -> PrivacyLoss:
+        """What one `fit` costs. At a δ above 0, Laplace noise in many repetitions costs less than its sum."""
+        return PrivacyLoss(self.events)
+
+    def error(self, confidence: Real = Fraction(19, 20), *, rows: int | None = None) -> float:
+        """A half-width of a score (of one class), in rows, from public facts: that of the noise alone.
+
+        With a guess of the number of `rows`, also of the chance that lies in the hash functions, by Hoeffding's bound,
+        whatever the rows are; it is mostly far too large.
+        """
+        return self.counting.error(confidence, rows)
+
+    def kernel(self, near: Floats) -> Floats:
+        """The kernel at distances where each range has width 1, or at angles: what scores are sums of."""
+        return self.counting.family.chance(near)
+
+
+def described(name: str, counting: Counting) -> str:
+    """The parameters, as they were given."""
+    f = counting.family
+    parts = [f"epsilon={decimal(counting.epsilon)}"]
+    parts += [f"delta={decimal(counting.delta)}"] if counting.delta else []
+    parts += [f"dimension={f.box.dimension}", f"kernel={f.kernel.value!r}"]
+    parts += [f"bandwidth={decimal(f.bandwidth)}"] if f.bandwidth is not None else []
+    parts += [f"power={f.power}"] if f.power > 1 else []
+    parts += [f"repetitions={f.repetitions}", f"buckets={f.buckets}"]
+    parts += [f"relation={counting.relation.value!r}"] if counting.relation is not Relation.ADD_REMOVE else []
+    return f"{name}({', '.join(parts)})"

@@ -12,9 +12,8 @@ from discreet.mechanisms.abstract import numbered
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.exact import Real
 from discreet.privacy.unit import Relation
-from discreet.sketch.counting import Counting, rows_of, scores
+from discreet.sketch.counting import Counting, Sketch, described, rows_of, scores
 from discreet.sketch.hashing import Hashes
-from discreet.sketch.sketch import Sketch, described
 from discreet.sketch.vectors import Floats, Ranges
 
 

@@ -26,8 +26,19 @@ from functools import lru_cache
 import numpy as np
 
 from discreet.accounting.bounds import Bounds
-from discreet.accounting.engines.line import SHARE, Traced, certain, dropped, trace, trace_mirrored
-from discreet.accounting.engines.saddle import best, kernel, kernels, least, log_mgf
+from discreet.accounting.engines.line import (
+    SHARE,
+    Traced,
+    best,
+    certain,
+    dropped,
+    kernel,
+    kernels,
+    least,
+    log_mgf,
+    trace,
+    trace_mirrored,
+)
 from discreet.privacy.law import Floats, Law
 
 MOST_NODES = 1 << 15

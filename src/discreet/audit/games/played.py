@@ -14,9 +14,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.canary.guesses import promises
 from discreet.audit.claim import Claim
 from discreet.audit.finding import VIOLATED, Chance, Tradeoff
+from discreet.audit.guesses import promises
 from discreet.audit.reports import (
     chance_words,
     document,

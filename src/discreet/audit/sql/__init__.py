@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from discreet.audit.sql.audit import Asked as Asked
 from discreet.audit.sql.audit import audit_sql as audit_sql
-from discreet.audit.sql.database_queries import all_database_queries as all_database_queries
 from discreet.audit.sql.databases import RandomDatabases as RandomDatabases
+from discreet.audit.sql.databases import all_database_queries as all_database_queries
 from discreet.audit.sql.ours import Ours as Ours
 from discreet.audit.sql.queries import BulkEngine as BulkEngine
 from discreet.audit.sql.queries import Engine as Engine

@@ -23,8 +23,7 @@ from discreet.audit.outputs.sampling import Sampler
 from discreet.audit.outputs.shape import Batch
 from discreet.audit.result import Audit
 from discreet.audit.sequential import distinguish
-from discreet.audit.sql.database_queries import DATABASE_TRAPS, all_database_queries
-from discreet.audit.sql.databases import RandomDatabases
+from discreet.audit.sql.databases import DATABASE_TRAPS, RandomDatabases, all_database_queries
 from discreet.audit.sql.queries import TRAPS, BulkEngine, Engine, all_queries
 from discreet.audit.sql.tables import Neighbours, RandomTables, Tables
 from discreet.errors import InvalidParameter

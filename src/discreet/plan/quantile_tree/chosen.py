@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile
-from discreet.mechanisms.rank_error import rank_error
+from discreet.mechanisms.flanks import rank_error
 from discreet.plan.expr import Expr, walk
 from discreet.plan.schema import Scalar
 from discreet.plan.types import Type

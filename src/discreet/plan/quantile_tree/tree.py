@@ -21,7 +21,7 @@ from itertools import pairwise
 from typing import Any, TypeAlias
 
 from discreet.mechanisms.additive import Additive
-from discreet.mechanisms.rank_error import rank_error
+from discreet.mechanisms.flanks import rank_error
 from discreet.plan.quantile_tree.shape import Spread, TreeRead
 from discreet.plan.schema import Scalar
 from discreet.plan.types import Type

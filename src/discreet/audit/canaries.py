@@ -14,11 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.loss import PrivacyLoss
-from discreet.audit.canary.guesses import Guesses, epsilon_lower, ladder, p_value, promises
 from discreet.audit.claim import Claim
 from discreet.audit.evidence.two_samples import between, threshold
 from discreet.audit.finding import CONSISTENT, VIOLATED, Tradeoff
 from discreet.audit.games.played import errors
+from discreet.audit.guesses import Guesses, epsilon_lower, ladder, p_value, promises
 from discreet.audit.outputs.sampling import called
 from discreet.audit.reports import document, facts, fields_of, head, lines_of, number, picture, plain
 from discreet.errors import InvalidParameter

@@ -1,1 +1,0 @@
-"""Training audited with canaries."""
