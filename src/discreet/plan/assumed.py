@@ -195,8 +195,5 @@ def _image(expr: Expr, box: Known) -> Interval:
 
 def _may_be_null(expr: Expr, box: Known) -> bool:
     """Whether a root or a logarithm is of a number that need not have one."""
-    return any(
-        _image(e.args[0], box)[0] < _LEAST[e.name]
-        for e in walk(expr)
-        if isinstance(e, Call) and e.name in _LEAST
-    )
+    parts = ((of, least) for e in walk(expr) for name, least in _LEAST.items() for of in e.args_of(name))
+    return any(_image(of, box)[0] < least for of, least in parts)

@@ -11,7 +11,7 @@ from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.plan.aggregate_nodes import is_aggregate, word
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.functions import FUNCTIONS, HINTS, fitting
-from discreet.plan.schema import Fact, Range, Values, fact_type
+from discreet.plan.schema import Fact, Range, Values
 from discreet.plan.scope import Scope
 from discreet.plan.syntax import function_of
 from discreet.plan.types import Type
@@ -73,7 +73,7 @@ def call(name: str, args: Sequence[Expr]) -> Expr:
 def _beside(name: str, args: Sequence[Expr]) -> Sequence[Expr]:
     """Texts that are written out, read as DuckDB does: beside whole numbers as whole ones, beside dates as dates."""
     kinds = [a.type for a in args]
-    texts = [isinstance(a, Literal) and a.type is Type.TEXT for a in args]
+    texts = [a.is_literal and a.type is Type.TEXT for a in args]
     plain = fitting(name, kinds)
     whole = fitting(name, [Type.INT if text else kind for kind, text in zip(kinds, texts, strict=True)])
     read = list(args)
@@ -126,55 +126,53 @@ def bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: in
     found = leaf(node, depth) or _constant(node) or _negative(node)
     if found is not None:
         return found
-    if isinstance(node, _CONNECTORS):  # a list of conditions is as flat as it looks
-        name, parts = ("and" if isinstance(node, exp.And) else "or"), list(node.flatten())
+    if node.key in ("and", "or"):  # a list of conditions is as flat as it looks
+        name, parts = node.key, list(node.flatten())
     else:
         name, parts = function_of(node)
     args = [bind(p, leaf, depth + 1) for p in parts]
     if name in ("and", "or"):  # a AND (b AND c) is one conjunction, in one order
-        args = [b for a in args for b in (a.args if isinstance(a, Call) and a.name == name else (a,))]
+        args = [b for a in args for b in a.args_of(name) or (a,)]
         args.sort(key=repr)
     if name == "neg" and isinstance(args[0], Literal) and isinstance(args[0].value, int | float):
         return _number(0 - args[0].value)  # −0.0 is 0, as it is of a decimal
     return call(name, args)
 
 
-_CONNECTORS = (exp.And, exp.Or)
-
-
 def declared(column: Column, fact: Fact | None) -> Expr:
     """A column read as what its declaration says, where the stored type says less."""
     if fact is None:
         return column
-    wanted = fact_type(fact)
-    if column.type is wanted or (
-        isinstance(fact, Range) and fact.type is Type.REAL and column.type is Type.INT
-    ):
-        return column
-    if isinstance(fact, Range) and wanted.is_moment and column.type.is_moment:
-        return column  # bounds of either bound the other
-    if isinstance(fact, Values) and wanted is Type.INT and column.type is Type.REAL:
-        return coerce(column, Type.REAL)
-    return coerce(column, wanted)
+    match fact, fact.type, column.type:
+        case Range(), Type.REAL, Type.INT:
+            return column
+        case Range(), wanted, kind if wanted.is_moment and kind.is_moment:
+            return column  # bounds of either bound the other
+        case Values(), Type.INT, Type.REAL:
+            return column
+        case _:
+            return coerce(column, fact.type)
 
 
 def _constant(node: exp.Expr) -> Literal | None:
-    if isinstance(node, exp.Null):
-        return Literal(None, None)
-    if isinstance(node, exp.Boolean):
-        return Literal(bool(node.this), Type.BOOL)
-    if isinstance(node, exp.Literal):
-        if node.is_string:
+    match node:
+        case exp.Null():
+            return Literal(None, None)
+        case exp.Boolean():
+            return Literal(bool(node.this), Type.BOOL)
+        case exp.Literal(is_string=True):
             return Literal(node.name, Type.TEXT)
-        try:
-            value = int(node.name) if node.name.isdigit() and len(node.name) < _LONGEST else float(node.name)
-        except ValueError:  # the parser reads 1e300+1 as one number
-            raise UnsupportedQuery(
-                f"{node.name!r:.60} is not a number.",
-                hint="put spaces around + and - after an exponent: 1e3 + 1",
-            ) from None
-        return _number(value)
-    return None
+        case exp.Literal():
+            digits = node.name.isdigit() and len(node.name) < _LONGEST
+            try:
+                return _number(int(node.name) if digits else float(node.name))
+            except ValueError:  # the parser reads 1e300+1 as one number
+                raise UnsupportedQuery(
+                    f"{node.name!r:.60} is not a number.",
+                    hint="put spaces around + and - after an exponent: 1e3 + 1",
+                ) from None
+        case _:
+            return None
 
 
 _LONGEST = 400  # digits; more are no number that a double holds
@@ -182,10 +180,11 @@ _LONGEST = 400  # digits; more are no number that a double holds
 
 def _negative(node: exp.Expr) -> Literal | None:
     """A negative whole number, read at once: 2^63 alone would not be one."""
-    digits = node.this if isinstance(node, exp.Neg) and isinstance(node.this, exp.Literal) else None
-    if digits is None or digits.is_string or not digits.name.isdigit() or len(digits.name) >= _LONGEST:
-        return None
-    return _number(-int(digits.name))
+    match node:
+        case exp.Neg(this=exp.Literal(is_string=False, name=digits)) if digits.isdigit():
+            return _number(-int(digits)) if len(digits) < _LONGEST else None
+        case _:
+            return None
 
 
 def _number(value: int | float) -> Literal:

@@ -299,11 +299,8 @@ class _Values:
 
     def __init__(self, measures: Sequence[Measure]) -> None:
         parts = [p for m in measures for p in m.parts]
-        self.lattice: list[LatticeValue] = []
+        self.lattice = list(dict.fromkeys(v for m in measures for v in m.clamped))
         self.presence: list[Expr] = []
-        for _, value in parts:
-            if isinstance(value, LatticeValue) and value not in self.lattice:
-                self.lattice.append(value)
         for tally, value in parts:
             if tally is Tally.KNOWN and not isinstance(value, LatticeValue) and value is not None:
                 known = value in self.presence or any(v.expr == value for v in self.lattice)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 def may_clamp(value: LatticeValue) -> bool:
     """Return whether a value may lie outside its bounds: whether they do not follow from the expression alone."""
     low, high = range_of(value.expr, {})
-    if isinstance(value.expr, Call) and value.expr.name == "*" and len({*value.expr.args}) == 1:
+    if len({*value.expr.args_of("*")}) == 1:
         low = max(low, 0)  # a square
     step = (
         0 if value.is_whole else 1
@@ -32,7 +32,7 @@ def name_of(expr: Expr, question: Question) -> str:
     shown = {} if relation is None else dict(relation.shown)
     value = kept(expr)
     names = [shown.get(n, n) for n in columns_of(value)]
-    if isinstance(value, Column):
+    if value.column is not None:
         return repr(names[0])
     return f"an expression of {' and '.join(map(repr, names))}" if names else "a value of the question"
 
@@ -53,11 +53,11 @@ def kept(expr: Expr) -> Expr:
 def bound_of(value: LatticeValue, steps: int) -> str:
     """Return a bound as it is declared: a date where the value counts the days of one."""
     inner = value.expr
-    while isinstance(inner, Call) and inner.name == "case":
-        inner = inner.args[1]
-    if isinstance(inner, Call) and inner.name == "diff_day":
+    while arms := inner.args_of("case"):
+        inner = arms[1]
+    if inner.args_of("diff_day"):
         return str(EPOCH.date() + dt.timedelta(days=steps))
-    if isinstance(inner, Call) and inner.name == "diff_second":
+    if inner.args_of("diff_second"):
         return str(EPOCH + dt.timedelta(seconds=steps))
     exact = steps * value.step
     return str(exact) if exact.denominator == 1 else f"{float(exact):.6g}"

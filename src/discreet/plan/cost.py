@@ -73,6 +73,11 @@ class Allocation:
     spreads: tuple[Additive | ExponentialQuantile, ...] = ()
     levels: tuple[LevelNoise, ...] = ()
 
+    @property
+    def is_gaussian(self) -> bool:
+        """Whether columns or spreads have Gaussian noise."""
+        return any(isinstance(z, RoundedGaussianNoise) for z in (*self.noises, *self.spreads))
+
 
 def sensitivity_of(
     span: tuple[int, int], max_groups: int, groups: int | None, relation: Relation

@@ -58,7 +58,7 @@ def citations(plan: Plan) -> list[str]:
         found.append(
             "Ghosh, Roughgarden, Sundararajan 2009, Universally utility-maximizing privacy mechanisms, https://arxiv.org/abs/0811.2841"
         )
-    if any(isinstance(n, RoundedGaussianNoise) for n in _noises(plan)):
+    if plan.allocation.is_gaussian:
         found.append(
             "Balle, Wang 2018, Improving the Gaussian mechanism for differential privacy, https://arxiv.org/abs/1805.06530"
         )
@@ -195,23 +195,24 @@ def _chosen(i: int, looked: TreeRead, q: ExponentialQuantile, plan: Plan) -> lis
 
 
 def _law(noise: Additive, s: Sensitivity, step: Fraction) -> str:
-    if isinstance(noise, DiscreteLaplaceNoise):
-        return (
-            f"Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {_size(noise.scale, step)}: "
-            f"densities of neighbours differ by at most exp(Δ₁/b) = exp({decimal(s.l1 / noise.scale)})."
-        )
-    if isinstance(noise, RoundedGaussianNoise):
-        mu_squared = s.l2_squared / noise.sigma**2
-        return (
-            f"Gaussian noise, rounded to the integers, with σ = {_size(noise.sigma, step)}: "
-            f"μ-GDP with μ = Δ₂/σ = {float(mu_squared) ** 0.5:.6g}."
-        )
-    return repr(noise)
+    match noise:
+        case DiscreteLaplaceNoise(scale):
+            return (
+                f"Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {_size(scale, step)}: "
+                f"densities of neighbours differ by at most exp(Δ₁/b) = exp({decimal(s.l1 / scale)})."
+            )
+        case RoundedGaussianNoise(sigma):
+            return (
+                f"Gaussian noise, rounded to the integers, with σ = {_size(sigma, step)}: "
+                f"μ-GDP with μ = Δ₂/σ = {float(s.l2_squared / sigma**2) ** 0.5:.6g}."
+            )
+        case _:
+            return repr(noise)
 
 
 def _composition(plan: Plan) -> str:
     a = plan.allocation
-    if any(isinstance(n, RoundedGaussianNoise) for n in _noises(plan)):
+    if plan.allocation.is_gaussian:
         return "the μ² of Gaussian columns add up, converted by the exact Gaussian curve"
     if a.guarantee.delta and a.threshold is None:
         return "numerical, from the dominating pairs of all columns"

@@ -53,6 +53,7 @@ class Expr:
     """Whether it has an interval of its own, which does not follow from those of its parts."""
     is_drawn: ClassVar[bool] = False
     """Whether it is one noisy number, as it was drawn or read from a partition."""
+    is_literal: ClassVar[bool] = False
 
     # What it is made of.
 
@@ -68,6 +69,15 @@ class Expr:
     def with_columns(self, change: Callable[[Measured], Expr]) -> Expr:
         """The tree with each noisy column replaced; one that a mean is made of, by a noisy column."""
         return self.map_children(lambda e: e.with_columns(change))
+
+    def args_of(self, *names: str) -> tuple[Expr, ...]:
+        """Its arguments, where it is a call of one of these functions."""
+        return ()
+
+    @property
+    def column(self) -> str | None:
+        """The name of the column of a row that it is."""
+        return None
 
     @property
     def key(self) -> int | None:
@@ -246,6 +256,10 @@ class Column(Expr):
     type: Type
 
     @property
+    def column(self) -> str:
+        return self.name
+
+    @property
     def identity(self) -> Any:
         return ["column", self.name, self.type.value]
 
@@ -259,6 +273,7 @@ class Literal(Expr):
 
     value: Scalar
     type: Type | None
+    is_literal: ClassVar[bool] = True
 
     @property
     def identity(self) -> Any:
@@ -293,6 +308,9 @@ class Call(Expr):
 
     def map_children(self, change: Callable[[Expr], Expr]) -> Expr:
         return replace(self, args=tuple(change(a) for a in self.args))
+
+    def args_of(self, *names: str) -> tuple[Expr, ...]:
+        return self.args if self.name in names else ()
 
     @property
     def identity(self) -> Any:
@@ -388,7 +406,22 @@ def walk(expr: Expr) -> Iterator[Expr]:
 
 def columns_of(expr: Expr) -> list[str]:
     """The names of the columns that the tree reads, each once, in order."""
-    return list(dict.fromkeys(e.name for e in walk(expr) if isinstance(e, Column)))
+    return list(dict.fromkeys(c.name for c in cells_of(expr)))
+
+
+def cells_of(expr: Expr) -> Iterator[Column]:
+    """The columns that the tree reads, wherever they stand."""
+    return (e for e in walk(expr) if isinstance(e, Column))
+
+
+def uncast(expr: Expr) -> Expr:
+    """What an expression is but for the types that it is read as."""
+    while inner := expr.args_of(*_CASTS):
+        (expr,) = inner
+    return expr
+
+
+_CASTS = tuple(name for name in FUNCTIONS if name.startswith("as "))
 
 
 def measured_in(expr: Expr) -> list[Measured]:

@@ -10,11 +10,8 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
-from discreet.plan.expr import Call, Expr, Literal
-from discreet.plan.measures.capped import CappedCount, CappedTotal
-from discreet.plan.measures.distinct import DistinctCount
+from discreet.plan.expr import Expr, Literal
 from discreet.plan.measures.lattice_value import LatticeValue, range_of
-from discreet.plan.measures.measure import KnownUnits, UnitCount
 from discreet.plan.quantile_tree.binned import BEYOND
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.relation.node import is_once
@@ -53,14 +50,14 @@ def clamped(question: Question, *, apart: Sequence[Expr] = ()) -> list[str]:
     ranges: dict[str, None] = {}
     others: dict[str, None] = {}
     for m in question.measures:
-        for _, value in m.parts:
-            if isinstance(value, LatticeValue) and value.expr not in apart and may_clamp(value):
+        for value in m.clamped:
+            if value.expr not in apart and may_clamp(value):
                 ranges[_moved(value, question)] = None
-        if isinstance(m, CappedTotal | CappedCount):
+        if m.has_bounds:
             low, high = (decimal(k * m.step) for k in m.span(question.table.unit.max_rows or 1))
             ((_, of),) = m.parts
             expr = of.expr if isinstance(of, LatticeValue) else of
-            total = "sum" if isinstance(m, CappedTotal) else "count"
+            total = "sum" if m.clamped else "count"
             to = f"the {total} of {'rows' if expr is None else name_of(expr, question)}"
             others[f"what one {_whose(question)} adds to {to} is clamped to [{low}, {high}]"] = None
     for looked in question.spreads:
@@ -83,8 +80,8 @@ def capped(plan: Plan) -> list[str]:
         return []
     b = bounding(q)
     groups = f"in at most {many(b.max_groups, 'group')}" if needs_secret(b) else ""
-    of_rows = [m for m in q.measures if not isinstance(m, UnitCount | KnownUnits | CappedTotal | CappedCount)]
-    alone = not q.spreads and all(isinstance(m, DistinctCount) for m in of_rows)
+    of_rows = [m for m in q.measures if not (m.is_of_units or m.has_bounds)]
+    alone = not q.spreads and all(m.is_apart for m in of_rows)
     rows = f"for at most {many(b.max_rows, 'value' if alone else 'row')}" if of_rows or q.spreads else ""
     each = "" if not (rows and q.keys.exprs) else " in each group" if not groups else " in each"
     each = " in it" if groups and each and b.max_groups == 1 else each
@@ -138,17 +135,16 @@ def _moved(value: LatticeValue, question: Question) -> str:
 def _listed(spread: Spread, question: Question) -> str:
     """Return which values are not counted as they are, where a spread has leaves for listed values or bins."""
     place = spread.value.expr
-    assert isinstance(place, Call) and spread.listed is not None
-    first = place.args[0]
-    assert isinstance(first, Call)
-    if first.name == "=":
-        value, possible = first.args[0], possible_values(kept(first.args[0]))
+    assert spread.listed is not None
+    first = place.children[0]
+    if told := first.args_of("="):
+        value, possible = told[0], possible_values(kept(told[0]))
         known = possible is not None and possible - {None} <= {*spread.listed}
         return "" if known else f"only declared values of {name_of(value, question)} count"
     last, kind = spread.listed[-1], Type.REAL
     value = first
-    while isinstance(value, Call) and value.name in ("<=", "not", "is null"):
-        value = value.args[0]
+    while inner := value.args_of("<=", "not", "is null"):
+        value = inner[0]
     kind = value.type or kind
     if last == BEYOND[kind] or not range_of(value, {})[1] > range_of(Literal(last, kind), {})[1]:
         return ""

@@ -376,7 +376,7 @@ def bounding(question: Question) -> BoundedQuery:
         )
     groups = question.keys.count
     k = unit.max_groups if groups is None else min(unit.max_groups, groups)
-    sums = tuple(m for m in question.measures if not isinstance(m, DistinctCount))
+    sums = tuple(m for m in question.measures if not m.is_apart)
     measures = sums if groups is not None else (*sums, UnitCount())
     rows = None if question.relation is None else question.relation.sql
     return BoundedQuery(question.table, question.where, question.keys, measures, k, unit.max_rows, rows)

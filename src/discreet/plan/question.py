@@ -19,7 +19,7 @@ from discreet.plan.cost import Kind
 from discreet.plan.expr import Expr, Measured, columns_of
 from discreet.plan.interval_ends import end_of, interval_end, refuse_end
 from discreet.plan.keys import Keys, find_keys
-from discreet.plan.measures.measure import CentredTotal, KnownCount, Measure, RowCount, Total
+from discreet.plan.measures.measure import Measure
 from discreet.plan.measures.ranges import Missing, Ranges
 from discreet.plan.parse import Ordering, Select, default_name, group_nodes, parse_select
 from discreet.plan.quantile_tree.shape import TreeRead, looked_at
@@ -231,7 +231,7 @@ def _sets(select: Select, scope: Scope, keys: Keys, measures: Measures) -> Sets 
             hint="add the set of all keys, or ask one question for each set: session.batch answers them together",
         )
     for m in measures.found:
-        if not isinstance(m, RowCount | KnownCount | Total | CentredTotal):
+        if not m.adds_up:
             raise UnsupportedQuery(
                 "A number of different people or values does not add up over groups, as totals (ROLLUP, CUBE) must.",
                 hint="ask one question for each set of keys: session.batch answers them together",
@@ -253,7 +253,7 @@ def _key(node: exp.Expr, scope: Scope) -> Expr:
             "An aggregate cannot be a group key.", hint="group by columns or expressions of them"
         )
     key = bind_row(node, scope)
-    if key.type is None or not _reads_row(key):
+    if key.type is None or not columns_of(key):
         raise UnsupportedQuery(
             "A constant cannot be a group key.", hint="group by columns or expressions of them"
         )
@@ -270,10 +270,6 @@ def _refuse_units_as_groups(keys: Keys, scope: Scope) -> None:
             hint="leave it out of GROUP BY; for averages over units put it inside: SELECT AVG(least(n, 40)) FROM "
             f"(SELECT {named}, COUNT(*) AS n FROM … GROUP BY {named}) units",
         )
-
-
-def _reads_row(key: Expr) -> bool:
-    return bool(columns_of(key))
 
 
 def _order(o: Ordering, columns: list[tuple[str, Expr]], answer: Any, names: dict[str, Expr]) -> OrderBy:

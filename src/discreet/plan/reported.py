@@ -24,7 +24,6 @@ from discreet.plan.measures.measure import (
     KnownUnits,
     Measure,
     RowCount,
-    Tally,
     Total,
     UnitCount,
 )
@@ -172,9 +171,9 @@ def bias(plan: Plan, found: Sequence[Reported], name: str, expr: Expr, rows: Seq
     """
     used = [plan.question.measures[m.index] for m in measured_in(expr)]
     spreads = [looked.spread for looked in looked_at([expr]) if looked.spread.layers is None]
-    values = {v for m in used for tally, v in m.parts if tally is Tally.TOTAL} | {s.value for s in spreads}
+    values = {v for m in used for v in m.clamped} | {s.value for s in spreads}
     caps = [r for r in found if r.report.of is None and (used or spreads)]
-    once = bool(used) and not spreads and all(isinstance(m, UnitCount | KnownUnits) for m in used)
+    once = bool(used) and not spreads and all(m.is_of_units for m in used)
     if once:
         caps = [
             r for r in caps if Part.GROUPS in r.report.parts

@@ -20,7 +20,6 @@ from discreet.plan.bound import BoundedQuery, columns_sql, totals_sql
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
 from discreet.plan.expr import Call, Expr, Literal
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.measures.measure import Tally
 from discreet.plan.render import finite
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
@@ -144,10 +143,10 @@ def _of_keys(question: Question) -> Iterator[Report]:
 
 def _of_values(question: Question) -> Iterator[Report]:
     """For each value that is clamped, or counted only where it is listed: which rows have another one, or none."""
-    sums = [v for m in question.measures for tally, v in m.parts if tally is Tally.TOTAL]
+    sums = [v for m in question.measures for v in m.clamped]
     spreads = [looked.spread for looked in question.spreads if looked.spread.layers is None]
     for value in (*sums, *(s.value for s in spreads if s.listed is None)):
-        if isinstance(value, LatticeValue) and may_clamp(value):
+        if may_clamp(value):
             yield _report(value.expr, value, _beyond(value), question)
     for spread in spreads:
         listed = _listed(spread)
@@ -191,11 +190,8 @@ def _unknown(expr: Expr) -> Expr:
 
 def _listed(spread: Spread) -> Expr | None:
     """The value whose places in a list are a spread's leaves; None where every value has a leaf."""
-    place = spread.value.expr
-    if spread.listed is None or not isinstance(place, Call):
-        return None
-    first = place.args[0]
-    if not isinstance(first, Call) or first.name != "=":
-        return None  # bins, which hold all values
-    can_be = possible_values(kept(first.args[0]))
-    return None if can_be is not None and can_be - {None} <= {*spread.listed} else first.args[0]
+    parts = spread.value.expr.children
+    if spread.listed is None or not parts or not (told := parts[0].args_of("=")):
+        return None  # among others bins, which hold all values
+    can_be = possible_values(kept(told[0]))
+    return None if can_be is not None and can_be - {None} <= {*spread.listed} else told[0]

@@ -208,16 +208,13 @@ _LISTED = 12
 
 def domain_values(fact: Fact | None) -> tuple[Scalar, ...] | None:
     """The finite list of values that a fact declares; None when it declares none."""
-    if isinstance(fact, Values):
-        return fact.values
-    if isinstance(fact, Range) and fact.integer and fact.high - fact.low < MOST_KEYS:
-        return tuple(range(int(fact.low), int(fact.high) + 1))
-    return None
-
-
-def fact_type(fact: Fact) -> Type:
-    """The type that a fact gives to its column."""
-    return fact.type
+    match fact:
+        case Values():
+            return fact.values
+        case Range(integer=True) if fact.high - fact.low < MOST_KEYS:
+            return tuple(range(int(fact.low), int(fact.high) + 1))
+        case _:
+            return None
 
 
 _LARGEST = 1 << 62
@@ -256,30 +253,31 @@ def _moment(microseconds: Fraction, kind: Type) -> dt.date:
 
 
 def _type_of(value: Scalar) -> Type:
-    if isinstance(value, bool):
-        return Type.BOOL
-    if isinstance(value, int):
-        if not -(1 << 63) <= value < 1 << 63:
+    match value:
+        case bool():
+            return Type.BOOL
+        case int() if not -(1 << 63) <= value < 1 << 63:
             raise InvalidParameter("a whole number among Values must fit in 64 bits.")
-        return Type.INT
-    if isinstance(value, float):
-        if value - value != 0:
+        case int():
+            return Type.INT
+        case float() if value - value != 0:
             raise InvalidParameter(
                 "Values cannot hold NaN or infinity.", hint="use None for what is not a number"
             )
-        return Type.REAL
-    if isinstance(value, str):
-        if "\0" in value:
+        case float():
+            return Type.REAL
+        case str() if "\0" in value:
             raise InvalidParameter("text among Values cannot hold a NUL character.")
-        return Type.TEXT
-    if isinstance(value, dt.datetime):
-        if value.tzinfo is not None:
+        case str():
+            return Type.TEXT
+        case dt.datetime() if value.tzinfo is not None:
             raise InvalidParameter(
                 "times among Values have no time zone.", hint="give them in UTC, without tzinfo"
             )
-        return Type.TIMESTAMP
-    if isinstance(value, dt.date):
-        return Type.DATE
+        case dt.datetime():
+            return Type.TIMESTAMP
+        case dt.date():
+            return Type.DATE
     raise InvalidParameter(
         f"Values cannot hold {type(value).__name__}.", hint="use text, numbers, booleans or dates"
     )

@@ -9,7 +9,7 @@ from typing import Protocol
 from sqlglot import exp
 
 from discreet.errors import UnknownColumn, UnsupportedQuery
-from discreet.plan.expr import Call, Column, Expr
+from discreet.plan.expr import Column, Expr
 from discreet.plan.schema import Fact, TableSchema
 from discreet.privacy.unit import PrivacyUnit
 
@@ -79,12 +79,12 @@ class TableScope:
         return declared(Column(name, kind), table.facts.get(name))
 
     def is_unit(self, expr: Expr) -> bool:
-        column = expr.args[0] if isinstance(expr, Call) else expr
-        return isinstance(column, Column) and column.name == self.table.unit.column
+        (column, *_) = expr.children or (expr,)
+        return column.column is not None and column.column == self.table.unit.column
 
     def unit_key(self, expr: Expr) -> str | None:
-        column, own = as_stored(expr), {self.table.unit.column, *self.keys}
-        return column.name if isinstance(column, Column) and column.name in own else None
+        column, own = as_stored(expr).column, {self.table.unit.column, *self.keys}
+        return column if column in own else None
 
     def other(self, node: exp.Expr) -> Expr | None:
         return None
@@ -92,6 +92,6 @@ class TableScope:
 
 def as_stored(expr: Expr) -> Expr:
     """What an expression is but for being read as text, which tells any two values apart."""
-    while isinstance(expr, Call) and expr.name == "as varchar":
-        (expr,) = expr.args
+    while inner := expr.args_of("as varchar"):
+        (expr,) = inner
     return expr

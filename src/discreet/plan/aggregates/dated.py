@@ -14,7 +14,7 @@ from typing import Never
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Aggregate, Needs
 from discreet.plan.bind import call
-from discreet.plan.expr import Call, Column, Expr, Literal, walk
+from discreet.plan.expr import Call, Expr, Literal, cells_of
 from discreet.plan.functions.calendar import EPOCH
 from discreet.plan.measures.lattice_value import range_of
 from discreet.plan.quantile_tree.shape import MOST_LEAVES, Spread, counted_spread
@@ -83,9 +83,7 @@ def _whole(value: Expr) -> Expr:
 def _refuse_unbounded(value: Expr, facts: Mapping[str, Fact]) -> Never:
     first, last = dt.date(2020, 1, 1), dt.date(2026, 1, 1)
     names = dict.fromkeys(
-        e.name
-        for e in walk(value)
-        if isinstance(e, Column) and any(math.isinf(end) for end in range_of(e, facts))
+        e.name for e in cells_of(value) if any(math.isinf(end) for end in range_of(e, facts))
     )
     if not names:
         raise MissingBounds(

@@ -72,14 +72,15 @@ def _unordered(node: exp.Expr) -> exp.Expr:
 
 
 def _count(a: AggregateCall) -> Applied:
-    argument = a.node.args.get("this")
-    if argument is None or isinstance(argument, exp.Star):
-        return "count", () if a.where is None else (a.kept(Literal(1, Type.INT)),)
-    if isinstance(argument, exp.Distinct):
-        return _count_distinct(a, argument)
-    if isinstance(argument, exp.Null):
-        raise UnsupportedQuery("COUNT(NULL) is always 0.", hint="count rows with COUNT(*)")
-    return "count", (a.value(argument),)
+    match argument := a.node.args.get("this"):
+        case None | exp.Star():
+            return "count", () if a.where is None else (a.kept(Literal(1, Type.INT)),)
+        case exp.Distinct():
+            return _count_distinct(a, argument)
+        case exp.Null():
+            raise UnsupportedQuery("COUNT(NULL) is always 0.", hint="count rows with COUNT(*)")
+        case _:
+            return "count", (a.value(argument),)
 
 
 def _count_distinct(a: AggregateCall, distinct: exp.Distinct) -> Applied:

@@ -24,8 +24,6 @@ from discreet.plan.auto_bounds.ranges import CONFIDENCE, LARGEST, MOST_OUTSIDE, 
 from discreet.plan.claim import claim_in_stages
 from discreet.plan.explain import explain, report_lines
 from discreet.plan.expr import Expr, measured_in
-from discreet.plan.measures.capped import CappedCount, CappedTotal
-from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.ranges import ChosenRanges, Missing, Ranges
 from discreet.plan.notes import capped, clamped, missing, said_of, undeclared
 from discreet.plan.plan import Plan, bounding, statements
@@ -143,9 +141,9 @@ class Advised(Plan):
 
     def is_unsure(self, expr: Expr) -> bool:
         measures = self.question.measures
-        parts = [v for m in measured_in(expr) for _, v in measures[m.index].parts]
-        parts += [looked.spread.value for looked in looked_at([expr])]
-        return any(isinstance(v, LatticeValue) and v.expr in self.unsure for v in parts)
+        clamped = [v for m in measured_in(expr) for v in measures[m.index].clamped]
+        clamped += [looked.spread.value for looked in looked_at([expr])]
+        return any(v.expr in self.unsure for v in clamped)
 
     def explain(self) -> str:
         """The derivation of the second stage, and what the first one did."""
@@ -491,7 +489,7 @@ def _told_apart(question: Question, missing: Sequence[Expr]) -> str:
 
 def _refuse_capped(question: Question, caps: Caps | None, missing: Missing) -> None:
     """SUM_WITHIN and COUNT_WITHIN tighten what is declared, and cannot tighten what is not known yet."""
-    capped = [m for m in question.measures if isinstance(m, CappedTotal | CappedCount)]
+    capped = [m for m in question.measures if m.has_bounds]
     if capped and caps is not None:
         raise UnsupportedQuery(
             "SUM_WITHIN and COUNT_WITHIN say themselves how much a unit adds to a group, and bounds='auto' would "
@@ -499,7 +497,7 @@ def _refuse_capped(question: Question, caps: Caps | None, missing: Missing) -> N
             hint="ask SUM or COUNT; or leave bounds='auto' out and declare caps: "
             "dp.PrivacyUnit(column, max_groups=…, max_rows=…)",
         )
-    if any(isinstance(m, CappedTotal) and m.value.expr in missing.found for m in capped):
+    if any(v.expr in missing.found for m in capped for v in m.clamped):
         raise UnsupportedQuery(
             "SUM_WITHIN needs declared bounds of its values.",
             hint="ask SUM; or declare them: dp.Range(low, high)",

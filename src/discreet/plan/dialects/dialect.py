@@ -95,14 +95,15 @@ class Reader:
             del parts["side"]  # there is no other
         if not parts.keys() <= allowed:
             self.refuse(node)
-        if isinstance(node, exp.Select):
-            self._check_names(node)
-        if isinstance(node, exp.Column):
-            self._check_column(node)
-        if isinstance(node, exp.Identifier):
-            return _identifier(node)
-        if isinstance(node, exp.Literal | exp.Boolean):
-            return node.copy()
+        match node:
+            case exp.Select():
+                self._check_names(node)
+            case exp.Column():
+                self._check_column(node)
+            case exp.Identifier():
+                return _identifier(node)
+            case exp.Literal() | exp.Boolean():
+                return node.copy()
         made = type(node)(**{k: self._part(v) for k, v in parts.items()})
         if isinstance(node, exp.Union):
             made.set(
@@ -202,9 +203,11 @@ def _plain(tree: exp.Expr) -> exp.Expr:
         ):
             if node.args.get(mark) is not None:
                 node.set(mark, None)
-        if isinstance(node, exp.Ordered):
-            node.set("nulls_first", bool(node.args.get("nulls_first")) or None)
-        if isinstance(node, exp.LogicalOr | exp.LogicalAnd):
-            name = "BOOL_OR" if isinstance(node, exp.LogicalOr) else "BOOL_AND"
-            node.replace(exp.Anonymous(this=name, expressions=[node.this]))
+        match node:
+            case exp.Ordered():
+                node.set("nulls_first", bool(node.args.get("nulls_first")) or None)
+            case exp.LogicalOr():
+                node.replace(exp.Anonymous(this="BOOL_OR", expressions=[node.this]))
+            case exp.LogicalAnd():
+                node.replace(exp.Anonymous(this="BOOL_AND", expressions=[node.this]))
     return copy

@@ -30,6 +30,7 @@ _TEXT = (
 )
 _BOOL = (exp.Boolean, exp.EQ, exp.NEQ, exp.LT, exp.LTE, exp.GT, exp.GTE, exp.And, exp.Or, exp.Not, exp.Is, exp.In,
          exp.Between, exp.Like, exp.ILike, exp.LogicalOr, exp.LogicalAnd)  # fmt: skip
+_KINDS = ((_REAL, Type.REAL), (_INT, Type.INT), (_TEXT, Type.TEXT), (_BOOL, Type.BOOL))
 _TARGETS = {
     **dict.fromkeys(("INT", "BIGINT", "SMALLINT", "TINYINT"), Type.INT),
     **dict.fromkeys(("DOUBLE", "FLOAT", "DECIMAL"), Type.REAL),
@@ -61,23 +62,25 @@ class Kinds:
         kind = self._leaf(node, depth)
         if kind is not None:
             return kind
-        if isinstance(node, exp.Add | exp.Sub | exp.Mul | exp.Mod):
-            return self._number([node.this, node.expression], depth)
-        if isinstance(node, exp.Div):
-            both = self._number([node.this, node.expression], depth)
-            return both if self._whole_division else Type.REAL
-        if isinstance(node, exp.Neg | exp.Abs | exp.Paren | exp.Min | exp.Max):
-            return self.of(node.this, depth + 1)
-        if isinstance(node, exp.Sum):  # of whole numbers it is one or not, after their width
-            return Type.REAL if self.of(node.this, depth + 1) is Type.REAL else None
-        if isinstance(node, exp.Coalesce | exp.Least | exp.Greatest):
-            return self._common([node.this, *node.expressions], depth)
-        if isinstance(node, exp.Case):
-            arms = [arm.args["true"] for arm in node.args["ifs"]]
-            return self._common([*arms, node.args.get("default")], depth)
-        if isinstance(node, exp.If):
-            return self._common([node.args["true"], node.args.get("false")], depth)
-        return None
+        match node:
+            case exp.Add() | exp.Sub() | exp.Mul() | exp.Mod():
+                return self._number([node.this, node.expression], depth)
+            case exp.Div():
+                both = self._number([node.this, node.expression], depth)
+                return both if self._whole_division else Type.REAL
+            case exp.Neg() | exp.Abs() | exp.Paren() | exp.Min() | exp.Max():
+                return self.of(node.this, depth + 1)
+            case exp.Sum():  # of whole numbers it is one or not, after their width
+                return Type.REAL if self.of(node.this, depth + 1) is Type.REAL else None
+            case exp.Coalesce() | exp.Least() | exp.Greatest():
+                return self._common([node.this, *node.expressions], depth)
+            case exp.Case():
+                arms = [arm.args["true"] for arm in node.args["ifs"]]
+                return self._common([*arms, node.args.get("default")], depth)
+            case exp.If():
+                return self._common([node.args["true"], node.args.get("false")], depth)
+            case _:
+                return None
 
     def is_whole(self, node: exp.Expr) -> bool:
         """Whether its values are whole, so that no cast rounds them."""
@@ -88,17 +91,17 @@ class Kinds:
         return isinstance(inner, exp.Floor | exp.Ceil | exp.Trunc) or self.of(inner) in (Type.INT, Type.BOOL)
 
     def _leaf(self, node: exp.Expr, depth: int) -> Type | None:
-        if isinstance(node, exp.Column):
-            return self._column(node, depth)
-        if isinstance(node, exp.Literal):
-            return Type.TEXT if node.is_string else Type.INT if node.name.isdigit() else Type.REAL
-        if isinstance(node, exp.Cast):
-            word = node.to.this.value if isinstance(node.to.this, exp.DataType.Type) else ""
-            return _TARGETS.get(word)
-        for types, kind in ((_REAL, Type.REAL), (_INT, Type.INT), (_TEXT, Type.TEXT), (_BOOL, Type.BOOL)):
-            if isinstance(node, types):
-                return kind
-        return Type.DATE if isinstance(node, exp.Date | exp.TsOrDsToDate) else None
+        match node:
+            case exp.Column():
+                return self._column(node, depth)
+            case exp.Literal():
+                return Type.TEXT if node.is_string else Type.INT if node.name.isdigit() else Type.REAL
+            case exp.Cast():
+                word = node.to.this.value if isinstance(node.to.this, exp.DataType.Type) else ""
+                return _TARGETS.get(word)
+            case exp.Date() | exp.TsOrDsToDate():
+                return Type.DATE
+        return next((kind for types, kind in _KINDS if isinstance(node, types)), None)
 
     def _column(self, column: exp.Column, depth: int) -> Type | None:
         """One kind, if all that could have this name agree on it."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Never
 
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
-from discreet.plan.expr import Call, Column, Expr, Literal
+from discreet.plan.expr import Expr, Literal
 from discreet.plan.flows.flow import LARGEST
 from discreet.plan.measures.distinct import DistinctCount
 from discreet.plan.measures.lattice_value import LatticeValue
@@ -166,15 +166,15 @@ def _rows(unit: PrivacyUnit) -> int:
 
 def _is_id(argument: Expr, column: str) -> bool:
     """Whether it is the id as it stands, or CASE WHEN … THEN id END: a cast could make one id of two."""
-    if isinstance(argument, Call) and argument.name == "case":
-        *arms, otherwise = argument.args
+    if parts := argument.args_of("case"):
+        *arms, otherwise = parts
         return len(arms) == 2 and otherwise == Literal(None, otherwise.type) and _is_id(arms[1], column)
-    return isinstance(argument, Column) and argument.name == column
+    return argument.column == column
 
 
 def _refuse(measure: Measure, names: tuple[str, str], text: str) -> Never:
     both = f"both {names[0]!r} and {names[1]!r} are protected"
-    if isinstance(measure, DistinctCount):
+    if measure.is_apart:
         raise UnsupportedQuery(
             f"COUNT(DISTINCT x) of anything but the two ids is not answered where {both}.",
             hint="ask for the number of people of either population, or of rows",

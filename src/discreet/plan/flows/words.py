@@ -43,12 +43,13 @@ def explain(plan: SharedPlan) -> str:
                 f"  One unit of {p.population!r} moves a group by an integer in [{low}, {high}], so Δ₀ = {s.l0}, "
                 f"Δ∞ = {s.linf}, Δ₁ = {s.l1}, Δ₂² = {s.l2_squared}."
             )
-        if isinstance(noise, DiscreteLaplaceNoise):
-            lines.append(
-                f"  Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {float(noise.scale):,.6g}."
-            )
-        if isinstance(noise, RoundedGaussianNoise):
-            lines.append(f"  Gaussian noise, rounded to the integers, with σ = {float(noise.sigma):,.6g}.")
+        match noise:
+            case DiscreteLaplaceNoise(scale):
+                lines.append(
+                    f"  Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {float(scale):,.6g}."
+                )
+            case RoundedGaussianNoise(sigma):
+                lines.append(f"  Gaussian noise, rounded to the integers, with σ = {float(sigma):,.6g}.")
     lines.append("")
     for p in plan.parties:
         g = p.paid.guarantee

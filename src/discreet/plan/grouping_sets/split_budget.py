@@ -56,8 +56,7 @@ def weighed(
         Each column costs what it did: the noise of all of its levels together is for the most that one unit moves them
         together. So the events of the result keep the guarantee of `allocation`.
     """
-    levels = levels_of(question)
-    gaussian = any(isinstance(z, RoundedGaussianNoise) for z in allocation.noises)
+    levels, gaussian = levels_of(question), allocation.is_gaussian
     if levels is None or not allocation.noises or not (plain or gaussian) or not all(r.most for r in reaches):
         return allocation
     moves = [_moves(levels, r) for r in reaches]

@@ -20,6 +20,7 @@ class CappedTotal(Measure):
     low: int
     high: int
     word: ClassVar[str] = "the sum of the clamped values, within the question's bounds"
+    has_bounds: ClassVar[bool] = True
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -58,6 +59,7 @@ class CappedCount(Measure):
     argument: Expr | None
     high: int
     word: ClassVar[str] = "the number of rows, within the question's bounds"
+    has_bounds: ClassVar[bool] = True
 
     @property
     def parts(self) -> tuple[Part, ...]:

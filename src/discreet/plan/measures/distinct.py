@@ -19,7 +19,7 @@ from typing import Any, ClassVar, Never
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bound import SECRET, BoundedQuery, different_rows_sql, needs_secret, value_rows
-from discreet.plan.expr import Expr, Literal
+from discreet.plan.expr import Expr
 from discreet.plan.measures.measure import Measure, Name, Part
 
 
@@ -29,6 +29,7 @@ class DistinctCount(Measure):
 
     argument: Expr
     word: ClassVar[str] = "the number of different values"
+    is_apart: ClassVar[bool] = True
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -80,7 +81,7 @@ def counted_once(argument: Expr) -> DistinctCount:
     Raises:
         UnsupportedQuery: a constant, whose count says nothing.
     """
-    if isinstance(argument, Literal) or argument.type is None:
+    if argument.is_literal or argument.type is None:
         raise UnsupportedQuery(
             "COUNT(DISTINCT …) of a constant counts nothing.", hint="count the values of a column"
         )

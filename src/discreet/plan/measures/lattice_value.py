@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any, Never
 
 from discreet.errors import InvalidParameter, MissingBounds
-from discreet.plan.expr import Call, Column, Expr, Literal, columns_of, walk
+from discreet.plan.expr import Call, Column, Expr, Literal, cells_of, columns_of
 from discreet.plan.functions import FUNCTIONS, image
 from discreet.plan.functions.calendar import moment_range
 from discreet.plan.functions.function import EVERYTHING, Interval
@@ -195,14 +195,16 @@ def _is_null(expr: Expr) -> bool:
 
 
 def _fact_range(fact: Fact | None) -> Interval:
-    if isinstance(fact, Range):
-        return fact.low, fact.high
-    if isinstance(fact, Values) and fact.type.is_number:
-        known = [Fraction(v) for v in fact.values if isinstance(v, int | float)]
-        return min(known), max(known)
-    if isinstance(fact, Values) and fact.type in (Type.DATE, Type.TIMESTAMP):
-        return moment_range([v for v in fact.values if isinstance(v, dt.date)])
-    return EVERYTHING
+    match fact:
+        case Range(low, high):
+            return low, high
+        case Values() if fact.type.is_number:
+            known = [Fraction(v) for v in fact.values if isinstance(v, int | float)]
+            return min(known), max(known)
+        case Values() if fact.type.is_moment:
+            return moment_range([v for v in fact.values if isinstance(v, dt.date)])
+        case _:
+            return EVERYTHING
 
 
 def _written_moment(name: str, text: str) -> Interval:
@@ -215,7 +217,7 @@ def _written_moment(name: str, text: str) -> Interval:
 
 
 def _refuse_unbounded(expr: Expr, facts: Mapping[str, Fact]) -> Never:
-    moments = {c.name for c in walk(expr) if isinstance(c, Column) and c.type in (Type.DATE, Type.TIMESTAMP)}
+    moments = {c.name for c in cells_of(expr) if c.type.is_moment}
     names = [
         n
         for n in columns_of(expr)

@@ -34,6 +34,20 @@ class Measure(ABC):
 
     __slots__ = ()
 
+    adds_up: ClassVar[bool] = False
+    """Whether it is that of the groups together, added up."""
+    is_of_units: ClassVar[bool] = False
+    """Whether a unit counts once, however many rows it has."""
+    is_apart: ClassVar[bool] = False
+    """Whether a statement of its own counts it."""
+    has_bounds: ClassVar[bool] = False
+    """Whether the query bounds itself what one unit adds."""
+
+    @property
+    def clamped(self) -> list[LatticeValue]:
+        """The values that are moved into their bounds."""
+        return [v for _, v in self.parts if isinstance(v, LatticeValue)]
+
     @property
     @abstractmethod
     def parts(self) -> tuple[Part, ...]:
@@ -72,6 +86,7 @@ class RowCount(Measure):
     """COUNT(*): min(rows, max_rows)."""
 
     word: ClassVar[str] = "the number of rows"
+    adds_up: ClassVar[bool] = True
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -96,6 +111,7 @@ class UnitCount(Measure):
     """COUNT(DISTINCT unit): 1 for each group that the unit enters."""
 
     word: ClassVar[str] = "the number of units"
+    is_of_units: ClassVar[bool] = True
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -121,6 +137,7 @@ class KnownCount(Measure):
 
     argument: Expr
     word: ClassVar[str] = "the number of rows with a value"
+    adds_up: ClassVar[bool] = True
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -146,6 +163,7 @@ class KnownUnits(Measure):
 
     argument: Expr
     word: ClassVar[str] = "the number of units with a value"
+    is_of_units: ClassVar[bool] = True
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -171,6 +189,7 @@ class Total(Measure):
 
     value: LatticeValue
     word: ClassVar[str] = "the sum of the clamped values"
+    adds_up: ClassVar[bool] = True
 
     @property
     def parts(self) -> tuple[Part, ...]:
@@ -202,6 +221,7 @@ class CentredTotal(Measure):
 
     value: LatticeValue
     word: ClassVar[str] = "the sum of the values, measured from the middle of their bounds"
+    adds_up: ClassVar[bool] = True
 
     @property
     def centre(self) -> int:

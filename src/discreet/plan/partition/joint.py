@@ -251,11 +251,11 @@ class _Comparison:
 
 def _collect(condition: Expr, axes: dict[Expr, _Axis]) -> None:
     """Notes each expression that a condition compares, with the constants."""
-    if isinstance(condition, Call) and condition.name in ("and", "or", "not"):
-        for part in condition.args:
+    if parts := condition.args_of("and", "or", "not"):
+        for part in parts:
             _collect(part, axes)
         return
-    if isinstance(condition, Literal):
+    if condition.is_literal:
         return
     found = _comparison(condition)
     if found is None:
@@ -279,8 +279,9 @@ def _comparison(condition: Expr) -> _Comparison | None:
     if not columns_of(args[0]) or any(columns_of(a) for a in args[1:]) or not _is_cut(kind, name):
         return None
     values = [_constant(a) for a in args[1:]]
-    if isinstance(args[0], Call) and args[0].name == "as double" and args[0].args[0].type is Type.INT:
-        return _of_whole(args[0].args[0], name, values)
+    whole = args[0].args_of("as double")
+    if whole and whole[0].type is Type.INT:
+        return _of_whole(whole[0], name, values)
     if any(not isinstance(v, _SORTED[kind]) or isinstance(v, bool) or v != v for v in values):
         return None
     return _Comparison(args[0], name, tuple(values))

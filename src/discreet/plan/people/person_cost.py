@@ -30,7 +30,6 @@ from discreet.plan.bound import (
 from discreet.plan.cost import sensitivity_of
 from discreet.plan.grouping_sets.moves import ColumnReach, level_moves
 from discreet.plan.grouping_sets.split_budget import levels_of
-from discreet.plan.measures.distinct import DistinctCount
 from discreet.plan.plan import Plan, bounding
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
@@ -330,7 +329,7 @@ def _noisy_columns(plan: Plan) -> list[tuple[list[Additive], Composed]]:
     levels = levels_of(question) if allocation.levels else None
     found = []
     for i, measure in enumerate(question.measures):
-        if isinstance(measure, DistinctCount):
+        if measure.is_apart:
             continue
         span = measure.span(b.max_rows)
         noises = [allocation.noises[i], *(level.noises[i] for level in allocation.levels)]

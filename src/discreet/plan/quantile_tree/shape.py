@@ -13,7 +13,7 @@ from typing import Any, Never
 
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.plan.bind import call
-from discreet.plan.expr import Call, Column, Expr, Literal, columns_of, walk
+from discreet.plan.expr import Call, Expr, Literal, cells_of, columns_of, walk
 from discreet.plan.keys import domain
 from discreet.plan.measures.lattice_value import WIDEST, LatticeValue, lattice_value
 from discreet.plan.measures.measure import Measure, Name, Part, Tally
@@ -276,7 +276,7 @@ _BY_GROUP = "count them instead: SELECT x, COUNT(*) AS n ... GROUP BY x ORDER BY
 
 
 def _refuse_unlisted(expr: Expr) -> Never:
-    names = [e.name for e in walk(_kept(expr)) if isinstance(e, Column)]
+    names = [e.name for e in cells_of(_kept(expr))]
     listed = f"declare the values of {names[0]!r} with dp.Values" if names else "declare its values"
     if expr.type is Type.REAL:
         raise UnsupportedQuery(

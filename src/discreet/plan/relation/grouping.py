@@ -229,10 +229,13 @@ def _fact(fold: Fold, stage: Stage) -> Fact | None:
         return None
     found = fact_of(fold.argument, stage.facts)
     if fold.name == "avg":
-        numbers = [v for v in found.values if isinstance(v, int | float)] if isinstance(found, Values) else []
-        if isinstance(found, Range):
-            return Range(found.low, found.high)
-        return Range(min(numbers), max(numbers)) if numbers else None
+        match found:
+            case Range():
+                return Range(found.low, found.high)
+            case Values() if numbers := [v for v in found.values if isinstance(v, int | float)]:
+                return Range(min(numbers), max(numbers))
+            case _:
+                return None
     return found
 
 

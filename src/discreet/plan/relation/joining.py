@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bind import call
-from discreet.plan.expr import Call, Column, Expr, Literal
+from discreet.plan.expr import Expr, Literal
 from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.names import AliasColumns, Item
 from discreet.plan.relation.node import Join, JoinKind, fields, unit_type
@@ -53,9 +53,9 @@ def join(
 
 def holds_units_equal(condition: Expr, left: Rows, right: Rows) -> bool:
     """Whether an equation holds the two units equal: of the unit's columns, or along a declared foreign key."""
-    if not isinstance(condition, Call) or condition.name != "=":
+    if not (sides := condition.args_of("=")):
         return False
-    a, b = condition.args
+    a, b = sides
     for x, y in ((a, b), (b, a)):
         first, second = _item(x, left), _item(y, right)
         if first is not None and second is not None:
@@ -65,7 +65,7 @@ def holds_units_equal(condition: Expr, left: Rows, right: Rows) -> bool:
 
 def conjunction(conditions: Sequence[Expr]) -> Expr | None:
     """One condition for several, in an order that does not follow the spelling."""
-    flat = [p for c in conditions for p in (c.args if isinstance(c, Call) and c.name == "and" else (c,))]
+    flat = [p for c in conditions for p in c.args_of("and") or (c,)]
     kept = sorted({p for p in flat if p != Literal(True, Type.BOOL)}, key=repr)
     return None if not kept else kept[0] if len(kept) == 1 else call("and", kept)
 
@@ -111,11 +111,11 @@ def _shown(entry: AliasColumns, item: Item) -> str:
 
 def is_unit_pair(condition: Expr, left: Rows, right: Rows) -> bool:
     """Whether the equation says no more than that the units are equal, which is written anyway."""
-    if not isinstance(condition, Call) or not all(isinstance(a, Column) for a in condition.args):
+    if any(a.column is None for a in condition.children):
         return False
     if not holds_units_equal(condition, left, right):
         return False
-    items = [_item(a, r) for a in condition.args for r in (left, right)]
+    items = [_item(a, r) for a in condition.children for r in (left, right)]
     return all(i.is_unit for i in items if i is not None)
 
 

@@ -12,7 +12,7 @@ from sqlglot import exp
 
 from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.plan.bind import declared
-from discreet.plan.expr import Call, Column, Expr, columns_of
+from discreet.plan.expr import Call, Column, Expr, columns_of, uncast
 from discreet.plan.keys import domain
 from discreet.plan.measures.lattice_value import range_of
 from discreet.plan.schema import Fact, Range, Values, near_columns
@@ -194,7 +194,7 @@ class Names:
 
 def fact_of(expr: Expr, facts: Mapping[str, Fact]) -> Fact | None:
     """What is known of an expression's values where something is declared of its columns."""
-    column = expr.args[0] if isinstance(expr, Call) and expr.name.startswith("as ") else expr
+    column = uncast(expr)
     if isinstance(column, Column) and column.name in facts and declared(column, facts[column.name]) == expr:
         return facts[column.name]
     if columns_of(expr):

@@ -17,7 +17,7 @@ from sqlglot import exp
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bind import as_condition, bind_row, call
-from discreet.plan.expr import Call, Column, Expr, Literal
+from discreet.plan.expr import Column, Expr, Literal
 from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.grouping import bind_over, folds_of
 from discreet.plan.relation.joining import (
@@ -143,12 +143,13 @@ def _test(part: exp.Expr) -> Test | None:
     negated = False
     while isinstance(part, exp.Not):
         negated, part = not negated, part.this.unnest()
-    if isinstance(part, exp.Exists):
-        return Test(part, part.this, None, negated)
-    query = part.args.get("query") if isinstance(part, exp.In) else None
-    if query is None:
-        return None
-    return None if is_nested(part.this) else Test(part, query.unnest(), part.this, negated)
+    match part:
+        case exp.Exists():
+            return Test(part, part.this, None, negated)
+        case exp.In() if (query := part.args.get("query")) is not None and not is_nested(part.this):
+            return Test(part, query.unnest(), part.this, negated)
+        case _:
+            return None
 
 
 def _tested(rows: Rows, test: Test, context: Context) -> Rows:
@@ -240,28 +241,31 @@ def lift(rows: Rows, exprs: Sequence[exp.Expr], context: Context) -> tuple[Rows,
 
 def subqueries(e: exp.Expr) -> list[exp.Expr]:
     """The outermost subqueries in an expression: EXISTS, IN, and those that stand for values."""
-    if isinstance(e, exp.Exists | exp.Subquery) or (isinstance(e, exp.In) and e.args.get("query")):
-        return [e]
-    if isinstance(e, exp.Any | exp.All | exp.Array) and e.find(exp.Select) is not None:
-        raise UnsupportedQuery(
-            f"{e.key.upper()} (SELECT …) is not answered here.",
-            hint="compare with (SELECT MIN(x) …) or (SELECT MAX(x) …); = ANY is IN",
-        )
-    if isinstance(e, exp.Query):
-        _refuse_form()
+    match e:
+        case exp.Exists() | exp.Subquery():
+            return [e]
+        case exp.In() if e.args.get("query"):
+            return [e]
+        case exp.Any() | exp.All() | exp.Array() if e.find(exp.Select) is not None:
+            raise UnsupportedQuery(
+                f"{e.key.upper()} (SELECT …) is not answered here.",
+                hint="compare with (SELECT MIN(x) …) or (SELECT MAX(x) …); = ANY is IN",
+            )
+        case exp.Query():
+            _refuse_form()
     return [n for child in e.iter_expressions() for n in subqueries(child)]
 
 
 def _value(rows: Rows, around: Rows, node: exp.Expr, context: Context) -> tuple[Rows, exp.Column]:
     """The rows with the columns of one subquery, and the name of its value."""
-    if isinstance(node, exp.Exists):
-        rows, value, measured = _exists(rows, around, node, context)
-        public = False
-    elif isinstance(node, exp.In):
-        rows, value, measured = _in(rows, around, node, context)
-        public = False
-    else:
-        rows, value, measured, public = _scalar(rows, around, node, context)
+    public = False
+    match node:
+        case exp.Exists():
+            rows, value, measured = _exists(rows, around, node, context)
+        case exp.In():
+            rows, value, measured = _in(rows, around, node, context)
+        case _:
+            rows, value, measured, public = _scalar(rows, around, node, context)
     alias = f"{CONSTANT if public else HIDDEN}{len(rows.entries)}"
     facts = [Item(SUBQUERY, m.column, m.fact).nullable() for m in measured]
     shown = next((i.fact for i in facts if i.expr == value), None)
@@ -293,8 +297,7 @@ def _in(rows: Rows, around: Rows, node: exp.In, context: Context) -> _Lifted:
         refuse_several()
     value = bind_row(node.this, outer)
     same = call("=", [value, member])
-    assert isinstance(same, Call)
-    value, member = same.args  # in one type
+    value, member = same.children  # in one type
     inner = InnerRows(found, conditions)
     own = _check(around, inner, [same])
     hit, count, known = _count(context), _count(context), _count(context, member)
@@ -418,9 +421,8 @@ def _met(
 
 def _split(condition: Expr, outside: set[Column]) -> tuple[Expr, Expr] | None:
     """The outer and the inner side of an equation that has both; None for any other condition."""
-    if not isinstance(condition, Call) or condition.name != "=":
-        return None
-    for outer, inside in (condition.args, condition.args[::-1]):
+    sides = condition.args_of("=")
+    for outer, inside in (sides, sides[::-1]) if sides else ():
         if columns_in([outer]) <= outside and columns_in([inside]) and not columns_in([inside]) & outside:
             return outer, inside
     return None

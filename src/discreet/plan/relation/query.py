@@ -302,8 +302,10 @@ def _cast(rows: Rows, items: Sequence[Item], kinds: Sequence[Type], context: Con
 
 def _either(a: Fact | None, b: Fact | None) -> Fact | None:
     """What is known of a value that comes from one of two places."""
-    if isinstance(a, Values) and isinstance(b, Values) and a.type is b.type:
-        return Values(*dict.fromkeys((*a.values, *b.values)))
-    if isinstance(a, Range) and isinstance(b, Range):
-        return a.hull(b)
-    return None
+    match a, b:
+        case Values(), Values() if a.type is b.type:
+            return Values(*dict.fromkeys((*a.values, *b.values)))
+        case Range(), Range():
+            return a.hull(b)
+        case _:
+            return None

@@ -20,7 +20,7 @@ from sqlglot import exp
 
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregate_nodes import is_aggregate
-from discreet.plan.expr import Call, Column, Expr
+from discreet.plan.expr import Column, Expr, uncast
 from discreet.plan.parse import Select, default_name, group_nodes
 from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.names import AliasColumns, Item, Names
@@ -370,8 +370,8 @@ def _joined(node: Join) -> tuple[int, int]:
 
 def _met(node: Node, on: Expr | None, rows: int) -> int:
     """How many rows of a public relation fit one row beside it: those with one value of a column that is held equal."""
-    conditions = on.args if isinstance(on, Call) and on.name == "and" else (on,)
-    pairs = [c.args for c in conditions if isinstance(c, Call) and c.name == "="]
+    conditions = () if on is None else on.args_of("and") or (on,)
+    pairs = [sides for c in conditions if (sides := c.args_of("="))]
     own = set(fields(node))
     found = [
         _alike(node, a, rows) for x, y in pairs for a, b in ((x, y), (y, x)) if not own & columns_in([b])
@@ -381,8 +381,7 @@ def _met(node: Node, on: Expr | None, rows: int) -> int:
 
 def _alike(node: Node, expr: Expr, rows: int) -> int:
     """In how many rows one value stands, of a column of the relation; all where it is not known."""
-    while isinstance(expr, Call) and expr.name.startswith("as "):  # as the column is read
-        expr = expr.args[0]
+    expr = uncast(expr)  # the column itself
     match node:
         case TableScan(table, columns):
             return next((table.alike.get(there, rows) for c, there in columns if c == expr), rows)

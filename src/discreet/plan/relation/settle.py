@@ -7,7 +7,7 @@ from dataclasses import replace
 from itertools import count
 from typing import TypeAlias, TypeVar
 
-from discreet.plan.expr import Call, Column, Expr, walk
+from discreet.plan.expr import Call, Column, Expr, cells_of
 from discreet.plan.relation.node import (
     Both,
     Distinct,
@@ -49,7 +49,7 @@ def renamed(expr: Expr, names: Mapping[Column, Column]) -> Expr:
 
 def columns_in(exprs: Iterable[Expr | None]) -> set[Column]:
     """The columns that the expressions read."""
-    return {c for e in exprs if e is not None for c in walk(e) if isinstance(c, Column)}
+    return {c for e in exprs if e is not None for c in cells_of(e)}
 
 
 def _settle(node: Node, needed: set[Column], fresh: Callable[[Column], Column]) -> tuple[Node, Renaming]:

@@ -10,7 +10,7 @@ from sqlglot import exp
 
 from discreet.plan.aggregate_nodes import is_aggregate
 from discreet.plan.bind import bind, call, coerce
-from discreet.plan.expr import Call, Column, Expr, Literal
+from discreet.plan.expr import Column, Expr, Literal
 from discreet.plan.relation.names import Item, Names, fact_of
 from discreet.plan.relation.node import Node
 from discreet.plan.schema import Fact
@@ -73,7 +73,7 @@ def counted(column: Column) -> Expr:
 
 def is_counted(expr: Expr | None) -> bool:
     """Whether an expression is a column that is never below 0."""
-    return isinstance(expr, Call) and expr.name == "abs" and isinstance(expr.args[0], Column)
+    return expr is not None and any(e.column is not None for e in expr.args_of("abs"))
 
 
 def still(expr: Expr) -> Expr:

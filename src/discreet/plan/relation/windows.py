@@ -192,7 +192,7 @@ def _shifted(node: exp.Expr, stage: Stage) -> tuple[str, list[Expr], Type]:
     arguments: list[Expr] = [value, Literal(1, Type.INT) if offset is None else _number(offset, least=0)]
     if default is not None:
         other = coerce(stage.bind(default), kind)
-        if not isinstance(other, Literal):
+        if not other.is_literal:
             raise UnsupportedQuery(
                 "The default of LAG and LEAD has to be a constant.", hint="use coalesce(lag(x) OVER (…), y)"
             )

@@ -27,11 +27,13 @@ _TYPE_OF = {name: kind for kind, names in _CASTS.items() for name in names}
 
 def _is(node: exp.Expr) -> Applied:
     nothing_but(node, {"this", "expression"})
-    if isinstance(node.expression, exp.Null):
-        return "is null", [node.this]
-    if isinstance(node.expression, exp.Boolean):  # NULL IS TRUE is false
-        return "coalesce", [exp.EQ(this=node.this, expression=node.expression), exp.false()]
-    refuse(node)
+    match node.expression:
+        case exp.Null():
+            return "is null", [node.this]
+        case exp.Boolean():  # NULL IS TRUE is false
+            return "coalesce", [exp.EQ(this=node.this, expression=node.expression), exp.false()]
+        case _:
+            refuse(node)
 
 
 def _is_distinct(node: exp.Expr) -> Applied:
