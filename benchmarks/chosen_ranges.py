@@ -17,12 +17,17 @@ import pandas as pd
 from numpy.typing import NDArray
 
 import discreet as dp
+from discreet.engine.cells import Run as Read
+from discreet.engine.looks import chosen, look_uses
+from discreet.engine.measure import measure
+from discreet.engine.meter import Meter, follow
+from discreet.engine.release import Release
+from discreet.noise.entropy import Entropy
 from discreet.plan.auto_bounds.ranges import FINEST, WIDEST
-from discreet.plan.auto_bounds.staged import Advised, Choice, StagedPlan
+from discreet.plan.auto_bounds.staged import Choice, ChosenBounds, PlanStages
 from discreet.plan.measures.measure import CentredTotal
-from discreet.privacy.guarantee import Approximate
-from discreet.release import Release
-from discreet.run import measure
+from discreet.plan.plan import Plan
+from discreet.plan.query import Query
 
 Values: TypeAlias = NDArray[np.float64]
 Drawn: TypeAlias = Callable[[np.random.Generator, int], Values]
@@ -87,7 +92,7 @@ class World:
     """
 
     values: Values
-    staged: StagedPlan
+    staged: Plan
     sums: dict[str, tuple[list[int], float, float]] = field(default_factory=dict)
 
     def runs(self, count: int, rng: np.random.Generator) -> Iterator[Run]:
@@ -95,27 +100,27 @@ class World:
         counts = list(zip(*np.unique(places(self.values), return_counts=True), strict=True))
         entropy = Seeded(rng)
         for _ in range(count):
-            choice = self.staged.choose(lambda _: counts, entropy)
-            plan = self.staged.advised(choice)
-            cells, mean, outside = self._exact(plan)
-            table = measure(plan, lambda _, cells=cells: [tuple(cells)], entropy)  # type: ignore[misc]
-            release = Release(plan, table, charged=Approximate(self.staged.guarantee.epsilon), stored=False)
-            ((low, high),) = release.interval("m")
+            plan = settled(self.staged, choose(self.staged, lambda _: counts, entropy))
+            cells, mean, outside = self._exact(plan.query)
+            table = measure(plan.query, lambda _, cells=cells: [tuple(cells)], entropy)  # type: ignore[misc]
+            ((low, high),) = Release(plan, table).interval("m")
             finite = math.isfinite(low) and math.isfinite(high)
-            yield Run(float(plan.limits[0]), outside, low <= mean <= high if finite else None)
+            limit = chosen_in(plan).limits[0]
+            yield Run(float(limit), outside, low <= mean <= high if finite else None)
 
-    def _exact(self, plan: Advised) -> tuple[list[int], float, float]:
+    def _exact(self, query: Query) -> tuple[list[int], float, float]:
         """The exact integers of the second stage, the mean of the clamped values, and the share outside."""
-        found = self.sums.get(plan.identity)
+        found = self.sums.get(query.identity)
         if found is None:
-            total = next(m for m in plan.question.measures if isinstance(m, CentredTotal))
+            total = next(m for m in query.question.measures if isinstance(m, CentredTotal))
             v, n = total.value, len(self.values)
             steps = np.rint(np.clip(self.values / float(v.step), v.low, v.high))
             clamped = round(float(np.sum(steps - total.centre)))
-            cells = [clamped if m is total else n for m in plan.question.measures]
-            ends = [float(end) for r in plan.choice.ranges for end in (r.low, r.high)]
+            cells = [clamped if m is total else n for m in query.question.measures]
+            assert query.chosen is not None
+            ends = [float(end) for r in query.chosen.choice.ranges for end in (r.low, r.high)]
             outside = float(np.mean((self.values < ends[0]) | (self.values > ends[1])))
-            found = self.sums[plan.identity] = cells, float(np.mean(steps)) * float(v.step), outside
+            found = self.sums[query.identity] = cells, float(np.mean(steps)) * float(v.step), outside
         return found
 
 
@@ -125,7 +130,30 @@ def places(values: Values) -> NDArray[np.int64]:
     return np.asarray(np.sign(values) * power, np.int64)
 
 
-def staged(epsilon: float = 1) -> StagedPlan:
+def stages_of(plan: Plan) -> PlanStages:
+    """How a plan's bounds are chosen."""
+    assert plan.stages is not None
+    return plan.stages
+
+
+def choose(plan: Plan, run: Read, rng: Entropy) -> Choice:
+    """Runs a plan's first stage: what is chosen from its noisy counts."""
+    stages = stages_of(plan)
+    return follow(chosen(stages), Meter(look_uses(stages), lambda text, _: run(text), rng))
+
+
+def settled(plan: Plan, choice: Choice) -> Plan:
+    """A plan in two stages with what its first one chose."""
+    return stages_of(plan).settled(plan, choice)
+
+
+def chosen_in(plan: Plan) -> ChosenBounds:
+    """What was chosen for a plan, and what is known of it."""
+    assert plan.query.chosen is not None
+    return plan.query.chosen
+
+
+def staged(epsilon: float = 1) -> Plan:
     """The plan of the mean of a column without bounds, each row a person's; it makes one second stage for a range."""
     with dp.connect(
         {"t": pd.DataFrame({"x": [0.5]})},
@@ -136,8 +164,10 @@ def staged(epsilon: float = 1) -> StagedPlan:
         ledger=":memory:",
     ) as session:
         plan = session.plan(QUESTION, epsilon=epsilon, bounds="values")
-    second = cache(plan.second)
-    return replace(plan, second=lambda choice: second(Choice(choice.caps, choice.ranges)))
+    stages = stages_of(plan)
+    second = cache(stages.second)
+    once = replace(stages, second=lambda choice: second(Choice(choice.caps, choice.ranges)))
+    return replace(plan, stages=once)
 
 
 def worlds(sizes: tuple[int, ...], seed: int) -> Iterator[tuple[str, World]]:
@@ -204,10 +234,9 @@ def end_to_end(n: int, runs: int, unit: Any, seed: int) -> Tally:
     ) as session:
         for _ in range(runs):
             release = session.sql(QUESTION, epsilon=1, fresh=True)
-            plan, ((low, high),) = release.plan, release.interval("m")
-            assert isinstance(plan, Advised)
-            (chosen,), (limit,) = plan.choice.ranges, plan.limits
-            ends = float(chosen.low), float(chosen.high)
+            found, ((low, high),) = chosen_in(release.plan), release.interval("m")
+            (bounds,), (limit,) = found.choice.ranges, found.limits
+            ends = float(bounds.low), float(bounds.high)
             mean, outside = np.mean(values.clip(*ends)), np.mean((values < ends[0]) | (values > ends[1]))
             finite = math.isfinite(low) and math.isfinite(high)
             covered = bool(low <= mean <= high) if finite else None

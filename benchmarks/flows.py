@@ -16,8 +16,8 @@ import numpy as np
 import pyarrow as pa
 
 import discreet as dp
-from discreet.plan.flows.plan import SharedPlan
-from discreet.shared.run import exact_flows
+from discreet.engine.flows import exact_flows
+from discreet.plan.plan import Plan
 
 QUESTIONS = (
     "SELECT COUNT(*) AS n FROM visits",
@@ -70,12 +70,12 @@ def main() -> None:
     print(f"peak memory {most:,.0f} MB")
 
 
-def kept(session: dp.SharedSession, plan: SharedPlan, visits: int) -> str:
+def kept(session: dp.Session, plan: Plan, visits: int) -> str:
     """The share of all rows that the flow of COUNT(*) keeps; the table is invented, so that we may look."""
-    place = [str(m.identity) for m in plan.question.measures]
+    place = [str(m.identity) for m in plan.query.question.measures]
     if "['rows']" not in place:
         return ""
-    numbers = exact_flows(plan, lambda text: session._backend.rows(text, {}))
+    numbers = exact_flows(plan, lambda text: session._desk.backend.rows(text, {}))
     share = sum(numbers[place.index("['rows']")]) / visits
     return f", {share:.0%} of the rows within the caps"
 

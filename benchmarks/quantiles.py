@@ -30,15 +30,15 @@ from benchmarks.runner import Claim, save
 from benchmarks.visits import visits
 from discreet.backends.connection import open_database
 from discreet.data import housing, trips
+from discreet.engine.cells import exact_leaves
 from discreet.mechanisms import ExponentialQuantile
 from discreet.mechanisms.exponential_quantile import Runs
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.plan import Plan, make_plan
 from discreet.plan.quantile_tree.tree import ExactLeaves, NoisyTree
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Range, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import exact_leaves
 
 RNG = SystemEntropy()
 MORE = 1.25
@@ -65,14 +65,14 @@ class Measured:
     held: float
 
 
-def leaves_of(c: Column, rows: int, p: str, relation: Relation) -> tuple[Plan, ExactLeaves]:
+def leaves_of(c: Column, rows: int, p: str, relation: Relation) -> tuple[Query, ExactLeaves]:
     """The plan at ε = 1 and the exact counts of the first so many rows in a fixed shuffled order."""
     kind = Type.INT if c.whole else Type.REAL
     table = TableSchema(
         "t", {"x": kind}, {"x": Range(c.low, c.high, integer=c.whole)}, PrivacyUnit.row(), relation
     )
     text = f"SELECT QUANTILE_CONT(x, {p}) AS q FROM t"
-    plan = make_plan(text, [table], population="p", version=None, epsilon=1)
+    plan = make_query(text, [table], population="p", version=None, epsilon=1)
     with open_database() as db:
         kept = "BIGINT" if c.whole else "DOUBLE"
         db.execute(
@@ -83,15 +83,15 @@ def leaves_of(c: Column, rows: int, p: str, relation: Relation) -> tuple[Plan, E
     return plan, found[()]
 
 
-def by_tree(plan: Plan, exact: ExactLeaves, epsilon: Fraction, p: Fraction, rounds: int) -> Measured:
+def by_tree(plan: Query, exact: ExactLeaves, epsilon: Fraction, p: Fraction, rounds: int) -> Measured:
     """The tree, as the engine draws it."""
-    tree_plan = make_plan(
+    tree_plan = make_query(
         plan.question.text, [plan.question.table], population="p", version=None, epsilon=epsilon, trees=True
     )
     return judged(drawn_by_tree(tree_plan, exact, p, rounds), exact, p)
 
 
-def drawn_by_tree(plan: Plan, exact: ExactLeaves, p: Fraction, rounds: int) -> list[tuple[int, int, int]]:
+def drawn_by_tree(plan: Query, exact: ExactLeaves, p: Fraction, rounds: int) -> list[tuple[int, int, int]]:
     """The leaf at p and the ends of its interval."""
     (looked,), (noise,) = plan.question.spreads, plan.allocation.spreads
     assert not isinstance(noise, ExponentialQuantile)
@@ -111,7 +111,7 @@ def drawn_by_tree(plan: Plan, exact: ExactLeaves, p: Fraction, rounds: int) -> l
     return found
 
 
-def by_rank(plan: Plan, exact: ExactLeaves, epsilon: Fraction, p: Fraction, rounds: int) -> Measured:
+def by_rank(plan: Query, exact: ExactLeaves, epsilon: Fraction, p: Fraction, rounds: int) -> Measured:
     """The exponential mechanism, with its interval."""
     spread, relation = plan.question.spreads[0].spread, plan.question.table.relation
     q = ExponentialQuantile(epsilon=epsilon, p=p, relation=relation)
@@ -188,7 +188,7 @@ def widths(rounds: int) -> list[Claim]:
             values = np.clip(draw(np.random.default_rng(1), n), 0, 999.99)
             for p, epsilon in product(("0.5", "0.9"), ("0.5", "1")):
                 both = [
-                    make_plan(
+                    make_query(
                         f"SELECT {asked} FROM t", [table], population="p", version=None, epsilon=epsilon
                     )
                     for asked in (f"QUANTILE_CONT(x, {p}) AS q", "MEDIAN(x) AS q, QUANTILE_CONT(x, 0.9) AS r")

@@ -23,13 +23,15 @@ import duckdb
 import numpy as np
 
 import discreet as dp
+from benchmarks.chosen_ranges import choose, chosen_in, settled
 from benchmarks.runner import Claim, save
 from benchmarks.tpch import COLUMNS, PRIVATE
 from benchmarks.tpch_tables import tables
 from benchmarks.visits import visits
+from discreet.engine.cells import Run
+from discreet.engine.measure import measure
+from discreet.engine.release import Release
 from discreet.noise.entropy import SystemEntropy
-from discreet.release import Release
-from discreet.run import Run, measure
 
 BETA = 0.1
 """With what chance R2T's penalty may fall short: the authors' own."""
@@ -101,13 +103,15 @@ def chosen(
     raced: Raced, session: dp.Session, run: Run, rounds: int, epsilon: float
 ) -> tuple[list[float], list[int]]:
     """Our answers and the caps that the census chose: both stages with fresh noise, each statement run once."""
-    plan: Any = session.plan(raced.sql, epsilon=epsilon)
+    plan = session.plan(raced.sql, epsilon=epsilon)
     answers, caps = [], []
     for _ in range(rounds):
-        second = plan.advised(plan.choose(run, SystemEntropy()))
-        release = Release(second, measure(second, run, SystemEntropy()), charged=plan.guarantee, stored=False)
+        both = settled(plan, choose(plan, run, SystemEntropy()))
+        release = Release(both, measure(both.query, run, SystemEntropy()))
         answers.append(float(release.rows[0][0]))
-        caps.append(second.caps.rows)
+        found = chosen_in(both).caps
+        assert found is not None
+        caps.append(found.rows)
     return answers, caps
 
 
@@ -164,7 +168,7 @@ def main() -> None:
 
             def run(sql: str, session: dp.Session = session, read: dict[str, list[Any]] = read) -> list[Any]:
                 if sql not in read:
-                    read[sql] = session._backend.rows(sql, {})
+                    read[sql] = session._desk.backend.rows(sql, {})
                 return read[sql]
 
             for name, raced in questions.items():

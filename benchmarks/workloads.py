@@ -27,18 +27,19 @@ import numpy as np
 
 from benchmarks.runner import Claim, save
 from discreet.backends.connection import open_database
+from discreet.engine.measure import measure
+from discreet.engine.release import Release
 from discreet.mechanisms.linear import MatrixMechanism, explicit
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.batch import plan_batch
 from discreet.plan.cost import Kind, allocate
 from discreet.plan.grouping_sets.split_budget import agreements
 from discreet.plan.nodes.within import Within
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.plan import alone
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.release import Release
-from discreet.run import measure
 
 RNG = SystemEntropy()
 WAYS: tuple[dict[str, Any], ...] = ({"noise": "laplace"}, {"noise": "gaussian", "delta": "1e-6"})
@@ -64,10 +65,10 @@ def table(sizes: Sequence[int]) -> TableSchema:
     return TableSchema("t", columns, {**facts, "v": Range(0, 10)}, PrivacyUnit.row(), Relation.ADD_REMOVE)
 
 
-def planned(sizes: Sequence[int], group: str, **asked: Any) -> Plan:
+def planned(sizes: Sequence[int], group: str, **asked: Any) -> Query:
     """A count by these groups, at ε = 1 unless said."""
     sql = f"SELECT COUNT(*) AS n FROM t{f' GROUP BY {group}' if group else ''}"
-    return make_plan(sql, [table(sizes)], population="p", version=None, **{"epsilon": 1, **asked})
+    return make_query(sql, [table(sizes)], population="p", version=None, **{"epsilon": 1, **asked})
 
 
 def levels(sizes: Sequence[int], group: str, draws: int, asked: dict[str, Any]) -> list[Level]:
@@ -102,7 +103,7 @@ def levels(sizes: Sequence[int], group: str, draws: int, asked: dict[str, Any]) 
     return rows
 
 
-def drawn_errors(plan: Plan, sizes: Sequence[int], draws: int) -> np.ndarray:
+def drawn_errors(plan: Query, sizes: Sequence[int], draws: int) -> np.ndarray:
     """The errors of the finest groups, drawn and made to agree: totals' errors are their sums."""
     (agreement,) = agreements(plan.question, plan.allocation)
     drawn = [z.draw(draws * agreement.levels.cells(s), RNG) for s, z in agreement.measured]
@@ -132,20 +133,21 @@ def batch(asked: dict[str, Any]) -> list[tuple[str, int, float, float, float]]:
     kind = Kind(asked["noise"])
     flat = [s for of in moves for s in of]
     even = allocate(flat, epsilon=Fraction(1), delta=delta, kind=kind, select=None).noises
-    for name, plan in found.plans.items():
+    for name, output in found.outputs.items():
+        query, at = output.query, output.place
+        assert at is not None
         part: dict[str, Any] = {"epsilon": Fraction(1, m), "delta": delta / m}
-        alone = plan_batch({name: QUESTIONS[name]}, [table((10, 10))], **part, **common).plans[name]
-        at = found.places[name]
-        width, other = len(alone.question.measures), alone.allocation.noises[0]
+        apart = plan_batch({name: QUESTIONS[name]}, [table((10, 10))], **part, **common).query
+        width, other = len(apart.question.measures), apart.allocation.noises[0]
         if not at.columns:  # read from one partition with others
-            ((_, count),) = plan.question.outer.columns
+            ((_, count),) = query.question.outer.columns
             assert isinstance(count, Within)
-            mine, before = math.sqrt(count.noise_variance(plan.laws)), math.nan
+            mine, before = math.sqrt(count.noise_variance(query.laws)), math.nan
             rows.append((name, width, mine, before, math.sqrt(other.variance)))
             continue
         place = sum(len(of) for of in moves[: at.measurement]) + at.columns[0]
-        step = float(plan.question.measures[0].step)
-        noises = plan.allocation.noises[0], even[place], other
+        step = float(query.question.measures[0].step)
+        noises = query.allocation.noises[0], even[place], other
         mine, before, single = (math.sqrt(z.variance) * step for z in noises)
         rows.append((name, width, mine, before, single))
     return rows
@@ -181,11 +183,13 @@ def ranges_of_age() -> dict[str, list[tuple[int, int]]]:
     return found
 
 
-def people(ages: Sequence[tuple[int, int]], **asked: Any) -> Plan:
+def people(ages: Sequence[tuple[int, int]], **asked: Any) -> Query:
     """One question with a count for each range."""
     counts = ", ".join(f"COUNT_IF(age BETWEEN {a} AND {b}) AS c{i}" for i, (a, b) in enumerate(ages))
     owned = TableSchema("adult", {"age": Type.INT}, {}, PrivacyUnit.row(), Relation.ADD_REMOVE)
-    return make_plan(f"SELECT {counts} FROM adult", [owned], population="p", version=None, epsilon=1, **asked)
+    return make_query(
+        f"SELECT {counts} FROM adult", [owned], population="p", version=None, epsilon=1, **asked
+    )
 
 
 def counted(ages: Sequence[tuple[int, int]], draws: int, asked: dict[str, Any]) -> Counted:
@@ -218,11 +222,11 @@ def variance_alone(n: int, noise: str, delta: Fraction) -> float:
     owned = TableSchema("adult", {"age": Type.INT}, {}, PrivacyUnit.row(), Relation.ADD_REMOVE)
     one = "SELECT COUNT_IF(age < 30) FROM adult"
     part: dict[str, Any] = {"epsilon": Fraction(1, n), "delta": delta, "noise": noise}
-    (law,) = make_plan(one, [owned], population="p", version=None, **part).allocation.noises
+    (law,) = make_query(one, [owned], population="p", version=None, **part).allocation.noises
     return law.variance
 
 
-def drawn_counts(plan: Plan, ages: Sequence[tuple[int, int]], draws: int) -> tuple[float, float]:
+def drawn_counts(query: Query, ages: Sequence[tuple[int, int]], draws: int) -> tuple[float, float]:
     """The root mean square error of answers on Adult, and the least share of a range's intervals that held."""
     from discreet import data
 
@@ -232,8 +236,8 @@ def drawn_counts(plan: Plan, ages: Sequence[tuple[int, int]], draws: int) -> tup
     (truth,) = database.execute(f"SELECT {', '.join(among)} FROM adult").fetchall()
     errors, held = [], np.zeros(len(ages))
     for _ in range(draws):
-        noisy = measure(plan, lambda sql: database.execute(sql).fetchall(), RNG)
-        release = Release(plan, noisy, charged=plan.allocation.guarantee, stored=False)
+        noisy = measure(query, lambda sql: database.execute(sql).fetchall(), RNG)
+        release = Release(alone(query, "p"), noisy)
         errors.append([x - t for x, t in zip(release.rows[0], truth, strict=True)])
         ends = [release.interval(name)[0] for name in release.columns]
         held += [low <= t <= high for (low, high), t in zip(ends, truth, strict=True)]
@@ -281,9 +285,9 @@ def main() -> None:
     for asked in WAYS:
         print(f"\nTen questions, {asked['noise']}, ε = 1: noise of the first column")
         print(line("question", ("columns", "after", "even", "alone", "/ even", "/ alone")))
-        for name, width, mine, even, alone in batch(asked):
-            shares.append(mine / alone)
-            print(line(name, (width, mine, even, alone, mine / even, mine / alone)))
+        for name, width, mine, even, apart in batch(asked):
+            shares.append(mine / apart)
+            print(line(name, (width, mine, even, apart, mine / even, mine / apart)))
     claims = [
         Claim("noise of a range among many against that alone, worst", max(x.worst for x in many), 1.001),
         Claim(

@@ -10,9 +10,9 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.engine.session import Session
 from discreet.errors import BudgetExceeded, InvalidParameter
 from discreet.ledger.ledger import Ledger
-from discreet.session import Session
 
 Connect: TypeAlias = Callable[..., Session]
 BOARD: dict[str, Any] = {"by": "the data board", "reason": "as agreed"}

@@ -12,12 +12,12 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from benchmarks.chosen_ranges import Seeded
+from benchmarks.chosen_ranges import Seeded, chosen_in, stages_of
 from discreet.backends.connection import open_database
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.summed import SummedNoise
 from discreet.plan.auto_bounds.caps import EDGES, SHARES, Caps, Cell, beyond, place_sql, share_beyond
-from discreet.plan.auto_bounds.staged import Advised, StagedPlan, kept, restored
+from discreet.plan.auto_bounds.staged import kept, restored
 
 ALL: dict[Cell, int] = dict.fromkeys(
     itertools.product(range(len(EDGES)), range(len(EDGES)), range(SHARES)), 0
@@ -121,9 +121,8 @@ def asked() -> tuple[dp.Release, dp.Session]:
 def test_the_limit_is_said_stored_and_sealed() -> None:
     release, session = asked()
     with session:
-        plan = release.plan
-        assert isinstance(plan, Advised)
-        assert 0 < plan.exceeding <= 1
+        chosen = chosen_in(release.plan)
+        assert 0 < chosen.exceeding <= 1
         assert [note for note in release.notes if note.endswith("or more rows in one (97.5 % confidence).")]
         again = session.sql("SELECT COUNT(*) AS n FROM t", epsilon=1)
         assert again.stored
@@ -132,7 +131,7 @@ def test_the_limit_is_said_stored_and_sealed() -> None:
         assert json.loads(json.dumps(document)) == document
         ((low, high),) = release.interval("n")
         assert high - low < 10**4  # the interval stays that of the capped answer
-        choice = plan.choice
+        choice = chosen.choice
         assert restored(json.loads(json.dumps(kept(choice, {})))) == (choice, {})
 
 
@@ -140,8 +139,9 @@ def test_the_noisy_numbers_are_those_of_the_census() -> None:
     release, session = asked()
     with session:
         plan = session.plan("SELECT COUNT(*) AS n FROM t", epsilon=1)
-        assert isinstance(plan, StagedPlan)
-        assert plan.of_caps is not None
-        counted, units = release.plan.choice.beyond
+        assert stages_of(plan).of_caps is not None
+        beyond_them = chosen_in(release.plan).choice.beyond
+        assert beyond_them is not None
+        counted, units = beyond_them
         assert abs(units - 6000) < 10 * 10 * (2 * 21) ** 0.5
         assert abs(counted) < 6000 + 10 * 10 * (2 * 21) ** 0.5

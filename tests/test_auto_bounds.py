@@ -13,12 +13,14 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from benchmarks.chosen_ranges import settled, stages_of
 from discreet.backends.connection import open_database
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto_bounds.caps import EDGES, Caps, choose, place_sql
-from discreet.plan.auto_bounds.staged import Choice, StagedPlan
+from discreet.plan.auto_bounds.staged import Choice
 from discreet.plan.claim import source_of
+from discreet.plan.plan import Plan
 from discreet.plan.reported import reported
 from discreet.verify.census import check_price, derive_census
 
@@ -46,9 +48,10 @@ def heavy() -> pd.DataFrame:
     )
 
 
-def counted(session: dp.Session, staged: StagedPlan) -> dict[tuple[int, ...], int]:
-    assert staged.of_caps is not None
-    return {tuple(map(int, row[:-1])): int(row[-1]) for row in session._backend.rows(staged.of_caps.sql, {})}
+def counted(session: dp.Session, plan: Plan) -> dict[tuple[int, ...], int]:
+    look = stages_of(plan).of_caps
+    assert look is not None
+    return {tuple(map(int, row[:-1])): int(row[-1]) for row in session._desk.backend.rows(look.sql, {})}
 
 
 @pytest.mark.exhaustive
@@ -149,7 +152,7 @@ def test_private_groups_and_other_aggregates_work_with_chosen_caps() -> None:
 def test_a_census_of_another_shape_is_refused(change: str, broken: str) -> None:
     with connect(heavy()) as session:
         staged = session.plan(BY_REGION, epsilon=1, bounds="auto")
-        source, (text,) = source_of(staged.last.question), staged.first
+        source, (text,) = source_of(stages_of(staged).last.question), staged.statements
         assert derive_census(text, source) == 3
         assert change in text
         with pytest.raises(InternalError):
@@ -245,15 +248,17 @@ def test_the_plan_says_how_exact_truncation_reports_are_whatever_is_chosen(bound
     session = connect(heavy().assign(y=1.0, z=2), unit=unit, **options)
     query = "SELECT region, COUNT(*) AS n, AVG(y) AS y, SUM(x) AS x, MEDIAN(z) AS z FROM t GROUP BY region"
     staged = session.plan(query, epsilon=1, truncation="0.2", bounds=bounds)
-    assert staged.of_values is not None
+    stages = stages_of(staged)
+    assert stages.of_values is not None
     said = dict(re.findall(r"truncation of (.*?): ± ([\d,]+) units at 95 % or less", str(staged)))
     assert list(said) == ["the caps", "the key 'region'", "'y'", "'x'", "'z'"]
     ranges = [(dp.Range(-4, 0), dp.Range(0, 1)), (dp.Range(-1024, 1024), dp.Range(-4, 0))]
-    caps = [None] if staged.of_caps is None else [Caps(1, 1), Caps(3, 4)]
+    caps = [None] if stages.of_caps is None else [Caps(1, 1), Caps(3, 4)]
     found: dict[str, set[int]] = {}
     for of_caps, chosen in itertools.product(caps, ranges):
         choice = Choice(of_caps, chosen, tuple((0, 100) for _ in chosen))
-        for report in reported(plan := staged.advised(choice), [0] * sum(r.places for r in plan.reports)):
+        second = settled(staged, choice).query
+        for report in reported(second, [0] * sum(r.places for r in second.reports)):
             found.setdefault(report.report.name, set()).update(map(report.margin, report.report.parts))
     assert {name: f"{max(off):,}" for name, off in found.items()} == said
 

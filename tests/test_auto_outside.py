@@ -15,9 +15,11 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from benchmarks.chosen_ranges import Seeded, places
+from benchmarks.chosen_ranges import Seeded, choose, chosen_in, places, settled, stages_of
 from discreet.cli.answers import as_json, csv_of, measured_json
 from discreet.cli.output import json_text
+from discreet.engine.measure import measure
+from discreet.engine.release import Release
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto_bounds.ranges import (
@@ -30,12 +32,12 @@ from discreet.plan.auto_bounds.ranges import (
     holds,
     share_outside,
 )
-from discreet.plan.auto_bounds.staged import Advised, Choice, StagedPlan
+from discreet.plan.auto_bounds.staged import Choice
 from discreet.plan.expr import Measured
 from discreet.plan.plan import Plan
-from discreet.release import Release
-from discreet.run import measure
+from discreet.plan.query import Query
 from discreet.verify.check import check, check_look
+from discreet.verify.claim import PlanClaim
 
 Limit = Callable[[int, int, DiscreteLaplaceNoise], Fraction]
 
@@ -52,9 +54,9 @@ def connect(frame: pd.DataFrame, **options: Any) -> dp.Session:
     return dp.connect({"t": frame}, **{**asked, **options})
 
 
-def staged(session: dp.Session, sql: str, **options: Any) -> StagedPlan:
+def staged(session: dp.Session, sql: str, **options: Any) -> Plan:
     plan = session.plan(sql, **{"epsilon": 1, "bounds": "values", **options})
-    assert isinstance(plan, StagedPlan)
+    assert plan.stages is not None
     return plan
 
 
@@ -116,13 +118,13 @@ def test_outside_are_those_with_a_value_beyond_the_bounds(unit: str) -> None:
     each = frame.dropna().index if unit == "rows" else frame.dropna().uid
     with connect(frame, unit=own) as session:
         plan = staged(session, "SELECT AVG(x) AS m FROM t")
-        assert plan.of_values is not None
-        silent = replace(plan.of_values, outside=DiscreteLaplaceNoise(Fraction(1, 1000)))
-        rows = session._backend.rows(plan.first[0], {})
+        stages = stages_of(plan)
+        assert stages.of_values is not None
+        silent = replace(stages.of_values, outside=DiscreteLaplaceNoise(Fraction(1, 1000)))
+        plan = replace(plan, stages=replace(stages, of_values=silent))
+        rows = session._desk.backend.rows(plan.statements[0], {})
         for seed in range(10):
-            choice = replace(plan, of_values=silent).choose(
-                lambda _: rows, Seeded(np.random.default_rng(seed))
-            )
+            choice = choose(plan, lambda _: rows, Seeded(np.random.default_rng(seed)))
             (chosen,), ((outside, inside),) = choice.ranges, choice.outside
             low, high = float(chosen.low), float(chosen.high)
             beyond = (frame.dropna().x < low) | (frame.dropna().x > high)
@@ -143,12 +145,12 @@ def test_numbers_near_0_lie_outside_where_they_do() -> None:
     values = np.where(np.arange(4000) % 2, -1e-10, 1e-10)
     with connect(pd.DataFrame({"x": values})) as session:
         plan = staged(session, "SELECT AVG(x) AS m FROM t")
-        rows = session._backend.rows(plan.first[0], {})
+        rows = session._desk.backend.rows(plan.statements[0], {})
         for seed in range(10):
-            choice = plan.choose(lambda _: rows, Seeded(np.random.default_rng(seed)))
+            choice = choose(plan, lambda _: rows, Seeded(np.random.default_rng(seed)))
             ((low, high),) = [(float(r.low), float(r.high)) for r in choice.ranges]
             outside = np.mean((values < low) | (values > high))
-            assert outside <= plan.advised(choice).limits[0]
+            assert outside <= chosen_in(settled(plan, choice)).limits[0]
             assert high - low < 1e-8  # it is known that all are near 0
 
 
@@ -184,10 +186,9 @@ def released(session: dp.Session, sql: str, outside: tuple[tuple[int, int], ...]
     """The release of a question whose first stage gave [0, 64] and these noisy numbers."""
     plan = staged(session, sql, **options)
     choice = Choice(None, tuple(dp.Range(0, 64) for _ in outside), outside)
-    advised = plan.advised(choice)
+    plan = settled(plan, choice)
     rng = Seeded(np.random.default_rng(1))
-    table = measure(advised, lambda text: session._backend.rows(text, {}), rng)
-    return Release(advised, table, charged=plan.guarantee, stored=False)
+    return Release(plan, measure(plan.query, lambda text: session._desk.backend.rows(text, {}), rng))
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +204,7 @@ OTHERS = "COUNT(*) AS n, COUNT(x) AS c, AVG(y) AS y, AVG(z) AS z, SUM(z) AS zs"
 def test_what_rests_on_an_unsure_range_has_no_finite_interval(frame: pd.DataFrame) -> None:
     sql = f"SELECT {AGGREGATES}, MEDIAN(x) AS md, {OTHERS} FROM t"
     with connect(frame) as session:
-        named = staged(session, sql).of_values
+        named = stages_of(staged(session, sql)).of_values
         assert named is not None
         counts = tuple((0, 10**6) if "z" in name else (5 * 10**5, 10**6) for name in named.named)
         release = released(session, sql, counts)
@@ -216,7 +217,7 @@ def test_what_rests_on_an_unsure_range_has_no_finite_interval(frame: pd.DataFram
     assert raised[1] == math.inf
 
 
-def resolved(found: Any, plan: Plan) -> Any:
+def resolved(found: Any, plan: Query) -> Any:
     """A column's expression with what is measured for it in the place of numbers of columns."""
     if isinstance(found, Measured):
         return found.step, resolved(plan.question.measures[found.index], plan)
@@ -250,22 +251,22 @@ def test_a_column_rests_on_a_range_exactly_where_it_changes_with_it(
     declared = {"y": dp.Range(0, 10)}
     with connect(frame, columns=declared) as session:
         plan = staged(session, f"SELECT {columns} FROM t")
-        assert plan.of_values is not None
-        count = len(plan.of_values.exprs)
+        of_values = stages_of(plan).of_values
+        assert of_values is not None
+        count = len(of_values.exprs)
 
-        def advised(place: int | None) -> Advised:
+        def advised(place: int | None) -> Query:
             """The second stage with another range of one value, outside of which many may lie."""
             ranges = [dp.Range(0, 128 if i == place else 64) for i in range(count)]
-            return plan.advised(
-                Choice(None, tuple(ranges), tuple((9**6 if i == place else 0, 9**7) for i in range(count)))
-            )
+            outside = tuple((9**6 if i == place else 0, 9**7) for i in range(count))
+            return settled(plan, Choice(None, tuple(ranges), outside)).query
 
         before = advised(None)
         for place in range(count):
             after = advised(place)
             for name in after.columns:
                 changed = resolved(before.column(name), before) != resolved(after.column(name), after)
-                assert after.is_unsure(after.column(name)) == changed, (name, plan.of_values.named[place])
+                assert after.is_unsure(after.column(name)) == changed, (name, of_values.named[place])
 
 
 def test_a_plan_knows_no_error_of_what_rests_on_an_unsure_range(frame: pd.DataFrame) -> None:
@@ -303,8 +304,9 @@ def test_it_is_said_and_shown_as_infinite_everywhere(frame: pd.DataFrame) -> Non
 def test_chosen_bounds_are_said_as_they_are(frame: pd.DataFrame) -> None:
     wide = dp.Range(-4194304, Fraction(1, 4096))
     with connect(frame) as session:
-        plan = staged(session, "SELECT AVG(x) AS m FROM t").advised(Choice(None, (wide,), ((0, 10**6),)))
-    assert "outside the chosen range -4194304 … 0.000244140625 of 'x'" in plan.chosen[-1]
+        plan = settled(staged(session, "SELECT AVG(x) AS m FROM t"), Choice(None, (wide,), ((0, 10**6),)))
+    said = chosen_in(plan).sentences[-1]
+    assert "outside the chosen range -4194304 … 0.000244140625 of 'x'" in said
 
 
 def test_few_outside_leave_the_interval_and_are_said(frame: pd.DataFrame) -> None:
@@ -342,14 +344,13 @@ def test_means_of_few_people_are_covered_or_have_no_interval() -> None:
 
             def run(text: str, session: dp.Session = session, answers: Any = answers) -> list[Any]:
                 if text not in answers:
-                    answers[text] = session._backend.rows(text, {})
+                    answers[text] = session._desk.backend.rows(text, {})
                 return list(answers[text])
 
             for seed in range(16):
                 entropy = Seeded(np.random.default_rng([n, seed]))
-                advised = plan.advised(plan.choose(run, entropy))
-                table = measure(advised, run, entropy)
-                release = Release(advised, table, charged=plan.guarantee, stored=False)
+                both = settled(plan, choose(plan, run, entropy))
+                release = Release(both, measure(both.query, run, entropy))
                 ((low, high),) = release.interval("m")
                 unsure += not math.isfinite(low)
                 assert not math.isfinite(low) or low - 2.5 <= values.mean() <= high + 2.5
@@ -370,8 +371,9 @@ def test_the_whole_charge_stands_and_the_stored_answer_says_the_same(
         again = session.sql(sql, epsilon=1)
         assert again.stored
         assert again.interval("m") == release.interval("m")
-        assert (again.notes, str(again.plan.chosen)) == (release.notes, str(release.plan.chosen))
-        assert isinstance(again.plan, Advised) and again.plan.limits[0] > MOST_OUTSIDE
+        found = chosen_in(again.plan)
+        assert (again.notes, str(found)) == (release.notes, str(chosen_in(release.plan)))
+        assert found.limits[0] > MOST_OUTSIDE
 
 
 # --- what it costs ---
@@ -394,6 +396,7 @@ def test_the_second_derivation_counts_the_noise_on_who_is_outside(frame: pd.Data
     ):
         with connect(frame.assign(uid=range(500)), relation=relation, unit=unit) as session:
             claim = staged(session, "SELECT AVG(x) AS m, SUM(z) AS s FROM t").claim
+        assert isinstance(claim, PlanClaim)
         check(claim)
         (look,) = claim.looks
         assert look.outside is not None and look.values == 2

@@ -15,10 +15,11 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from benchmarks.chosen_ranges import Seeded
+from benchmarks.chosen_ranges import Seeded, choose, chosen_in, stages_of
 from discreet.backends.connection import open_database
 from discreet.errors import InternalError, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
+from discreet.plan.auto_bounds.queries import ValuesLook
 from discreet.plan.auto_bounds.ranges import (
     FINEST,
     PLACES,
@@ -28,8 +29,8 @@ from discreet.plan.auto_bounds.ranges import (
     choose_range,
     value_place_sql,
 )
-from discreet.plan.auto_bounds.staged import Advised, StagedPlan
 from discreet.plan.claim import source_of
+from discreet.plan.plan import Plan
 from discreet.verify.census import derive_values
 
 CAPS = dp.PrivacyUnit("uid", max_groups=3, max_rows=5)
@@ -48,10 +49,22 @@ def connect(frame: pd.DataFrame, **options: Any) -> dp.Session:
     return dp.connect({"t": frame}, **{**asked, **options})
 
 
-def staged(session: dp.Session, sql: str, **options: Any) -> StagedPlan:
+def staged(session: dp.Session, sql: str, **options: Any) -> Plan:
     plan = session.plan(sql, **{"epsilon": 1, **options})
-    assert isinstance(plan, StagedPlan)
+    assert plan.stages is not None
     return plan
+
+
+def values_look(plan: Plan) -> ValuesLook:
+    look = stages_of(plan).of_values
+    assert look is not None
+    return look
+
+
+def counts_of(look: ValuesLook) -> int:
+    """In how many counts a unit is, as it is claimed and as they are drawn."""
+    assert look.claim.counts == len(look.exprs) * len(look.ends)
+    return look.claim.counts
 
 
 def purchases(people: int = 4000) -> pd.DataFrame:
@@ -159,12 +172,12 @@ def test_one_unit_moves_each_count_by_what_is_paid_for(
     frame = pd.DataFrame(others, columns=["uid", "region", "v", "w"])
     with connect(frame, unit=unit, relation=relation) as session:
         plan = staged(session, "SELECT SUM(v) AS s, AVG(w) AS m FROM t WHERE region <> 'z'")
-    assert plan.of_values is not None and plan.of_values.counts == (2 if unit is ROW else 4)
+    assert counts_of(values_look(plan)) == (2 if unit is ROW else 4)
     sizes = (0, 1) if unit is ROW else (0, 1, 2)
     worlds = [o for n in sizes for o in itertools.combinations_with_replacement(VALUES, n)]
     each = 1 if unit is ROW else 2
     found = [
-        counted(database, plan.first[0], [*others, *((1, "a", v, 10**6) for v in own)], each)
+        counted(database, plan.statements[0], [*others, *((1, "a", v, 10**6) for v in own)], each)
         for own in worlds
     ]
     moves = []
@@ -183,7 +196,7 @@ def test_a_unit_is_placed_by_its_largest_and_its_least_value(database: duckdb.Du
         (2, "a", None, 0),
     ]
     with connect(pd.DataFrame(world, columns=["uid", "region", "v", "w"])) as session:
-        found = counted(database, staged(session, "SELECT SUM(v) AS s FROM t").first[0], world)
+        found = counted(database, staged(session, "SELECT SUM(v) AS s FROM t").statements[0], world)
     assert found == {(0, (place_of(3.0), place_of(-70.0))): 1}
 
 
@@ -208,11 +221,10 @@ def test_all_of_it_is_charged_before_the_first_look_and_kept() -> None:
 def test_each_look_costs_a_tenth(relation: str, bounds: str, unit: Any, first: int) -> None:
     with connect(purchases(50), bounds=bounds, unit=unit, relation=relation) as session:
         plan = staged(session, "SELECT SUM(price) AS s, AVG(kelvin) AS k FROM t")
-        assert len(plan.first) == first
-        assert plan.last.epsilon == 1 - Fraction(first, 10)
-        assert plan.of_values is not None
-        look, times = plan.of_values, 2 if relation == "replace" else 1
-        assert (look.counts * times / look.noise.scale, 2 * times / look.outside.scale) == (
+        assert len(plan.statements) == first
+        assert stages_of(plan).last.epsilon == 1 - Fraction(first, 10)
+        look, times = values_look(plan), 2 if relation == "replace" else 1
+        assert (counts_of(look) * times / look.noise.scale, 2 * times / look.outside.scale) == (
             Fraction(3, 100),
             Fraction(7, 100),
         )
@@ -221,9 +233,9 @@ def test_each_look_costs_a_tenth(relation: str, bounds: str, unit: Any, first: i
 def test_what_was_chosen_is_said_in_the_release_and_the_derivation() -> None:
     with connect(purchases()) as session:
         release = session.sql("SELECT SUM(price * pieces) AS s, AVG(kelvin) AS k FROM t", epsilon=2)
-        assert isinstance(release.plan, Advised)
-        product, kelvin = release.plan.ranges.values()
-        assert list(release.plan.ranges) == ["an expression of 'price' and 'pieces'", "'kelvin'"]
+        ranges = chosen_in(release.plan).ranges
+        product, kelvin = ranges.values()
+        assert list(ranges) == ["an expression of 'price' and 'pieces'", "'kelvin'"]
         assert kelvin.low <= 256 and kelvin.high >= 512
         assert release.notes[0] == (
             "Bounds of values were chosen privately, for ε = 0.2: "
@@ -274,10 +286,9 @@ def test_chosen_bounds_are_nearly_as_good_as_the_best(column: str, unit: dp.Priv
     )
     with connect(frame, unit=unit) as session:
         plan = staged(session, f"SELECT SUM({column}) AS s FROM t", epsilon=epsilon)
-        assert plan.of_values is not None
-        text = {t: session._backend.rows(t, {}) for t in plan.first}
+        text = {t: session._desk.backend.rows(t, {}) for t in plan.statements}
         rng = Seeded(np.random.default_rng(20_261_121))
-        chosen = [plan.choose(text.__getitem__, rng).ranges[0] for _ in range(40)]
+        chosen = [choose(plan, text.__getitem__, rng).ranges[0] for _ in range(40)]
     errors = [
         expected_error(frame, column, (float(r.low), float(r.high)), 0.9 * epsilon, rows) for r in chosen
     ]
@@ -365,10 +376,9 @@ def test_a_few_strange_values_are_cut_off() -> None:
 @pytest.mark.parametrize("bounds", ["values", "auto"])
 def test_every_aggregate_has_its_missing_bounds_chosen(sql: str, names: list[str] | int, bounds: str) -> None:
     with connect(purchases(60), bounds=bounds) as session:
-        plan = session.sql(sql, epsilon=5).plan
-        assert isinstance(plan, Advised)
-        assert list(plan.ranges) == names or len(plan.ranges) == names
-        assert (plan.caps is None) == (bounds == "values")
+        found = chosen_in(session.sql(sql, epsilon=5).plan)
+        assert list(found.ranges) == names or len(found.ranges) == names
+        assert (found.caps is None) == (bounds == "values")
 
 
 @pytest.mark.parametrize("bad", [math.nan, math.inf, -math.inf, 1e308, -1e308, 5e-324, None])
@@ -387,7 +397,7 @@ def test_with_all_bounds_declared_the_whole_of_epsilon_is_the_answers() -> None:
     with connect(purchases(50)) as session, connect(purchases(50), bounds=None) as plain:
         plan = session.plan(sql, epsilon=1, bounds="values")
         assert plan.identity == plain.plan(sql, epsilon=1).identity
-        assert plan.allocation == plain.plan(sql, epsilon=1).allocation  # type: ignore[attr-defined]
+        assert plan.query.allocation == plain.plan(sql, epsilon=1).query.allocation
         assert session.sql(sql, epsilon=1).notes == plain.sql(sql, epsilon=1).notes
 
 
@@ -454,7 +464,7 @@ def test_ranges_are_chosen_under_declared_caps_only() -> None:
 def test_counts_of_another_shape_are_refused(change: str, broken: str) -> None:
     with connect(purchases(50)) as session:
         plan = staged(session, "SELECT SUM(price) AS s FROM t")
-        (text,), source = plan.first, source_of(plan.last.question)
+        (text,), source = plan.statements, source_of(stages_of(plan).last.question)
         assert derive_values(text, source) == 2
         assert change in text
         with pytest.raises(InternalError):

@@ -27,7 +27,7 @@ from discreet.errors import (
 from discreet.plan.answer import MOST_MEASURES
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.parse import LONGEST
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import Relation
@@ -58,9 +58,9 @@ VISITS = TableSchema(
 )
 
 
-def plan(sql: str, **asked: Any) -> Plan:
+def plan(sql: str, **asked: Any) -> Query:
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6", **asked}
-    return make_plan(sql, [VISITS], **options)
+    return make_query(sql, [VISITS], **options)
 
 
 def refusal(sql: Any, **asked: Any) -> DiscreetError:

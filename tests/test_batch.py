@@ -14,13 +14,14 @@ import pytest
 from scipy.stats import norm
 
 import discreet as dp
+from discreet.engine.session import Session
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, PlanError, UnknownColumn
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan import batch as batch_module
-from discreet.plan.batch import Batch, plan_batch
+from discreet.plan.batch import plan_batch
 from discreet.plan.cost import allocate
 from discreet.plan.partition.lifted import counted_now
-from discreet.session import Session
+from discreet.plan.plan import Plan
 from tests.plan.tables import visits
 
 FRAME = pd.DataFrame(
@@ -54,7 +55,7 @@ def opened(**options: Any) -> Session:
     return dp.connect({"data": FRAME, "other": OTHER}, **{**said, **options})
 
 
-def batch_of(questions: dict[str, str], **asked: Any) -> Batch:
+def batch_of(questions: dict[str, str], **asked: Any) -> Plan:
     options: dict[str, Any] = {"population": "customers", "version": None, "epsilon": 1, **asked}
     return plan_batch(questions, [visits()], **options)
 
@@ -145,23 +146,25 @@ def test_what_two_questions_share_is_measured_once_in_one_statement() -> None:
     # a needs a third for its count, b a ninth for each of three columns, c a third: 8/9 together, and the rest for all.
     # One unit moves each count by 3 · 10, that of the whole table by 10
     scales = sorted(
-        n.scale for n in batch.plans["a"].allocation.noises if isinstance(n, DiscreteLaplaceNoise)
+        n.scale for n in batch.outputs["a"].query.allocation.noises if isinstance(n, DiscreteLaplaceNoise)
     )
     assert scales == [30 * Fraction(8, 3)]
-    assert [getattr(n, "scale", None) for n in batch.plans["c"].allocation.noises] == [10 * Fraction(8, 3)]
-    assert batch.guarantee.epsilon == 1
-    assert sum((n * (e.pure or Fraction(0)) for e, n in batch.events), Fraction(0)) == 1
+    assert [getattr(n, "scale", None) for n in batch.outputs["c"].query.allocation.noises] == [
+        10 * Fraction(8, 3)
+    ]
+    assert batch.charge.guarantee.epsilon == 1
+    assert sum((n * (e.pure or Fraction(0)) for e, n in batch.charge.events), Fraction(0)) == 1
 
 
 def test_gaussian_noise_of_m_columns_is_root_m_times_that_of_one() -> None:
     counts = {f"q{i}": f"SELECT COUNT(day) FROM visits WHERE day < {i}" for i in range(1, 10)}
     nine = batch_of(counts, delta="1e-6", noise="gaussian")
     one = batch_of({"q": "SELECT COUNT(day) FROM visits"}, delta="1e-6", noise="gaussian")
-    (alone,) = one.plans["q"].allocation.noises
+    (alone,) = one.outputs["q"].query.allocation.noises
     assert isinstance(alone, RoundedGaussianNoise)
     mu_squared = 0.0
-    for plan in nine.plans.values():
-        (noise,) = plan.allocation.noises
+    for output in nine.outputs.values():
+        (noise,) = output.query.allocation.noises
         assert isinstance(noise, RoundedGaussianNoise)
         assert noise.sigma / alone.sigma == pytest.approx(3, rel=1e-6)
         mu_squared += (10 / float(noise.sigma)) ** 2
@@ -183,10 +186,10 @@ def test_no_question_has_more_noise_than_alone_with_its_part_of_the_budget(noise
     for name, sql in questions.items():
         alone = (
             batch_of({name: sql}, epsilon=Fraction(2, 4), delta=Fraction(delta) / 4, noise=noise)
-            .plans[name]
-            .allocation
+            .outputs[name]
+            .query.allocation
         )
-        mine = batch.plans[name].allocation
+        mine = batch.outputs[name].query.allocation
         pairs = [*zip(mine.noises, alone.noises, strict=True), *zip(mine.spreads, alone.spreads, strict=True)]
         assert pairs
         for own, other in pairs:
@@ -207,12 +210,12 @@ def test_selections_of_groups_share_the_delta_and_each_has_what_it_needs_of_epsi
     thresholds = [p.allocation.threshold for p in batch.measurements if p.allocation.threshold]
     assert sorted(t.epsilon for t in thresholds) == [Fraction(1, 7), Fraction(2, 7)]
     assert [t.delta for t in thresholds] == [Fraction(1, 2 * 10**6)] * 2
-    assert (batch.guarantee.epsilon, batch.guarantee.delta) == (Fraction(1), Fraction(1, 10**6))
-    pure = sum((n * (e.pure or Fraction(0)) for e, n in batch.events), Fraction(0))
-    failure = sum((n * e.failure for e, n in batch.events), Fraction(0))
+    assert (batch.charge.guarantee.epsilon, batch.charge.guarantee.delta) == (Fraction(1), Fraction(1, 10**6))
+    pure = sum((n * (e.pure or Fraction(0)) for e, n in batch.charge.events), Fraction(0))
+    failure = sum((n * e.failure for e, n in batch.charge.events), Fraction(0))
     assert (pure, failure) == (Fraction(1), Fraction(1, 10**6))
-    which = batch.plans["which"].allocation
-    assert which.threshold == batch.plans["seen"].allocation.threshold
+    which = batch.outputs["which"].query.allocation
+    assert which.threshold == batch.outputs["seen"].query.allocation.threshold
 
 
 MANY = {
@@ -236,12 +239,12 @@ def test_every_question_of_a_mixed_batch_has_at_most_its_noise_alone(
     batch = batch_of(questions, epsilon=3, delta=delta, noise=noise)
     for name, sql in questions.items():
         alone = batch_of({name: sql}, epsilon=Fraction(3, m), delta=Fraction(delta) / m, noise=noise)
-        mine, theirs = batch.plans[name].allocation, alone.plans[name].allocation
+        mine, theirs = batch.outputs[name].query.allocation, alone.outputs[name].query.allocation
         if mine.threshold is not None:
             assert theirs.threshold is not None
             assert mine.threshold.epsilon >= theirs.threshold.epsilon
             assert mine.threshold.delta >= theirs.threshold.delta
-        counted = counted_now(batch.plans[name], alone.plans[name])
+        counted = counted_now(batch.outputs[name].query, alone.outputs[name].query)
         if counted is not None:
             assert counted[0] <= counted[1] * (1 + 1e-3)
         elif bool(mine.levels) == bool(theirs.levels):
@@ -253,7 +256,7 @@ def test_every_question_of_a_mixed_batch_has_at_most_its_noise_alone(
                 assert own.variance <= other.variance * (1 + 1e-9)
         said = re.search(
             r"alone at about ε = ([\d.]+); an even part of the batch is ε = ([\d.]+)\.\n",
-            batch.plans[name].explain(),
+            batch.explain(name),
         )
         assert said is not None
         assert float(said[1]) >= float(said[2]) * 0.999
@@ -262,14 +265,14 @@ def test_every_question_of_a_mixed_batch_has_at_most_its_noise_alone(
 def test_a_question_of_one_column_does_not_pay_for_one_of_five() -> None:
     five = "SELECT region, COUNT(*), SUM(amount), VARIANCE(amount), COUNT(amount) FROM visits GROUP BY region"
     batch = batch_of({"one": "SELECT COUNT(*) FROM visits WHERE day = 1", "five": five})
-    (one,) = batch.plans["one"].allocation.noises
+    (one,) = batch.outputs["one"].query.allocation.noises
     assert one == DiscreteLaplaceNoise(Fraction(10 * 2))
-    plan = batch.plans["five"]
+    plan = batch.outputs["five"].query
     assert plan.allocation.noises == tuple(
         DiscreteLaplaceNoise(Fraction(s.l1 * 2 * 5)) for s in plan.sensitivities
     )
     assert len(plan.sensitivities) == 5
-    assert "alone at about ε = 0.5; an even part of the batch is ε = 0.5." in batch.plans["one"].explain()
+    assert "alone at about ε = 0.5; an even part of the batch is ε = 0.5." in batch.explain("one")
 
 
 def test_batches_that_are_divided_as_ever_keep_their_identity_and_others_have_a_new_one() -> None:
@@ -294,8 +297,8 @@ def test_totals_that_are_measured_stand_beside_the_same_groups_without_totals() 
     for asked in ({}, {"delta": "1e-6", "noise": "gaussian"}):
         batch = batch_of(sql, **asked)
         assert len(batch.measurements) == 2
-        assert batch.plans["totals"].allocation.levels
-        assert not batch.plans["plain"].allocation.levels
+        assert batch.outputs["totals"].query.allocation.levels
+        assert not batch.outputs["plain"].query.allocation.levels
 
 
 def test_the_names_and_order_of_questions_do_not_make_another_batch() -> None:
@@ -310,7 +313,7 @@ def test_the_names_and_order_of_questions_do_not_make_another_batch() -> None:
     assert batch_of({"x": a, "y": b}, version="2").identity != first
     assert batch_of({"x": a}).identity != first
     assert (
-        len({p.identity for p in batch_of({"x": a, "y": b, "z": c}).plans.values()}) == 2
+        len({o.query.identity for o in batch_of({"x": a, "y": b, "z": c}).outputs.values()}) == 2
     )  # x and z are one
 
 

@@ -9,10 +9,11 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.release import Release
+from discreet.engine.session import Session
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
-from discreet.release import NoisyTable, Release
-from discreet.session import Session
 from tests.coverage import covers
 
 REGIONS = [f"r{i}" for i in range(40)]
@@ -73,14 +74,14 @@ def test_totals_keep_their_values_and_are_the_sums_of_their_parts(session: Sessi
 def test_intervals_of_raised_numbers_cover_the_truth(session: Session) -> None:
     """3,000 draws of empty groups and 75 of one with 2; intervals for a half hold less often."""
     plan = session.plan("SELECT region, COUNT(*) AS n FROM t GROUP BY region", epsilon=1)
-    (noise,) = plan.allocation.noises
+    (noise,) = plan.query.allocation.noises
     assert isinstance(noise, DiscreteLaplaceNoise)
     truth = [2] + [0] * 39
     hits, halves = np.zeros(2), np.zeros(2)
     for _ in range(75):
         cells = tuple((c,) for c in noise.add(truth, SystemEntropy()))
         table = NoisyTable(tuple((r,) for r in REGIONS), cells)
-        shown = Release(plan, table, charged=plan.charge.guarantee, stored=False).nonnegative()
+        shown = Release(plan, table).nonnegative()
         inside = [low <= t <= high for t, (low, high) in zip(truth, shown.interval("n"), strict=True)]
         hits += inside[0], sum(inside[1:])
         half = shown.interval("n", confidence=Fraction(1, 2))

@@ -20,15 +20,14 @@ from discreet.backends.leaving import Leaving
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerError
 from discreet.ledger.people import keeping, table
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.plan import Plan
-from discreet.release import NoisyTable
-from discreet.run import exact_cells
+from discreet.plan.query import Query
+from tests.without_noise import without_noise
 from tests.written import written
 
 CAPS = dp.PrivacyUnit("id", max_groups=2, max_rows=3)
 FACTS: dict[str, dp.Values | dp.Range] = {"g": dp.Values("a", "b"), "x": dp.Range(-4, 4, integer=True)}
 
-Seen = list[tuple[Plan, dict[tuple[Any, ...], list[int]]]]
+Seen = list[tuple[Query, dict[tuple[Any, ...], list[int]]]]
 
 
 def session(rows: Any, *, budget: dp.Budget | None = None, **asked: Any) -> dp.Session:
@@ -44,18 +43,12 @@ def frame(rows: Mapping[Any, list[tuple[str, int]]]) -> pd.DataFrame:
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     """The plans that were measured, with the exact cells of those who took part, which are the answers."""
     found: Seen = []
 
-    def measure(plan: Plan, run: Any, _rng: Any) -> NoisyTable:
-        cells = exact_cells(plan, run)
-        found.append((plan, cells))
-        own = len(plan.allocation.noises)
-        return NoisyTable(tuple(cells), tuple(tuple(c[:own]) for c in cells.values()))
-
-    monkeypatch.setattr("discreet.run.measure", measure)
-    yield found
+    without_noise(monkeypatch, lambda query, cells: found.append((query, cells)))
+    return found
 
 
 def last(found: Seen) -> dict[Any, Any]:

@@ -14,16 +14,16 @@ import pytest
 
 import discreet as dp
 from discreet import spending
+from discreet.engine.cells import Cells
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.people import keeping, summary
 from discreet.ledger.people.keeping import PersonBudgets
 from discreet.ledger.people.table import BEYOND, CAPACITY, PeopleTable, settle
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.plan import Plan
-from discreet.release import NoisyTable
-from discreet.run import exact_cells
+from discreet.plan.query import Query
 from discreet.spending import spending_of
+from tests.without_noise import without_noise
 
 Rows: TypeAlias = Mapping[int, list[str]]
 """Person → the group of each row."""
@@ -63,23 +63,21 @@ PEOPLE: Rows = {1: ["a", "a", "b"], 2: ["b", "b"]}
 
 
 @pytest.fixture
-def seen(monkeypatch: pytest.MonkeyPatch) -> Iterator[Seen]:
+def seen(monkeypatch: pytest.MonkeyPatch) -> Seen:
     """Answers without noise are collected here."""
     found: Seen = []
 
-    def measure(plan: Plan, run: Any, _rng: Any) -> NoisyTable:
-        cells = exact_cells(plan, run)
-        found.append([(z, c[i]) for c in cells.values() for i, z in enumerate(plan.allocation.noises)])
-        return NoisyTable(tuple(cells), tuple(map(tuple, cells.values())))
+    def told(query: Query, cells: Cells) -> None:
+        found.append([(z, c[i]) for c in cells.values() for i, z in enumerate(query.allocation.noises)])
 
     def noisy(budgets: PersonBudgets, charge: int, cost: Any, noise: Additive, _rng: Any) -> tuple[int, ...]:
         counts = budgets.summarise(charge, cost)
         found.append([(noise, n) for n in counts])
         return counts
 
-    monkeypatch.setattr("discreet.run.measure", measure)
+    without_noise(monkeypatch, told)
     monkeypatch.setattr(spending, "_noisy", noisy)
-    yield found
+    return found
 
 
 def play(rows: Rows, path: tuple[int, ...], found: Seen) -> Seen:
@@ -258,12 +256,12 @@ def test_the_same_summary_is_free_until_somebody_is_asked_about_again(tmp_path: 
 def test_its_noise_has_the_law_that_is_paid_for() -> None:
     with session({1: ["a"]}, budget=dp.Budget(10**6)) as s:
         s.sql(GROUP.format("a"), epsilon=1)
-        drawn = [spending_of(s._account, epsilon=1, fresh=True).counts for _ in range(300)]
+        drawn = [spending_of(s._account, epsilon=1, fresh=True).counts for _ in range(250)]
     noise = np.array(drawn) - np.array([1, *[0] * 9])
     law = DiscreteLaplaceNoise(Fraction(1))
     shown = np.array([np.mean(noise == k) for k in range(-2, 3)])
     wanted = np.diff(law.cdf(np.arange(-3, 3).astype(float)))
-    assert np.abs(shown - wanted).max() < 0.06  # 3,000 draws: six standard deviations
+    assert np.abs(shown - wanted).max() < 0.06  # 2,500 draws: six standard deviations
     narrow = np.diff(DiscreteLaplaceNoise(Fraction(3, 4)).cdf(np.arange(-3, 3).astype(float)))
     assert np.abs(shown - narrow).max() > 0.06
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import datetime as dt
 import json
 import math
-from fractions import Fraction
 from itertools import pairwise
 from typing import Any
 
@@ -14,10 +13,10 @@ import pytest
 
 import discreet as dp
 from discreet.cli.answers import measured_json
+from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.release import Release
+from discreet.engine.session import Session
 from discreet.errors import InvalidParameter, UnknownColumn
-from discreet.privacy.guarantee import Approximate
-from discreet.release import NoisyTable, Release
-from discreet.session import Session
 
 EVIL = '<script>alert(1)</script>\x1b[31m\u202e"; DROP TABLE data; --'
 FRAME = pd.DataFrame(
@@ -253,10 +252,8 @@ def test_a_stored_release_says_when_it_was_drawn_and_how_to_ask_for_new_data() -
 
 def test_values_that_their_margin_of_error_reaches_are_marked_everywhere(session: Session) -> None:
     plan = session.plan("SELECT COUNT(*) AS n FROM data", epsilon="0.1")
-    free, most = Approximate(Fraction(0)), round(plan.error("n"))
-    drowned, clear = (
-        Release(plan, NoisyTable(((),), ((n,),)), charged=free, stored=False) for n in (-most, most + 1)
-    )
+    most = round(plan.error("n"))
+    drowned, clear = (Release(plan, NoisyTable(((),), ((n,),))) for n in (-most, most + 1))
     assert drowned.uncertain("n") == [True] and clear.uncertain("n") == [False]
     legend = "* The margin of error is at least as large as the value."
     assert legend in str(drowned) and legend in drowned._repr_html_() and "*" not in str(clear)

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
+from discreet.engine.cells import exact_cells
+from discreet.engine.measure import measure
 from discreet.errors import BackendFailed
 from discreet.noise.entropy import SystemEntropy
-from discreet.run import exact_cells, measure
 from tests.plan.tables import planned
 
 PRIVATE = "SELECT user_id % 10 AS k, COUNT(*) AS n FROM visits GROUP BY user_id % 10"

@@ -19,10 +19,13 @@ import pytest
 
 import discreet as dp
 from discreet import accounting
+from discreet.engine.cells import exact_cells
+from discreet.engine.session import Session
 from discreet.errors import (
     BackendFailed,
     BudgetExceeded,
     DiscreetError,
+    InternalError,
     InvalidParameter,
     LedgerCorrupt,
     LedgerError,
@@ -30,8 +33,6 @@ from discreet.errors import (
     PlanError,
     UnknownColumn,
 )
-from discreet.run import exact_cells
-from discreet.session import Session
 from tests.written import written
 
 FRAME = pd.DataFrame(
@@ -297,18 +298,27 @@ class Unlucky:
         raise self._error
 
 
-@pytest.mark.parametrize("error", [BackendFailed("It failed."), KeyboardInterrupt(), MemoryError()])
+@pytest.mark.parametrize(
+    ("error", "shown"),
+    [
+        (BackendFailed("It failed."), BackendFailed),
+        (KeyboardInterrupt(), KeyboardInterrupt),
+        (MemoryError("a cell"), InternalError),
+    ],
+)
 def test_whatever_stops_a_question_after_the_charge_the_charge_stands_and_the_next_one_is_answered(
-    error: BaseException, monkeypatch: pytest.MonkeyPatch
+    error: BaseException, shown: type[BaseException], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with opened() as session:
-        healthy = session._backend
-        monkeypatch.setattr(session, "_backend", Unlucky(healthy, error))
+        healthy = session._desk.backend
+        monkeypatch.setattr(session._desk, "backend", Unlucky(healthy, error))
         for left in (9, 8):  # nothing was stored, so that asking again is charged again
-            with pytest.raises(type(error)):
+            with pytest.raises(shown) as failed:
                 session.sql(COUNT, epsilon=1)
+            assert "cell" not in str(failed.value)
+            assert failed.value.__context__ is None
             assert session.remaining.epsilon == left
-        monkeypatch.setattr(session, "_backend", healthy)
+        monkeypatch.setattr(session._desk, "backend", healthy)
         assert len(session.sql(COUNT, epsilon=1).rows) == 1
         assert session.remaining.epsilon == 7
 
@@ -317,7 +327,7 @@ KILLED = """
 import os
 import discreet as dp
 from discreet import accounting
-import discreet.run
+from discreet.mechanisms.additive import DiscreteLaplaceNoise
 
 session = dp.connect("data.csv", unit=dp.PrivacyUnit.row(), budget=dp.Budget(5), ledger="ledger")
 {where}
@@ -325,8 +335,8 @@ session.sql("SELECT COUNT(*) AS n FROM data", epsilon=1)
 """
 BETWEEN = {
     "before the charge": ("type(session._account).charge = lambda *a, **k: os._exit(9)", 5),
-    "between charge and reading": ("session._backend.rows = lambda *a: os._exit(9)", 4),
-    "between reading and noise": ("discreet.run._shown_groups = lambda *a: os._exit(9)", 4),
+    "between charge and reading": ("session._desk.backend.rows = lambda *a: os._exit(9)", 4),
+    "between reading and noise": ("DiscreteLaplaceNoise.add = lambda *a: os._exit(9)", 4),
     "before the release is stored": ("type(session._account).store = lambda *a: os._exit(9)", 4),
 }
 
@@ -430,7 +440,7 @@ def test_a_session_is_not_pickled() -> None:
 
 def test_a_plan_reads_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     with opened() as session, monkeypatch.context() as patch:
-        patch.setattr(session, "_backend", None)
+        patch.setattr(session._desk, "backend", None)
         plan = session.plan("SELECT ward, AVG(cost) AS m FROM data GROUP BY ward", epsilon=1, delta="1e-6")
         assert str(plan) and plan.explain() and plan.cost.epsilon(Fraction(1, 10**6))
         assert session.remaining.epsilon == 10
@@ -546,9 +556,9 @@ def many_rows_each() -> Any:
 def test_nor_where_a_person_has_many_rows_and_moves_no_number_by_more_than_the_caps(
     sql: str, many_rows_each: list[Session]
 ) -> None:
-    plan = many_rows_each[0].plan(sql, epsilon=1, delta="1e-6")
+    plan = many_rows_each[0].plan(sql, epsilon=1, delta="1e-6").query
     key = {"secret": 7} if plan.needs_secret else {}  # neighbours have one secret key
-    databases = [session._backend for session in many_rows_each]
+    databases = [session._desk.backend for session in many_rows_each]
     clean, *others = [exact_cells(plan, partial(one.rows, parameters=key)) for one in databases]
     nothing = [0] * len(next(iter(clean.values())))
     for cells in others:

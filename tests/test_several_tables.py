@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet import connecting
 from discreet.backends.connection import open_database
+from discreet.engine import connect
 from discreet.errors import DiscreetError, InvalidParameter, LedgerError, UnknownColumn
 from discreet.ledger.ledger import Ledger
 from discreet.plan.schema import Reached
@@ -291,7 +291,7 @@ def test_where_each_row_is_a_unit_other_tables_may_be_public() -> None:
     source = {"customers": SHOP["customers"], "regions": SHOP["regions"]}
     with opened(source, unit=dp.PrivacyUnit.row(), population=None) as session:
         assert session.population == "customers"  # the one private table
-        assert [(t.unit.is_row, t.public) for t in session._tables] == [(True, False), (True, True)]
+        assert [(t.unit.is_row, t.public) for t in session._desk.tables] == [(True, False), (True, True)]
         answer = session.sql("SELECT COUNT(*) AS n FROM customers", epsilon=5)
         assert session.remaining.epsilon == 5
     assert abs(answer.rows[0][0] - 3) <= 8  # false alarm: 2e-18
@@ -409,7 +409,7 @@ def test_a_known_table_is_never_connected_otherwise(
         opened({**source, "more": SHOP["orders"]}, **{**options, "ledger": place})
     assert words in str(caught.value)
     with pytest.raises(DiscreetError):  # also when another process has pinned it in between
-        monkeypatch.setattr(connecting, "_kept", lambda *_: {})
+        monkeypatch.setattr(connect, "_kept", lambda *_: {})
         opened(source, **{**options, "ledger": place})
     assert pins(place) == before
 

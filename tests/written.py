@@ -2,17 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
-
-from discreet.session import Session
-from discreet.shared.session import SharedSession
-
-S = TypeVar("S", bound=Session | SharedSession)
+from discreet.engine.session import Session
 
 
-def written(session: S) -> S:
+def written(session: Session) -> Session:
     """The session, once its ledger has what its first charge would write before itself."""
-    accounts = [session._account] if isinstance(session, Session) else list(session._accounts.values())
+    accounts = list(session.accounts.values())
     accounts[0].log.write(lambda view: [account.brought(view) for account in accounts])
     for account in accounts:
         account.arrive()

@@ -10,24 +10,29 @@ from unittest.mock import patch
 
 import duckdb
 
+from benchmarks.chosen_ranges import choose, settled, stages_of
 from benchmarks.fuzz.sources import Sources
 from benchmarks.fuzz.worlds import CANARY, KINDS, Shape, World
 from discreet.backends.connection import open_database
+from discreet.engine.cells import exact_all as exact
+from discreet.engine.measure import measure
+from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.release import Release
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan import plan as planning
+from discreet.plan import query as planning
 from discreet.plan.auto_bounds.asking import plan_in_stages
-from discreet.plan.auto_bounds.staged import StagedPlan
+from discreet.plan.auto_bounds.queries import ValuesLook
+from discreet.plan.auto_bounds.staged import PlanStages
 from discreet.plan.dialects.conventions import prepare
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.plan import Plan, alone
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.quantile_tree.tree import ExactLeaves
+from discreet.plan.query import Query, make_query
 from discreet.plan.reports import report_moves
 from discreet.plan.schema import TableSchema
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.release import NoisyTable, Release
-from discreet.run import exact, measure
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 Cells: TypeAlias = Mapping[tuple[Any, ...], Sequence[int]]
@@ -42,7 +47,7 @@ class Asked:
     """How a question is asked.
 
     Attributes:
-        epsilon, delta, noise, truncation: as `make_plan` takes them.
+        epsilon, delta, noise, truncation: as `make_query` takes them.
         auto: whether the caps are chosen by a census.
         secret: the account's key.
         collide: whether to run it again as if every hash were the same.
@@ -162,8 +167,8 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
     except Exception as error:
         outcome.broken.append(f"planning crashed: {type(error).__name__}: {error}"[:300])
         return outcome
-    if isinstance(planned, StagedPlan):
-        outcome.broken += _census(databases, planned, asked, shape.relation)
+    if isinstance(planned, Plan):
+        outcome.broken += _census(databases, stages_of(planned), asked, shape.relation)
         if outcome.broken:
             return outcome
     plan = _second(databases, planned, asked)
@@ -176,14 +181,14 @@ def check(databases: Databases, shape: Shape, sql: str, asked: Asked) -> Outcome
     return outcome
 
 
-def _planned(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Plan | StagedPlan:
+def _planned(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Query | Plan:
     if asked.derived:
         return _planned_once(schemas, shape, sql, asked)
     with patch.object(planning, "check"):
         return _planned_once(schemas, shape, sql, asked)
 
 
-def _planned_once(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Plan | StagedPlan:
+def _planned_once(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Query | Plan:
     prepared = prepare(sql, asked.dialect, schemas)
     options: dict[str, Any] = {
         "population": "p",
@@ -194,21 +199,21 @@ def _planned_once(schemas: Schemas, shape: Shape, sql: str, asked: Asked) -> Pla
         "truncation": asked.truncation,
     }
     staged = plan_in_stages(prepared, schemas, caps=not shape.is_row, **options) if asked.auto else None
-    return make_plan(prepared.text, prepared.tables, **options) if staged is None else staged
+    return make_query(prepared.text, prepared.tables, **options) if staged is None else staged
 
 
-def _second(databases: Databases, planned: Plan | StagedPlan, asked: Asked) -> Plan:
+def _second(databases: Databases, planned: Query | Plan, asked: Asked) -> Query:
     """The plan itself, or the second stage that follows from the first one of the two neighbours."""
-    if isinstance(planned, Plan):
+    if isinstance(planned, Query):
         return planned
 
     def run(text: str) -> Rows:
         return databases.read(text, asked.secret if "$secret" in text else None, rehearse=False)[0][0]
 
-    return planned.advised(planned.choose(run, SystemEntropy()))
+    return settled(planned, choose(planned, run, SystemEntropy())).query
 
 
-def _compare(databases: Databases, plan: Plan, asked: Asked, outcome: Outcome) -> None:
+def _compare(databases: Databases, plan: Query, asked: Asked, outcome: Outcome) -> None:
     """Adds what does not hold of the plan's statements on the three databases."""
     read: list[dict[str, Rows]] = [{}, {}, {}] if asked.rehearse else [{}, {}]
     for text in plan.statements:
@@ -235,7 +240,7 @@ def _compare(databases: Databases, plan: Plan, asked: Asked, outcome: Outcome) -
     outcome.broken += _release(plan, read[0].__getitem__, intervals=asked.intervals)
 
 
-def _cells(plan: Plan, one: Cells, other: Cells) -> Iterable[str]:
+def _cells(plan: Query, one: Cells, other: Cells) -> Iterable[str]:
     allowed = list(plan.sensitivities)
     if plan.allocation.threshold is not None:
         allowed.append(Sensitivity(plan.allocation.threshold.touched, 1))
@@ -254,7 +259,7 @@ def _cells(plan: Plan, one: Cells, other: Cells) -> Iterable[str]:
 
 
 def _leaves(
-    plan: Plan, ones: Sequence[Mapping[Any, ExactLeaves]], others: Sequence[Mapping[Any, ExactLeaves]]
+    plan: Query, ones: Sequence[Mapping[Any, ExactLeaves]], others: Sequence[Mapping[Any, ExactLeaves]]
 ) -> Iterable[str]:
     for place, looked in enumerate(plan.question.spreads):
         spread, (allowed, _) = looked.spread, plan.spreads[place]
@@ -298,7 +303,7 @@ def _within(moves: Sequence[int], s: Sensitivity) -> bool:
     )
 
 
-def _reports(plan: Plan, read: Sequence[Mapping[str, Rows]]) -> Iterable[str]:
+def _reports(plan: Query, read: Sequence[Mapping[str, Rows]]) -> Iterable[str]:
     one, other = ([int(c) for text in plan.truncation for c in found[text][0]] for found in read[:2])
     most = report_moves(plan.question.table.relation).l1
     for report in plan.reports:
@@ -308,13 +313,13 @@ def _reports(plan: Plan, read: Sequence[Mapping[str, Rows]]) -> Iterable[str]:
         del one[: report.places], other[: report.places]
 
 
-def _release(plan: Plan, run: Callable[[str], Rows], *, intervals: bool) -> Iterable[str]:
+def _release(plan: Query, run: Callable[[str], Rows], *, intervals: bool) -> Iterable[str]:
     try:
         table = measure(plan, run, SystemEntropy())
         stored = NoisyTable.from_json(table.to_json())
         if stored != table:
             yield "the noisy table is another one when it is stored"
-        release = Release(plan, table, charged=plan.allocation.guarantee, stored=False)
+        release = Release(alone(plan, "p"), table)
         rows = release.rows
         for name in release.columns if intervals else []:
             if len(release.interval(name)) != len(rows):
@@ -325,9 +330,9 @@ def _release(plan: Plan, run: Callable[[str], Rows], *, intervals: bool) -> Iter
         yield f"the release crashed: {type(error).__name__}: {str(error)[:300]}"
 
 
-def _census(databases: Databases, staged: StagedPlan, asked: Asked, relation: Relation) -> Iterable[str]:
+def _census(databases: Databases, stages: PlanStages, asked: Asked, relation: Relation) -> Iterable[str]:
     most = Sensitivity(1 if relation is Relation.ADD_REMOVE else 2, 1)
-    for look in (staged.of_caps, staged.of_values):
+    for look in (stages.of_caps, stages.of_values):
         if look is None:
             continue
         try:
@@ -338,8 +343,8 @@ def _census(databases: Databases, staged: StagedPlan, asked: Asked, relation: Re
         if any(t != types[0] for t in types):
             yield "the types of the census follow from the data"
         one, other = ([({tuple(r[:-1]): int(r[-1]) for r in rows})] for rows in found[:2])
-        if look is staged.of_values:
-            one, other = (_by_column(rows, look.counts) for rows in found[:2])
+        if isinstance(look, ValuesLook):
+            one, other = (_by_column(rows, len(look.exprs) * len(look.ends)) for rows in found[:2])
         for before, after in zip(one, other, strict=True):
             moves = [before.get(k, 0) - after.get(k, 0) for k in {**before, **after}]
             if not _within(moves, most):
@@ -356,7 +361,7 @@ def _by_column(rows: Rows, columns: int) -> list[dict[Any, int]]:
     return counts
 
 
-def _colliding(plan: Plan) -> Plan:
+def _colliding(plan: Query) -> Query:
     """The same plan in a world where every hash is the same."""
     found: dict[str, Any] = {}
     if plan.spreads:

@@ -17,7 +17,7 @@ from typing import Any
 
 import discreet as dp
 from discreet.backends.connection import open_database
-from discreet.run import exact_cells
+from discreet.engine.cells import exact_cells
 
 Row = tuple[str | None, int]
 """The spelling of an id, and a value."""
@@ -145,20 +145,20 @@ def broken(seed: int, folder: Path) -> Iterator[str]:
         before: list[list[int]] | None = None
         for _ in range(3):
             gone = rng.choice(rows)[0]
-            session._backend.refresh()
+            session._desk.backend.refresh()
             found = []
             for sql in QUERIES:
-                plan = session.plan(sql, epsilon=1)
-                cells = exact_cells(plan, lambda text: session._backend.rows(text, {}))
-                found.append((list(cells[()]), plan))
-            values = [int(cell[0] * plan.question.measures[0].step) for cell, plan in found]
+                query = session.plan(sql, epsilon=1).query
+                cells = exact_cells(query, lambda text: session._desk.backend.rows(text, {}))
+                found.append((list(cells[()]), query))
+            values = [int(cell[0] * query.question.measures[0].step) for cell, query in found]
             wanted = expected(rows, whole=whole)
             centre = [cell for cell, _ in found]
             if values[0] != wanted[0] or values[2] != wanted[2]:
                 yield f"seed {seed}, {kind}: {values} for {wanted} of {rows}"
             if before is not None:
-                for (cell, plan), old in zip(found, before, strict=True):
-                    if any(abs(a - b) > s.l1 for a, b, s in zip(cell, old, plan.sensitivities, strict=True)):
+                for (cell, query), old in zip(found, before, strict=True):
+                    if any(abs(a - b) > s.l1 for a, b, s in zip(cell, old, query.sensitivities, strict=True)):
                         yield f"seed {seed}, {kind}: moved from {old} to {cell} by one person, {rows}"
             own = canonical(gone, whole=whole)
             left = [r for r in rows if own is None or canonical(r[0], whole=whole) != own]

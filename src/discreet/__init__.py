@@ -22,15 +22,14 @@ if TYPE_CHECKING:
     from discreet import mechanisms as mechanisms
     from discreet import plots as plots
     from discreet import sketch as sketch
-    from discreet.connecting import connect as connect
-    from discreet.connecting import connect_both as connect_both
+    from discreet.engine.connect import connect as connect
+    from discreet.engine.connect import connect_both as connect_both
+    from discreet.engine.release import Release as Release
+    from discreet.engine.session import Session as Session
     from discreet.mechanisms import mechanism as mechanism
     from discreet.plan.plan import Plan as Plan
     from discreet.plan.schema import Range as Range
     from discreet.plan.schema import Values as Values
-    from discreet.release import Release as Release
-    from discreet.session import Session as Session
-    from discreet.shared.session import SharedSession as SharedSession
 
 __all__ = [
     "Budget",
@@ -39,7 +38,6 @@ __all__ = [
     "Range",
     "Release",
     "Session",
-    "SharedSession",
     "Values",
     "accounting",
     "audit",
@@ -59,12 +57,11 @@ __version__ = "0.1.0"
 _HOMES = {
     "Plan": "discreet.plan.plan",
     "Range": "discreet.plan.schema",
-    "Release": "discreet.release",
-    "Session": "discreet.session",
-    "SharedSession": "discreet.shared.session",
+    "Release": "discreet.engine.release",
+    "Session": "discreet.engine.session",
     "Values": "discreet.plan.schema",
-    "connect": "discreet.connecting",
-    "connect_both": "discreet.connecting",
+    "connect": "discreet.engine.connect",
+    "connect_both": "discreet.engine.connect",
     "mechanism": "discreet.mechanisms",
 }
 """Public names that are loaded when they are first used, so that importing the package stays quick."""

@@ -18,7 +18,7 @@ from discreet.audit.sql.tables import UNIT, Tables
 from discreet.backends.connection import open_database
 from discreet.mechanisms import Threshold
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.plan import Plan
+from discreet.plan.query import Query
 from discreet.plan.schema import Range
 from discreet.privacy.unit import PrivacyUnit
 
@@ -27,7 +27,7 @@ from discreet.privacy.unit import PrivacyUnit
 class HalvedSensitivity(Ours):
     """Noise for half of what one unit can move."""
 
-    def plan(self, connection: Connection, query: str) -> Plan:
+    def plan(self, connection: Connection, query: str) -> Query:
         plan = super().plan(connection, query)
         noises = tuple(_halved(noise) for noise in plan.allocation.noises)
         return replace(plan, allocation=replace(plan.allocation, noises=noises))
@@ -37,7 +37,7 @@ class HalvedSensitivity(Ours):
 class KeysAsTheyAre(Ours):
     """Every group that exists is shown, private or not."""
 
-    def plan(self, connection: Connection, query: str) -> Plan:
+    def plan(self, connection: Connection, query: str) -> Query:
         plan = super().plan(connection, query)
         return replace(plan, allocation=replace(plan.allocation, threshold=None))
 
@@ -46,7 +46,7 @@ class KeysAsTheyAre(Ours):
 class LowThreshold(Ours):
     """Private groups are shown at ten times the δ that is charged."""
 
-    def plan(self, connection: Connection, query: str) -> Plan:
+    def plan(self, connection: Connection, query: str) -> Query:
         plan = super().plan(connection, query)
         kept = plan.allocation.threshold
         if kept is None:

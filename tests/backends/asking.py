@@ -7,12 +7,12 @@ from typing import Any
 
 import discreet as dp
 from discreet.backends.duckdb import DuckDB
-from discreet.plan.plan import Plan, make_plan
+from discreet.engine.cells import exact_cells
+from discreet.engine.session import Session
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Fact, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.unit import Relation
-from discreet.run import exact_cells
-from discreet.session import Session
 from discreet.tables.owners import Owner
 from discreet.tables.shapes import id_columns, with_id_kinds
 from tests.written import written
@@ -47,8 +47,8 @@ def connected(source: object, **options: Any) -> Session:
 
 def exact(session: Session, sql: str) -> dict[tuple[Any, ...], list[int]]:
     """The bounded integers that the noise would be added to; nothing is charged."""
-    plan = session.plan(sql, epsilon=1, delta="1e-6")
-    return exact_cells(plan, lambda text: session._backend.rows(text, session._parameters(plan, text)))
+    query, desk = session.plan(sql, epsilon=1, delta="1e-6").query, session._desk
+    return exact_cells(query, lambda text: desk.backend.rows(text, desk._parameters(query.is_keyed(text))))
 
 
 def answers(source: object, sql: str, **options: Any) -> dict[tuple[Any, ...], list[int]]:
@@ -72,7 +72,7 @@ class Known:
             self.ids = id_columns(owners, "t")
         types = {n: None if k is None else Type(k) for n, k in self.pinned.columns.items()}
         self.table = TableSchema("t", types, REGIONS if facts is None else facts, unit, Relation.ADD_REMOVE)
-        self.plan = make_plan(EVERYTHING, [self.table], population="people", version=None, epsilon=1)
+        self.plan = make_query(EVERYTHING, [self.table], population="people", version=None, epsilon=1)
 
     def counted(self, source: object) -> dict[str, tuple[int, int, float]]:
         """Region → (people, amounts known, their sum), as the engine bounds them, of what the source holds now."""
@@ -84,10 +84,10 @@ class Known:
 def counted(source: object, **options: Any) -> dict[str, tuple[int, int, float]]:
     """The same through a session."""
     with written(connected(source, **{"unit": PERSON, "columns": REGIONS, **options})) as session:
-        return by_region(session.plan(EVERYTHING, epsilon=1), exact(session, EVERYTHING))
+        return by_region(session.plan(EVERYTHING, epsilon=1).query, exact(session, EVERYTHING))
 
 
-def by_region(plan: Plan, cells: dict[tuple[Any, ...], list[int]]) -> dict[str, tuple[int, int, float]]:
+def by_region(plan: Query, cells: dict[tuple[Any, ...], list[int]]) -> dict[str, tuple[int, int, float]]:
     """The cells by the names of their measures."""
     measures = plan.question.measures
     named = {

@@ -218,7 +218,7 @@ def test_a_closed_session_says_so(tmp_path: Path) -> None:
     session.close()
     for question in ("SELECT COUNT(*) FROM t", "SELECT COUNT(a) FROM t"):
         with pytest.raises(SourceError, match="The session is closed"):
-            session._backend.rehearse("SELECT 1", {})
+            session._desk.backend.rehearse("SELECT 1", {})
         with pytest.raises(dp.errors.DiscreetError, match="closed"):
             session.sql(question, epsilon=2)
     assert "Session(" in repr(session)

@@ -319,7 +319,7 @@ def test_a_key_in_another_case_gives_no_second_column_and_is_no_reason_to_refuse
     rows = [*ROWS, {"UID": 9, "Region": "north", "AMOUNT": 5}]
     text = json.dumps(rows) if array else "".join(json.dumps(r) + "\n" for r in rows)
     with connected({"t": write(tmp_path / "t.json", text)}, unit=dp.PrivacyUnit("uid", 1, 1)) as session:
-        assert list(session._tables[0].columns) == ["uid", "region", "amount"]
+        assert list(session._desk.tables[0].columns) == ["uid", "region", "amount"]
         assert exact(session, "SELECT COUNT(*) AS n FROM t")[()] == [3]
 
 

@@ -37,7 +37,7 @@ def test_a_text_cell_of_more_than_65536_characters_is_null_whatever_holds_it(tmp
         with connected(source) as session:
             found = exact(session, "SELECT COUNT(x) AS n, COUNT(*) AS k FROM t")[()]
             assert sorted(found) == [3, 6], name
-            longest = session._backend.rows("SELECT max(length(x)) FROM main.t", {})
+            longest = session._desk.backend.rows("SELECT max(length(x)) FROM main.t", {})
             assert longest == [(MOST,)], name
 
 

@@ -88,7 +88,7 @@ def test_a_parquet_file_with_another_type_is_read_in_the_pinned_one(tmp_path: Pa
     with opened(file) as session:
         before = exact(session, QUERY)
         save(file, FIRST, text=True)
-        session._backend.refresh()  # as each query does first
+        session._desk.backend.refresh()  # as each query does first
         assert exact(session, QUERY) == before
         with open_database() as db:
             db.execute(f"COPY (SELECT 7.0::DOUBLE AS uid, 10 AS x) TO '{file}' (FORMAT parquet)")
@@ -269,7 +269,7 @@ def test_a_view_of_an_earlier_state_never_takes_the_place_of_a_later_one(
     later: list[threading.Thread] = []
     found: list[Any] = []
     with opened(file) as session:
-        backend = session._backend
+        backend = session._desk.backend
         assert isinstance(backend, DuckDB)
 
         def late(*rest: Any) -> str:

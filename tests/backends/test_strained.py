@@ -48,7 +48,7 @@ def shown(source: Any, cell: str = "x") -> tuple[list[int], str]:
     """How many of the cells and of the rows are there, and the text of the view."""
     with connected({"t": source}) as session:
         found = exact(session, f"SELECT COUNT({cell}) AS a, COUNT(*) AS b FROM t")[()]
-        return sorted(found), str(session._tables[0].view)
+        return sorted(found), str(session._desk.tables[0].view)
 
 
 COARSE = [pa.timestamp(unit, zone) for unit in ("s", "ms") for zone in (None, "Asia/Tokyo")]
@@ -153,9 +153,11 @@ def test_a_parquet_file_reads_the_same_through_arrow(tmp_path: Path) -> None:
     read = []
     for name in ("plain", "coarse"):
         with connected({"t": tmp_path / f"{name}.parquet"}) as session:
-            types = {n: k for n, k in session._tables[0].columns.items() if n != "ms"}
+            types = {n: k for n, k in session._desk.tables[0].columns.items() if n != "ms"}
             columns = ", ".join(f'"{n}"' for n in types)
-            read.append((types, sorted(session._backend.rows(f"SELECT {columns} FROM main.t", {}), key=str)))
+            read.append(
+                (types, sorted(session._desk.backend.rows(f"SELECT {columns} FROM main.t", {}), key=str))
+            )
     assert read[0] == read[1]
 
 
@@ -165,7 +167,7 @@ def test_a_file_that_is_rewritten_with_coarse_times_is_read_in_the_pinned_shape(
     with connected({"t": file}) as session:
         for kind, cells in ((pa.timestamp("ms"), [10**17, 5]), (pa.timestamp("us"), [5, 6, 7, 8])):
             pq.write_table(pa.table({"x": raw(kind, cells)}), file)
-            session._backend.refresh()
+            session._desk.backend.refresh()
             found = exact(session, "SELECT COUNT(x) AS a, COUNT(*) AS b FROM t")[()]
             assert sorted(found) == ([1, 2] if len(cells) == 2 else [4, 4])
 
@@ -223,8 +225,8 @@ def test_times_of_nanoseconds_are_the_same_instants_in_microseconds_whatever_zon
         db.execute("CREATE TABLE t AS FROM cells")
     for how, source in {**found, "duckdb": tmp_path / "t.duckdb"}.items():
         with connected(source if how == "duckdb" else {"t": source}) as session:
-            assert session._tables[0].columns == {"x": Type.TIMESTAMP}
-            rows = session._backend.rows("SELECT epoch_us(x) FROM main.t WHERE x IS NOT NULL", {})
+            assert session._desk.tables[0].columns == {"x": Type.TIMESTAMP}
+            rows = session._desk.backend.rows("SELECT epoch_us(x) FROM main.t WHERE x IS NOT NULL", {})
             assert sorted(row[0] for row in rows) == truth, how
 
 

@@ -353,7 +353,7 @@ def test_whole_numbers_beside_text_are_refused_and_beside_wide_ones_text(one: An
             connected({"a": one, "b": other}, unit=ONE)
     else:
         with connected({"a": one, "b": other}, unit=ONE) as session:
-            assert [t.columns["id"].value for t in session._tables] == ["VARCHAR", "VARCHAR"]  # type: ignore[union-attr]
+            assert [t.columns["id"].value for t in session._desk.tables] == ["VARCHAR", "VARCHAR"]  # type: ignore[union-attr]
 
 
 def sources_of_seven(folder: Path) -> Iterator[Any]:

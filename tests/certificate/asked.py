@@ -10,8 +10,8 @@ from typing import Any
 import pandas as pd
 
 import discreet as dp
-from discreet.release import Release
-from discreet.session import Session
+from discreet.engine.release import Release
+from discreet.engine.session import Session
 
 VISITS = pd.DataFrame(
     {

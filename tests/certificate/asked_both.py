@@ -16,10 +16,10 @@ from discreet.certificate.evidence import CERTIFIED, LINKS
 from discreet.certificate.reasons import reasons_of_both as reasons
 from discreet.certificate.registry import registry_of_both as registry
 from discreet.certificate.seal import of_claim
+from discreet.engine.session import Session
 from discreet.errors import DiscreetError
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Opened
-from discreet.shared.session import SharedSession
 from tests.certificate.asked import plain
 from tests.certificate.forging import Document, relink
 
@@ -63,7 +63,7 @@ KINDS: dict[str, dict[str, Any]] = {
 }
 
 
-def both(**options: Any) -> SharedSession:
+def both(**options: Any) -> Session:
     said: dict[str, Any] = {
         "units": {
             "patients": dp.PrivacyUnit("patient", max_rows=2),
@@ -81,14 +81,14 @@ def both(**options: Any) -> SharedSession:
     return dp.connect_both({"visits": VISITS}, **{**said, **options})
 
 
-def asked(session: SharedSession, name: str, **options: Any) -> Document:
+def asked(session: Session, name: str, **options: Any) -> Document:
     """The certificate of an answer."""
     sql, own = ASKED[name]
     found: Document = plain(session.sql(sql, **{"epsilon": 1, **own, **options}).certificate())
     return found
 
 
-def exported(session: SharedSession) -> tuple[str, ...]:
+def exported(session: Session) -> tuple[str, ...]:
     return tuple(session._ledger.export())
 
 

@@ -15,7 +15,7 @@ from discreet.certificate.events import fits, of_measurements
 from discreet.errors import DiscreetError, InternalError
 from discreet.ledger.chain import canonical, parse
 from discreet.plan.claim import claim_of
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import TableSchema
 from discreet.privacy.unit import Relation
 from discreet.verify.check import check, derived
@@ -26,7 +26,7 @@ from tests.plan.test_check import SQL, plan
 from tests.plan.test_relation import QUESTIONS
 
 
-def again(p: Plan) -> PlanClaim:
+def again(p: Query) -> PlanClaim:
     """A plan's claim, by way of its JSON."""
     claim = claim_of(p)
     text = canonical(encode(claim))
@@ -49,7 +49,7 @@ def judged(claim: PlanClaim, among: Sequence[TableSchema]) -> None:
 @pytest.mark.parametrize("sql", QUESTIONS)
 def test_questions_over_several_tables_hold_as_they_are(sql: str) -> None:
     try:
-        p = make_plan(sql, tables(2, 3), population="p", version=None, epsilon=1, delta="1e-6")
+        p = make_query(sql, tables(2, 3), population="p", version=None, epsilon=1, delta="1e-6")
     except DiscreetError as error:
         assert not isinstance(error, InternalError)
         pytest.skip("it needs wider caps")
@@ -72,7 +72,7 @@ def test_many_columns_that_compose_below_the_sum_of_their_epsilons_hold() -> Non
     facts: dict[str, Any] = {"day": Range(1, 60, integer=True), "x": Range(0, 1, integer=True)}
     unit = PrivacyUnit("uid", max_groups=30, max_rows=1)
     t = TableSchema("t", {"uid": Type.INT, "day": Type.INT, "x": Type.INT}, facts, unit, Relation.ADD_REMOVE)
-    p = make_plan(
+    p = make_query(
         "SELECT day, COUNT(*), SUM(x), COUNT(x) FROM t GROUP BY day",
         [t],
         population="p",

@@ -13,7 +13,7 @@ from discreet.accounting.filter import Charge, open_filter
 from discreet.certificate.checker import check
 from discreet.certificate.events import of_measurements
 from discreet.plan.claim import claim_of
-from discreet.plan.plan import make_plan
+from discreet.plan.query import make_query
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy import codec
@@ -44,7 +44,7 @@ def claim(
     t = TableSchema("t", columns, facts, PrivacyUnit("u", max_groups=caps[0], max_rows=caps[1]), relation)
     keys = "a, b, c" if "c" in group else "a, b"
     sql = f"SELECT {keys}, COUNT(*) AS n, SUM(x) AS s FROM t GROUP BY {group}"
-    return claim_of(make_plan(sql, [t], population="p", version=None, epsilon=1, **noise))
+    return claim_of(make_query(sql, [t], population="p", version=None, epsilon=1, **noise))
 
 
 @pytest.mark.parametrize("noise", NOISES, ids=str)

@@ -12,7 +12,7 @@ import pytest
 import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.certificate.checker import check
-from discreet.session import Session
+from discreet.engine.session import Session
 from discreet.verify.matching import finds_one
 from tests.certificate.asked import ask, plain
 from tests.certificate.forging import Document, forged, measurement, sealed

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-import discreet.run
 from discreet.backends.connection import open_database
+from discreet.engine.cells import ColumnUse
 from discreet.errors import BackendFailed
 from tests.cli.conftest import Call
 
@@ -292,7 +292,7 @@ def test_an_interrupt_after_the_charge_says_where_the_charge_is(
             "The database failed."
         )  # what a database says when it is interrupted in its own code
 
-    monkeypatch.setattr(discreet.run, "measure", interrupted)
+    monkeypatch.setattr(ColumnUse, "draw", interrupted)
     before = signal.getsignal(signal.SIGINT)
     result = call(*ASKED, "--budget", "3")
     assert signal.getsignal(signal.SIGINT) is before
@@ -307,24 +307,32 @@ def test_a_failure_of_the_database_is_not_taken_for_an_interrupt(
     def fail(*_: Any) -> None:
         raise BackendFailed("The database failed. The charge stands.")
 
-    monkeypatch.setattr(discreet.run, "measure", fail)
+    monkeypatch.setattr(ColumnUse, "draw", fail)
     result = call(*ASKED, "--budget", "3")
     assert result.exit_code == 4
     assert "The charge stands." in result.stderr
 
 
+@pytest.mark.parametrize(
+    ("broken", "told"),
+    [
+        ("discreet.engine.cells.ColumnUse.draw", "InternalError"),
+        ("discreet.engine.questions._part", "UnexpectedError"),
+    ],
+)
 def test_an_unforeseen_failure_after_the_charge_says_nothing_of_the_data(
-    samples: Path, call: Call, monkeypatch: pytest.MonkeyPatch
+    broken: str, told: str, samples: Path, call: Call, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fail(*_: Any) -> None:
         raise ZeroDivisionError("77516 / 0")
 
-    monkeypatch.setattr(discreet.run, "measure", fail)
+    monkeypatch.setattr(broken, fail)
     result = call(*ASKED, "--budget", "3", "--json")
     assert result.exit_code == 4
-    assert json.loads(result.stderr)["error"] == "UnexpectedError"
+    assert json.loads(result.stderr)["error"] == told
     assert "77516" not in result.output
     assert "ZeroDivision" not in result.output
+    assert spent(call) == 0.5
 
 
 def test_a_real_process_answers_and_a_real_ctrl_c_stops_it(samples: Path) -> None:

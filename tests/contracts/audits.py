@@ -20,6 +20,7 @@ from discreet.audit.sql import Neighbours, Ours, RandomDatabases, RandomTables
 from discreet.audit.sql.ours import Connection
 from discreet.audit.sql.queries import Draws
 from discreet.audit.sql.tables import UNIT, Row
+from discreet.engine.measure import measure
 from discreet.mechanisms import (
     DiscreteGaussian,
     Exponential,
@@ -34,12 +35,11 @@ from discreet.mechanisms import (
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import COUNTED
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.plan import Plan
+from discreet.plan.query import Query
 from discreet.plan.schema import Values
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit
-from discreet.run import measure
 from tests.audit.broken_engines import HalvedSensitivity
 from tests.contracts.audit_row import ENGINE, ERROR, Audited, AuditRow, sampled
 from tests.contracts.families import added
@@ -143,7 +143,7 @@ def threshold(x: list[int], y: list[int], case: str) -> AuditRow:
 class LessNoise(Ours):
     """The engine with three quarters of the noise."""
 
-    def plan(self, connection: Connection, query: str) -> Plan:
+    def plan(self, connection: Connection, query: str) -> Query:
         plan = super().plan(connection, query)
         noises = []
         for law in plan.allocation.noises:
@@ -165,7 +165,7 @@ def aggregate(of: str, query: str, worlds: Neighbours | None = None, ci: int = 2
 class LessTotals(Ours):
     """The engine with a quarter of the noise on totals, as if they moved like one of their parts alone."""
 
-    def plan(self, connection: Connection, query: str) -> Plan:
+    def plan(self, connection: Connection, query: str) -> Query:
         plan = super().plan(connection, query)
         levels = []
         for level in plan.allocation.levels:
@@ -190,7 +190,7 @@ def totals(query: str) -> AuditRow:
 class LessSpread(Ours):
     """The engine with half of the noise in spreads."""
 
-    def plan(self, connection: Connection, query: str) -> Plan:
+    def plan(self, connection: Connection, query: str) -> Query:
         plan = super().plan(connection, query)
         noises = []
         for law in plan.allocation.spreads:
@@ -203,7 +203,7 @@ class LessSpread(Ours):
 class Steeper(Ours):
     """The engine with quantiles that are chosen at 16 times the rate."""
 
-    def plan(self, connection: Connection, query: str) -> Plan:
+    def plan(self, connection: Connection, query: str) -> Query:
         plan = super().plan(connection, query)
         (chosen,) = plan.allocation.spreads
         assert isinstance(chosen, ExponentialQuantile)
@@ -285,7 +285,7 @@ class Slipped(Ours):
 
     slip: Slip = str
 
-    def plan(self, connection: Connection, query: str) -> Plan:
+    def plan(self, connection: Connection, query: str) -> Query:
         plan = super().plan(connection, query)
         return replace(plan, sql=self.slip(plan.sql))
 
@@ -399,7 +399,7 @@ def _asking(ours: Ours, query: str, worlds: Neighbours) -> Callable[..., object]
 
 def _nodes(ours: Ours, query: str, worlds: Neighbours | None = None) -> Callable[..., object]:
     @cache
-    def read(side: int) -> tuple[Plan, dict[str, Any]]:
+    def read(side: int) -> tuple[Query, dict[str, Any]]:
         given = worlds or WORLDS
         with ours.open((given.first, given.second)[side]) as connection:
             plan = ours.plan(connection, query)

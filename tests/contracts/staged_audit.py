@@ -11,68 +11,71 @@ import numpy as np
 import pandas as pd
 
 import discreet as dp
+from benchmarks.chosen_ranges import choose, settled, stages_of
 from discreet.audit import Audit, distinguish
+from discreet.engine.measure import measure
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.auto_bounds.staged import Choice, StagedPlan
+from discreet.plan.auto_bounds.staged import Choice, PlanStages
+from discreet.plan.plan import Plan
 from discreet.privacy.guarantee import Budget
-from discreet.run import measure
 
-Staging: TypeAlias = Callable[[StagedPlan], StagedPlan]
+Staging: TypeAlias = Callable[[PlanStages], PlanStages]
 
 PEOPLE = [(u, float(u)) for u in range(2, 9)]
 MORE = [*PEOPLE, *[(1, 1000.0)] * 600]
 """One person more, with many rows and large values."""
 
 
-def sound(plan: StagedPlan) -> StagedPlan:
-    """The plan as it is."""
-    return plan
+def sound(stages: PlanStages) -> PlanStages:
+    """The stages as they are."""
+    return stages
 
 
-def counted_for_each_row(plan: StagedPlan) -> StagedPlan:
+def counted_for_each_row(stages: PlanStages) -> PlanStages:
     """The census counts rows where it should count people."""
-    look = plan.of_caps
+    look = stages.of_caps
     assert look is not None and "count(*) AS VARCHAR" in look.sql
     counted = look.sql.replace("count(*) AS VARCHAR", "sum(pow(2, p1)) AS BIGINT")
-    return replace(plan, of_caps=replace(look, sql=counted))
+    return replace(stages, of_caps=replace(look, sql=counted))
 
 
-def placed_by_each_row(plan: StagedPlan) -> StagedPlan:
+def placed_by_each_row(stages: PlanStages) -> PlanStages:
     """The places of all values of a person are counted, where those of the largest and the least should be."""
-    look = plan.of_values
+    look = stages.of_values
     assert look is not None and "max(v0) AS h0, min(v0) AS l0" in look.sql
     counted = look.sql.replace("max(v0) AS h0, min(v0) AS l0", "v0 AS h0, v0 AS l0").replace(
         " GROUP BY u\n", "\n"
     )
-    return replace(plan, of_values=replace(look, sql=counted))
+    return replace(stages, of_values=replace(look, sql=counted))
 
 
-def outside_with_little_noise(plan: StagedPlan) -> StagedPlan:
+def outside_with_little_noise(stages: PlanStages) -> PlanStages:
     """The numbers of units outside and within have a hundredth of their noise."""
-    look = plan.of_values
+    look = stages.of_values
     assert look is not None
-    return replace(plan, of_values=replace(look, outside=DiscreteLaplaceNoise(look.outside.scale / 100)))
+    return replace(stages, of_values=replace(look, outside=DiscreteLaplaceNoise(look.outside.scale / 100)))
 
 
 def asked(sql: str, slip: Staging, *, error: float, **options: Any) -> Callable[[int], Audit]:
     """An audit of all that two stages at ε = 1 give, with so many samples of each neighbour."""
 
     @cache
-    def opened(side: int) -> tuple[StagedPlan, Callable[[str], list[Any]], Callable[[Choice], Any]]:
+    def opened(side: int) -> tuple[Plan, Callable[[str], list[Any]], Callable[[Choice], Any]]:
         frame = pd.DataFrame((PEOPLE, MORE)[side], columns=["uid", "v"])
         session = dp.connect(
             {"t": frame}, budget=Budget(epsilon=10**6), population="p", ledger=":memory:", **options
         )
         plan = session.plan(sql, epsilon=1, bounds=options["bounds"])
-        assert isinstance(plan, StagedPlan)
-        return slip(plan), cache(lambda text: session._backend.rows(text, {})), cache(plan.advised)
+        plan = replace(plan, stages=slip(stages_of(plan)))
+        read = cache(lambda text: session._desk.backend.rows(text, {}))
+        return plan, read, cache(lambda choice: settled(plan, choice).query)
 
     def draws(side: int, n: int) -> object:
         plan, run, advised = opened(side)
         rng, found = SystemEntropy(), []
         for _ in range(n):
-            choice = plan.choose(run, rng)
+            choice = choose(plan, run, rng)
             caps = (
                 [] if choice.caps is None else [choice.caps.groups, choice.caps.rows, *(choice.beyond or ())]
             )

@@ -20,17 +20,15 @@ import discreet as dp
 from discreet import accounting
 from discreet.certificate.checker import check, words
 from discreet.cli.answers import as_table, csv_of
+from discreet.engine.meter import Meter
+from discreet.engine.release import Release
+from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.places import is_there
-from discreet.release import Release
-from discreet.session import Session
-from discreet.shared.session import SharedSession
 
 Case: TypeAlias = dict[str, Any]
-AnySession: TypeAlias = Session | SharedSession
-
 QUERIES = {
     "count": "SELECT COUNT(*) AS n FROM t",
     "sum": "SELECT SUM(x) AS s, COUNT(x) AS n FROM t",
@@ -130,7 +128,7 @@ def name_of(case: Case) -> str:
     return ", ".join(f"{n}={case[n]}" for n, (default, *_) in OPTIONS.items() if case[n] != default)
 
 
-def connect(case: Case, ledger: str) -> AnySession:
+def connect(case: Case, ledger: str) -> Session:
     """A session as its case says, in a ledger that its owner has prepared."""
     if case["store"] == ":memory:" and not (case["analysts"] or case["lock"]):
         ledger = ":memory:"
@@ -173,16 +171,17 @@ def connect(case: Case, ledger: str) -> AnySession:
     return dp.connect(tables, unit=unit, **terms, **opening)
 
 
-def ask(session: AnySession, case: Case) -> dict[str, Release]:
+def ask(session: Session, case: Case) -> dict[str, Release]:
     """The answers to its query, by name."""
     price: dict[str, Any] = {n: case[n] for n in ("epsilon", "delta", "noise", "dialect")}
     more = {n: case[n] for n in ("truncation", "bounds")}
     sql = QUERIES[case["query"]]
-    if case["how"] == "batch" and isinstance(session, Session):
+    of_one = len(session.accounts) == 1
+    if case["how"] == "batch" and of_one:
         if case["truncation"] or case["bounds"]:
             pytest.skip("a batch has no such option")
         return session.batch({"it": sql, "all": QUERIES["count"]}, **price)
-    if case["how"] == "error" and isinstance(session, Session):
+    if case["how"] == "error" and of_one:
         column = session.plan(sql, **price | {"epsilon": "1/2"}, **more).columns[-1]
         price["epsilon"] = session.plan(sql, **price | {"epsilon": None}, **more, error={column: 50}).epsilon
     if case["how"] == "plan":
@@ -192,7 +191,7 @@ def ask(session: AnySession, case: Case) -> dict[str, Release]:
     return {"it": answer}
 
 
-def entries(session: AnySession) -> list[str]:
+def entries(session: Session) -> list[str]:
     """The kinds of all entries of the ledger."""
     log = session._ledger._log
     return [row.kind for row in log.read(lambda view: view.rows(after=0, limit=10_000))]
@@ -245,10 +244,10 @@ def check_case(case: Case, place: str) -> None:
             raise
         except DiscreetError as refused:
             assert entries(session) == before, refused
-            assert session.remaining is not None
+            assert all(account.remaining is not None for account in session.accounts.values())
             return
         after = entries(session)
-        accounts = len(session.populations) if isinstance(session, SharedSession) else 1
+        accounts = len(session.accounts)
         assert after[: len(before)] == before
         assert after.count("charge") == after.count("release") == accounts
         assert after.count("account") == accounts
@@ -266,8 +265,8 @@ def check_case(case: Case, place: str) -> None:
         assert {n: r.rows for n, r in again.items()} == {n: r.rows for n, r in answers.items()}
         assert {n: show(r, case)[0] for n, r in again.items()} == {n: s[0] for n, s in shown.items()}
         assert entries(session) == after
-        assert session.remaining is not None
-        assert session.history()
+        assert all(account.remaining is not None for account in session.accounts.values())
+        assert all(account.history() for account in session.accounts.values())
 
 
 @pytest.mark.sampled
@@ -279,7 +278,7 @@ def test_a_refusal_after_the_charge_is_told(at: str, tmp_path: Path, monkeypatch
         raise InvalidParameter("this could have been said before.")
 
     where = {
-        "measured": (Session, "_measure"),
+        "measured": (Meter, "draw"),
         "shown": (Release, "citations"),
         "stored": (Account, "found"),
     }[at]

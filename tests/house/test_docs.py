@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 
-from discreet.release import MARKED
+from discreet.engine.release import MARKED
 from tests.house.tree import ROOT, name_of, pages
 
 LANGUAGES = {"", "bash", "json", "python", "sql", "text", "toml"}

@@ -9,28 +9,29 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from enum import Enum
 from fractions import Fraction
 from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import discreet as dp
+from discreet.engine.cells import exact_all
+from discreet.engine.flows import exact_flows
+from discreet.engine.meter import Meter, follow
+from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.questions import Questions, _part
+from discreet.engine.release import Release
 from discreet.errors import DiscreetError
-from discreet.keeping import _part
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
-from discreet.plan import plan as planning
-from discreet.plan.auto_bounds.staged import StagedPlan, kept, restored
-from discreet.plan.batch import Batch, plan_batch
-from discreet.plan.flows.plan import SharedPlan
+from discreet.plan import query as planning
+from discreet.plan.auto_bounds.staged import kept, restored
+from discreet.plan.batch import plan_batch
+from discreet.plan.plan import Plan
+from discreet.plan.query import Query
 from discreet.privacy.codec import encode
-from discreet.release import NoisyTable, Release
-from discreet.run import exact, measure
-from discreet.session import Session
-from discreet.shared.release import SharedRelease
-from discreet.shared.run import exact_flows, measure_shared
 from tests.meanings.worlds import World, fact, plain, restored_value, table, unit
 
 Facts: TypeAlias = dict[str, Any]
@@ -43,6 +44,32 @@ MECHANISMS: dict[type[Any], str] = {
 }
 BUDGET = dp.Budget("1000", "0.1")
 SECRET = 0x9E3779B97F4A7C15  # in the place of the account's key, which is random
+
+
+@dataclass(frozen=True)
+class Named:
+    """One question of a plan."""
+
+    plan: Plan
+    name: str
+
+    @property
+    def query(self) -> Query:
+        return self.plan.outputs[self.name].query
+
+    @property
+    def columns(self) -> list[str]:
+        return self.query.columns
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.plan.notes_of(self.name)
+
+    def error(self, *of: Any, **given: Any) -> float:
+        return self.query.error(*of, **given)
+
+    def rank_error(self, *of: Any) -> float:
+        return self.query.rank_error(*of)
 
 
 def connected(world: World) -> Any:
@@ -62,44 +89,44 @@ def plan(s: Any, sql: str | Mapping[str, str], asked: Mapping[str, Any]) -> Any:
     if isinstance(sql, str):
         with patch.object(planning, "check"):  # verifying has tests of its own, and takes half of the time
             return s.plan(sql, **asked)
-    return plan_batch(sql, s._tables, population=s.population, version=None, **asked)
+    return plan_batch(sql, s._desk.tables, population=s.population, version=None, **asked)
 
 
 def queries(p: Any) -> dict[str, Any]:
     """Return the queries of a plan by their names; none where caps or ranges are chosen first."""
-    return {} if isinstance(p, StagedPlan) else dict(p.plans) if isinstance(p, Batch) else {"": p}
+    return {} if p.stages is not None else {name: Named(p, name) for name in p.outputs}
 
 
 def second_stage(p: Any, chosen: Facts) -> Any:
     """Return the query with the caps and ranges that a first stage chose."""
-    return p.advised(restored({**chosen, "table": {}})[0])
+    return Named(p.stages.settled(p, restored({**chosen, "table": {}})[0]), "")
 
 
 def costs(p: Any) -> list[Facts]:
     """Return what each population pays: events by their stored tags, and (ε, δ)."""
-    charged = [party.charge for party in p.parties] if isinstance(p, SharedPlan) else [p.charge]
     return [
         {
             "events": encode(c.events),
             "epsilon": str(c.guarantee.epsilon),
             "delta": str(c.guarantee.delta),
         }
-        for c in charged
+        for c in p.charges.values()
     ]
 
 
 def account(s: Any, p: Any) -> Facts:
     """Return what the account would have left, and what each person would pay in parts of a budget of their own."""
     found: Facts = {}
-    if isinstance(s, Session) and not isinstance(p, Batch):
+    if len(p.payers) == 1 and [*p.outputs] == [""]:
         found["left"] = (
             None if p.left is None else [str(Fraction(p.left.epsilon)), str(Fraction(p.left.delta))]
         )
-        if s._people is not None and not isinstance(p, StagedPlan):
+        people = s._desk._people
+        if people is not None and p.stages is None:
             try:
-                toll = s._people.toll([p], p.charge)
-                each = sorted([int(part) for part in parts] for _, *parts in _run(s, toll.sql, toll.keyed))
-                found["people"] = {"most": list(toll.worst), "each": each}
+                cost = people.cost(p)
+                each = sorted([int(part) for part in parts] for _, *parts in _run(s, cost.sql, cost.keyed))
+                found["people"] = {"most": list(cost.worst), "each": each}
             except DiscreetError as error:
                 found["people"] = {"refused": type(error).__name__}
     return found
@@ -107,11 +134,12 @@ def account(s: Any, p: Any) -> Facts:
 
 def measured(q: Any) -> Facts:
     """Return the sensitivities, noise and step of what a query measures; its trees, selection, reports and totals."""
+    flows, q = q.plan.flows, q.query
     a = q.allocation
     columns = zip(q.question.measures, q.sensitivities, a.noises, strict=True)
     found: Facts = {"measured": [[_norms(s), _law(z), str(m.step)] for m, s, z in columns]}
-    if isinstance(q, SharedPlan):
-        found["sensitivities of each"] = [[_norms(s) for s in p.allowed.sensitivities] for p in q.parties]
+    if flows is not None:
+        found["sensitivities of each"] = [[_norms(s) for s in p.allowed.sensitivities] for p in flows.parties]
     if q.spreads:
         trees = zip(q.question.spreads, q.spreads, a.spreads, strict=True)
         found["trees"] = [[t.spread.leaves, t.spread.depth, _norms(s), _law(z)] for t, (s, _), z in trees]
@@ -126,14 +154,15 @@ def measured(q: Any) -> Facts:
 
 def exact_cells(s: Any, p: Any) -> list[Any]:
     """Return, for each measurement, the exact integers that noise is added to: of groups, leaves, and reports."""
-    if isinstance(p, SharedPlan):
+    p = p.plan if isinstance(p, Named) else p
+    if p.flows is not None:
         return [exact_flows(p, lambda text: _run(s, text))]
-    return [_cells(s, m) for m in (p.measurements if isinstance(p, Batch) else [p])]
+    return [_cells(s, m) for m in p.measurements]
 
 
 def first_stage(s: Any, p: Any) -> list[Facts]:
     """Return the noise and the exact counts from which caps and ranges are chosen; empty where none are."""
-    looks: Any = p.looks if isinstance(p, StagedPlan) else ()
+    looks: Any = () if p.stages is None else [v for v in (p.stages.of_caps, p.stages.of_values) if v]
     found: list[Facts] = []
     for look in looks:
         counts = sorted(_run(s, look.sql, "$secret" in look.sql), key=repr)
@@ -145,27 +174,22 @@ def first_stage(s: Any, p: Any) -> list[Facts]:
 
 def draw(s: Any, p: Any, rng: Any) -> Facts:
     """Return a noisy state: each query's noisy integers by its name, and what a first stage chose."""
-    if isinstance(p, Batch):
-        tables = [measure(m, _runs(s, m), rng) for m in p.measurements]
-        return {name: _state(_part(tables, place)) for name, place in p.places.items()}
-    if isinstance(p, StagedPlan):
-        found = kept(p.choose(lambda text: _run(s, text), rng), {})
-        chosen = {"caps": found["caps"], "ranges": found["ranges"]}
-        q = second_stage(p, chosen)
-        return {"": _state(measure(q, _runs(s, q), rng)), "chosen": chosen}
-    drawn = measure_shared if isinstance(p, SharedPlan) else measure
-    return {"": _state(drawn(p, _runs(s, p), rng))}
+    meter = Meter(s._desk._uses(p, ours=True), lambda text, keyed: _run(s, text, keyed), rng)
+    found = follow(Questions(lambda tables, part: p).run(p), meter)
+    states = {name: _state(_part(found.tables, output.place)) for name, output in p.outputs.items()}
+    if found.choice is None:
+        return states
+    chosen = kept(found.choice, {})
+    return {**states, "chosen": {"caps": chosen["caps"], "ranges": chosen["ranges"]}}
 
 
 def release(q: Any, state: Facts) -> Any:
     """Return a query's release that is made of a stored noisy state."""
-    if isinstance(q, SharedPlan):
-        return SharedRelease(q, _noisy(state), stored=False)
-    return Release(q, _noisy(state), charged=q.allocation.guarantee, stored=False)
+    return Release(q.plan, _noisy(state), name=q.name)
 
 
 def _run(s: Any, text: str, keyed: bool = False) -> list[tuple[Any, ...]]:
-    rows: list[tuple[Any, ...]] = s._backend.rows(text, {"secret": SECRET} if keyed else {})
+    rows: list[tuple[Any, ...]] = s._desk.backend.rows(text, {"secret": SECRET} if keyed else {})
     return rows
 
 
@@ -174,7 +198,7 @@ def _runs(s: Any, p: Any) -> Any:
 
 
 def _cells(s: Any, p: Any) -> list[Any]:
-    cells, leaves = exact(p, _runs(s, p))
+    cells, leaves = exact_all(p, _runs(s, p))
     groups = [[plain(key), c] for key, c in cells.items()]
     trees = [[[plain(key), list(t.leaves), list(t.before)] for key, t in found.items()] for found in leaves]
     reports = [[int(c) for c in row] for text in p.truncation for row in _run(s, text)]

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from discreet.plan import plan as planning
+from discreet.engine.release import Release
+from discreet.plan import query as planning
 from discreet.plan.question import Question
-from discreet.release import Release
 from tests.meanings import fixture
 from tests.meanings.adapter import MECHANISMS
 
@@ -84,7 +84,7 @@ TWINS: dict[str, tuple[object, str, Callable[[Any], Any], set[str]]] = {
     ),
     "all queries are the same": (Question, "identity", lambda _: lambda *_, **__: "one", {"same"}),
     "a note is dropped": (
-        planning.Plan,
+        planning.Query,
         "notes",
         lambda p: property(lambda plan: p.fget(plan)[1:]),
         {"notes"},

@@ -10,11 +10,11 @@ from typing import Any
 import duckdb
 
 from discreet.backends.connection import open_database
-from discreet.plan.plan import Plan, make_plan
+from discreet.engine.cells import exact_cells
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import exact_cells
 from tests.reference.expression import Row
 from tests.reference.measures import CountUnits, OnLattice
 from tests.reference.question import Cells, Key, Order, bounded_cells
@@ -48,19 +48,19 @@ class Engine:
         """Runs SQL with the secret, where it has one."""
         return self.connection.execute(sql, {"secret": SECRET} if "$secret" in sql else {}).fetchall()
 
-    def cells(self, plan: Plan, rows: Sequence[Row], schema: Mapping[str, Kind] = SCHEMA) -> Cells:
+    def cells(self, plan: Query, rows: Sequence[Row], schema: Mapping[str, Kind] = SCHEMA) -> Cells:
         """The exact bounded integers of the plan on these rows; where groups are private, the units come last."""
         self.fill(rows, schema)
         return {tuple(map(as_value, k)): tuple(c) for k, c in exact_cells(plan, self.run).items()}
 
-    def order(self, plan: Plan) -> Order:
+    def order(self, plan: Query) -> Order:
         """The order of a unit's groups that the plan's own hash gives to the table's units; 0 where none ranks."""
         if "$secret" not in plan.sql:
             return lambda _unit, _key: 0
         hashes = self._hashes(plan)
         return lambda unit, key: hashes[unit, key]
 
-    def _hashes(self, plan: Plan) -> dict[tuple[Value, Key], int]:
+    def _hashes(self, plan: Query) -> dict[tuple[Value, Key], int]:
         keys = plan.question.keys
         names = [f"g{i}" for i in range(len(keys.exprs))]
         stage = "unit kept" if '"unit kept"' in plan.sql else "unit groups"  # rows are ranked, or tallies
@@ -88,10 +88,10 @@ def facts_of(columns: Mapping[str, tuple[Any, ...]]) -> dict[str, Fact]:
     return {n: Range(*d[1:]) if d[0] == "range" else Values(*d[1]) for n, d in columns.items()}
 
 
-def plan_of(case: Case, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Plan:
+def plan_of(case: Case, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Query:
     """The plan of a case."""
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6", **asked}
-    return make_plan(case.sql, [schema_of(case, relation)], **options)
+    return make_query(case.sql, [schema_of(case, relation)], **options)
 
 
 def grid_exponent(m: OnLattice) -> int:
@@ -102,7 +102,7 @@ def grid_exponent(m: OnLattice) -> int:
     return next(j for j in range(-1000, 1000) if bound <= Fraction(2) ** (30 + j))
 
 
-def reference_cells(case: Case, plan: Plan, order: Order) -> Cells:
+def reference_cells(case: Case, plan: Query, order: Order) -> Cells:
     """What the referee says; its columns in the plan's order, and the number of units last where groups are private."""
     question = case.question.on_lattice(grid_exponent)
     if question.groups is None:
@@ -110,7 +110,7 @@ def reference_cells(case: Case, plan: Plan, order: Order) -> Cells:
     return bounded_cells(case.rows, question, order)
 
 
-def columns_of(case: Case, plan: Plan) -> list[tuple[int, ...]]:
+def columns_of(case: Case, plan: Query) -> list[tuple[int, ...]]:
     """For each measure of the case, the places of its integer columns among the plan's."""
     from discreet.plan.expr import Measured
     from discreet.plan.nodes.mean import Mean
@@ -125,7 +125,7 @@ def columns_of(case: Case, plan: Plan) -> list[tuple[int, ...]]:
     return places
 
 
-def in_reference_order(cells: Cells, case: Case, plan: Plan) -> Cells:
+def in_reference_order(cells: Cells, case: Case, plan: Query) -> Cells:
     """The engine's cells with the columns as the reference has them."""
     places = [i for columns in columns_of(case, plan) for i in columns]
     if plan.question.keys.lists is None:
@@ -134,7 +134,7 @@ def in_reference_order(cells: Cells, case: Case, plan: Plan) -> Cells:
     return {tuple(k[i] for i in keys): tuple(c[i] for i in places) for k, c in cells.items()}
 
 
-def key_places(case: Case, plan: Plan) -> list[int]:
+def key_places(case: Case, plan: Query) -> list[int]:
     """For each key of the case, its place among the plan's."""
     from discreet.plan.nodes.key import Key as KeyOf
 

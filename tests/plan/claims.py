@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 from discreet.plan.claim import claim_of
-from discreet.plan.plan import Plan
+from discreet.plan.query import Query
 from discreet.verify import check as again
 
 
-def check(sql: str, plan: Plan) -> None:
+def check(sql: str, plan: Query) -> None:
     """Derives the cost of a plan a second time, as if this were its main statement."""
     again.check(claim_of(replace(plan, sql=sql)))

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from discreet.plan.plan import Plan
+from discreet.plan.query import Query
 from tests.plan.cases import Engine, as_value
 from tests.reference.distinct import First
 from tests.reference.question import Key, Order
 
 
-def orders(plan: Plan, engine: Engine) -> tuple[Order, First]:
+def orders(plan: Query, engine: Engine) -> tuple[Order, First]:
     """The plan's own hashes over the tables that the engine holds, of groups and of values; 0 where none rank."""
     ((_, text),) = plan.distinct
     if plan.question.table.unit.is_row:
@@ -25,7 +25,7 @@ def orders(plan: Plan, engine: Engine) -> tuple[Order, First]:
     return lambda unit, key: groups[unit, key], lambda unit, key, value: values[unit, key, value]
 
 
-def _key(plan: Plan, key: Sequence[Any]) -> Key:
+def _key(plan: Query, key: Sequence[Any]) -> Key:
     lists = plan.question.keys.lists
     if lists is not None:
         return tuple(as_value(values[i]) for values, i in zip(lists, key, strict=True))

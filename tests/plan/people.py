@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from discreet.plan.plan import Plan, make_plan
+from discreet.engine.cells import exact_cells
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import exact_cells
 from tests.plan.cases import Engine
 from tests.reference.expression import Row
 from tests.reference.values import Kind
@@ -41,9 +41,9 @@ def table(
     return TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, FACTS | facts, caps, relation)
 
 
-def plan(sql: str, unit: PrivacyUnit | None = None, **asked: Any) -> Plan:
+def plan(sql: str, unit: PrivacyUnit | None = None, **asked: Any) -> Query:
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, **asked}
-    return make_plan(sql, [table(unit)], **options)
+    return make_query(sql, [table(unit)], **options)
 
 
 @cache
@@ -76,7 +76,7 @@ def engine_of(rows: int) -> Engine:
     return engine
 
 
-def exact_on(decided: Plan, rows: int) -> list[int]:
+def exact_on(decided: Query, rows: int) -> list[int]:
     """The exact integers of a question without groups."""
     (exact,) = exact_cells(decided, engine_of(rows).run).values()
     return list(exact)

@@ -7,12 +7,12 @@ from typing import Any
 
 from hypothesis import reject
 
+from discreet.engine.cells import exact_cells
 from discreet.errors import UnsupportedQuery
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Reached, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import exact_cells
 from tests.plan.cases import Engine, as_value, facts_of, in_reference_order, reference_cells
 from tests.reference.question import Cells
 from tests.reference.relation import Database, Table, unit_rows
@@ -32,12 +32,12 @@ def schema_of(table: Table, case: RelationCase, relation: Relation) -> TableSche
     return TableSchema(table.name, columns, facts, unit, relation, reached=reached, public=table.public)
 
 
-def relation_plan(case: RelationCase, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Plan:
+def relation_plan(case: RelationCase, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Query:
     """The plan of a case."""
     tables = [schema_of(t, case, relation) for t in case.database.tables]
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6", **asked}
     try:
-        return make_plan(case.sql, tables, **options)
+        return make_query(case.sql, tables, **options)
     except (
         UnsupportedQuery
     ) as error:  # groups that are units, which nothing is measured of, or a query that is too long
@@ -62,14 +62,14 @@ class RelationEngine:
         for statement in database_sql(database):
             self.engine.connection.execute(statement)
 
-    def cells(self, plan: Plan, database: Database) -> Cells:
+    def cells(self, plan: Query, database: Database) -> Cells:
         """The exact bounded integers of the plan on this database."""
         self.fill(database)
         return {tuple(map(as_value, k)): tuple(c) for k, c in exact_cells(plan, self.engine.run).items()}
 
 
 def both(
-    engine: RelationEngine, case: RelationCase, relation: Relation, plan: Plan | None = None
+    engine: RelationEngine, case: RelationCase, relation: Relation, plan: Query | None = None
 ) -> tuple[Cells, Cells]:
     """The cells as the engine and as the referee have them, in the referee's order."""
     plan = plan or relation_plan(case, relation)

@@ -11,7 +11,7 @@ import duckdb
 
 from discreet.backends.connection import open_database
 from discreet.plan.bound import bounded_sql
-from discreet.plan.plan import Plan, bounding, make_plan
+from discreet.plan.query import Query, bounding, make_query
 from discreet.plan.question import Question, read_question
 from discreet.plan.schema import Fact, Range, Reached, TableSchema, Values
 from discreet.plan.types import Type
@@ -112,10 +112,10 @@ def read(sql: str, given: Sequence[TableSchema] | None = None) -> Question:
     return read_question(sql, given or tables())
 
 
-def planned(sql: str, given: Sequence[TableSchema] | None = None, **asked: Any) -> Plan:
+def planned(sql: str, given: Sequence[TableSchema] | None = None, **asked: Any) -> Query:
     """The plan, which has passed the second derivation."""
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6", **asked}
-    return make_plan(sql, given or tables(3, 10), **options)
+    return make_query(sql, given or tables(3, 10), **options)
 
 
 def answered(question: Question, db: duckdb.DuckDBPyConnection) -> dict[tuple[Any, ...], list[float]]:

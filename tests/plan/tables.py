@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
@@ -31,7 +31,7 @@ def visits(unit: PrivacyUnit = USER, relation: Relation = Relation.ADD_REMOVE) -
     return TableSchema("visits", COLUMNS, FACTS, unit, relation)
 
 
-def planned(sql: str, table: TableSchema | None = None, **asked: Any) -> Plan:
+def planned(sql: str, table: TableSchema | None = None, **asked: Any) -> Query:
     """The plan of a question to `visits`, for ε = 1 unless said."""
     options: dict[str, Any] = {"population": "customers", "version": None, "epsilon": 1, **asked}
-    return make_plan(sql, [table or visits()], **options)
+    return make_query(sql, [table or visits()], **options)

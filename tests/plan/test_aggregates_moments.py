@@ -11,15 +11,15 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from discreet.engine.measure import measure
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.aggregate_nodes import NAMES, is_aggregate
 from discreet.plan.aggregates.read import BY_NAME, BY_NODE
-from discreet.plan.plan import make_plan
+from discreet.plan.query import make_query
 from discreet.plan.schema import Range
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import measure
 from tests.exhaustive.plan.test_sensitivity import as_tuple, observed, within
 from tests.plan.cases import Engine
 from tests.plan.people import LEVEL, SCHEMA, engine_of, plan, rows_of, table
@@ -208,7 +208,7 @@ def test_empty_groups_are_finite_numbers_inside_public_bounds_whatever_the_noise
 @pytest.mark.parametrize("aggregate", ["STDDEV(x)", "CORR(x, v)", "REGR_SLOPE(v, x)", "REGR_INTERCEPT(v, x)"])
 def test_a_column_whose_bounds_are_one_point_does_not_vary(aggregate: str) -> None:
     constant = table(x=Range(5, 5, integer=True))
-    asked = make_plan(f"SELECT {aggregate} AS a FROM t", [constant], population="p", version=None, epsilon=1)
+    asked = make_query(f"SELECT {aggregate} AS a FROM t", [constant], population="p", version=None, epsilon=1)
     (cells,) = measure(asked, engine_of(300).run, SystemEntropy()).cells
     a = asked.column("a").compiled()((), cells)
     assert a == 0 if "INTERCEPT" not in aggregate else -2 <= a <= 3
@@ -308,7 +308,7 @@ def test_no_unit_moves_squares_products_or_units_further_than_planned_and_some_u
 ) -> None:
     text = f"SELECT {keys + ', ' if keys else ''}{MOMENTS} FROM t{f' GROUP BY {keys}' if keys else ''}"
     caps = PrivacyUnit("uid", max_groups=1, max_rows=2)
-    asked = make_plan(text, [table(caps, relation)], population="p", version=None, epsilon=1)
+    asked = make_query(text, [table(caps, relation)], population="p", version=None, epsilon=1)
     world = World(UNIVERSE, units=(1,), max_rows_per_unit=3, unit="uid")
     found = observed(asked, world, relation, SCHEMA)
     assert all(within(f, s) for f, s in zip(found, asked.sensitivities, strict=True))
@@ -395,7 +395,7 @@ def test_both_columns_need_bounds() -> None:
 def test_bounds_too_narrow_to_divide_by_are_refused() -> None:
     narrow = table(v=Range(0, "1e-200"))
     with pytest.raises(InvalidParameter, match=r"too (narrow|close to 0)"):
-        make_plan("SELECT CORR(v, x) FROM t", [narrow], population="p", version=None, epsilon=1)
+        make_query("SELECT CORR(v, x) FROM t", [narrow], population="p", version=None, epsilon=1)
 
 
 def test_names_that_the_parser_does_not_know_are_aggregates_wherever_they_stand() -> None:

@@ -12,7 +12,7 @@ import pytest
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.threshold import Threshold
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.event import Composed
@@ -59,7 +59,7 @@ def table(name: str, relation: Relation = Relation.ADD_REMOVE) -> TableSchema:
 
 
 @cache
-def plan(name: str, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Plan:
+def plan(name: str, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Query:
     options = {
         "population": "p",
         "version": None,
@@ -67,7 +67,7 @@ def plan(name: str, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> P
         "delta": "1e-6" if "private" in name else 0,
         **asked,
     }
-    return make_plan(SQL[name], [table(name, relation)], **options)
+    return make_query(SQL[name], [table(name, relation)], **options)
 
 
 RUN = Engine.open()
@@ -321,11 +321,11 @@ def test_a_text_in_which_every_hash_collides_is_bounded_by_the_keys_alone() -> N
         check(sound.sql.replace(f"ORDER BY {HASH}, g0, g1", "ORDER BY g0, g1"), sound)
 
 
-def priced(p: Plan, **changes: Any) -> Plan:
+def priced(p: Query, **changes: Any) -> Query:
     return replace(p, allocation=replace(p.allocation, **changes))
 
 
-def quieter(p: Plan, factor: Fraction, which: int = 0) -> Plan:
+def quieter(p: Query, factor: Fraction, which: int = 0) -> Query:
     """The plan with less noise on one column, and with the events and the guarantee of the right noise."""
     noises = list(p.allocation.noises)
     noise = noises[which]
@@ -362,7 +362,7 @@ def test_noise_for_add_remove_is_refused_under_replacement() -> None:
                 check(p.sql, other)
 
 
-def spans(p: Plan) -> list[tuple[int, int]]:
+def spans(p: Query) -> list[tuple[int, int]]:
     most = p.question.table.unit.max_rows
     assert most is not None
     return [m.span(most) for m in p.question.measures]
@@ -377,7 +377,7 @@ def test_composition_below_the_sum_of_epsilons_is_followed(relation: Relation, e
         facts = {"day": Range(1, groups * 2 + 1, integer=True), "x": Range(0, 1, integer=True)}
         t = TableSchema("t", COLUMNS, facts, unit, relation)
         text = "SELECT day, COUNT(*), SUM(x), COUNT(x) FROM t GROUP BY day"
-        p = make_plan(text, [t], population="p", version=None, epsilon=epsilon, delta="1e-6")
+        p = make_query(text, [t], population="p", version=None, epsilon=epsilon, delta="1e-6")
         check(p.sql, p)
         less = Fraction(17, 20)
         noises = [

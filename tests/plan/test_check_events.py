@@ -9,7 +9,7 @@ from fractions import Fraction
 import pytest
 
 from discreet.errors import InternalError
-from discreet.plan.plan import make_plan
+from discreet.plan.query import make_query
 from discreet.plan.schema import Fact, Range, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.discrete_events import BoundedRangeEvent
@@ -36,7 +36,7 @@ def test_events_with_the_right_sum_of_epsilons_and_too_small_a_rho_are_refused(
 ) -> None:
     facts: dict[str, Fact] = {"day": Range(1, 40, integer=True), "x": Range(0, 1000)}
     t = TableSchema("t", COLUMNS, facts, PrivacyUnit("uid", max_groups=2, max_rows=3), relation)
-    p = make_plan(sql, [t], population="p", version=None, epsilon=2, delta=0)
+    p = make_query(sql, [t], population="p", version=None, epsilon=2, delta=0)
     check(p.sql, p)
     many = Composed([(BoundedRangeEvent(Fraction(1, 500)), 1000)])  # 2-DP, and 0.0005-zCDP
     with pytest.raises(InternalError, match="what the ledger is told"):

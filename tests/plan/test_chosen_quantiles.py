@@ -17,19 +17,20 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.engine.cells import exact_leaves
+from discreet.engine.measure import measure
+from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.release import Release
+from discreet.engine.session import Session
 from discreet.errors import InternalError, InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import NAMED, ExponentialQuantile
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.cost import Kind
-from discreet.plan.explain import citations
-from discreet.plan.plan import Plan
 from discreet.plan.quantile_tree.tree import NoisyTree
+from discreet.plan.query import Query
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.release import NoisyTable, Release
-from discreet.run import exact_leaves, measure
-from discreet.session import Session
 from discreet.testing import ReplayEntropy
 from tests.coverage import covers
 from tests.exhaustive.plan.test_spread_sql import ENGINE, ONE, ROW, SCHEMA, TWO, planned
@@ -148,7 +149,7 @@ def losses(
     return found
 
 
-def moved(plan: Plan, world: World, relation: Relation) -> tuple[Fraction, int]:
+def moved(plan: Query, world: World, relation: Relation) -> tuple[Fraction, int]:
     """In how wide intervals all losses move, and by how much the weights of all leaves, so of all parts of a histogram
     wherever its edges lie; both added up over groups, each for the worst pair of neighbours, from the SQL.
     """
@@ -300,7 +301,7 @@ QUESTION = "SELECT region, MEDIAN(v) AS m FROM t GROUP BY region"
 def test_with_a_large_epsilon_the_chosen_value_is_that_of_numpy(unit: Any, p: str) -> None:
     with opened(unit) as s:
         r = s.sql(f"SELECT region, QUANTILE_CONT(v, {p}) AS m FROM t GROUP BY region", epsilon=10**7)
-        assert isinstance(r.plan.allocation.spreads[0], ExponentialQuantile)
+        assert isinstance(r.query.allocation.spreads[0], ExponentialQuantile)
         for region, m in r.rows[:2]:
             x = np.sort(FRAME[FRAME.region == region].v)
             near = np.quantile(x, float(p), method="inverted_cdf"), np.quantile(x, float(p), method="higher")
@@ -330,11 +331,11 @@ def test_intervals_hold_the_bounded_median_also_in_small_groups() -> None:
     rows = [(i, at, str(n)) for i, counts in enumerate(leaf) for at, n in counts.to_dict().items()]
     with opened(dp.PrivacyUnit.row()) as s:
         plan = s.plan(QUESTION, epsilon=1)
-    spread = plan.question.spreads[0].spread
+    spread = plan.query.question.spreads[0].spread
     held, narrow = [0, 0], [0, 0]
     for _ in range(asked):
-        table = measure(plan, lambda _: rows, rng)  # the database is asked once
-        r = Release(plan, table, charged=plan.allocation.guarantee, stored=False)
+        table = measure(plan.query, lambda _: rows, rng)  # the database is asked once
+        r = Release(plan, table)
         for i, ends in enumerate(r.interval("m")[:2]):
             x = np.sort(np.repeat(leaf[i].index, leaf[i]))
             low, high = spread.reach(x[(len(x) - 1) // 2], x[len(x) // 2])
@@ -362,8 +363,8 @@ def test_a_batch_reads_trees_which_its_questions_share() -> None:
     with opened() as s:
         alone = s.plan(QUESTION, epsilon=1)
         batch = s.batch({"a": QUESTION}, epsilon=1)
-        assert isinstance(alone.allocation.spreads[0], ExponentialQuantile)
-        assert isinstance(batch["a"].plan.allocation.spreads[0], DiscreteLaplaceNoise)
+        assert isinstance(alone.query.allocation.spreads[0], ExponentialQuantile)
+        assert isinstance(batch["a"].query.allocation.spreads[0], DiscreteLaplaceNoise)
         assert not s.sql(QUESTION, epsilon=1).stored
 
 
@@ -380,7 +381,7 @@ def test_the_error_is_refused_and_the_derivation_says_how_far_off_the_rank_is() 
     assert "by the exponential mechanism on ranks" in text and "P(leaf) ∝ exp(−r·d)" in text
     assert "interval of width 8 rows (2×)" in text and "bounded range,\n  ε = 0.3." in text
     assert "or less where\n  values lie evenly, and by" in text and "tests the rank at each" in text
-    assert any("Smith 2011" in work for work in citations(plan))
+    assert any("Smith 2011" in work for work in plan.citations(""))
 
 
 @pytest.mark.parametrize(
@@ -393,15 +394,15 @@ def test_the_rank_of_evenly_lying_values_is_off_by_no_more_than_is_said_before_t
     """600 values a leaf apart. A third of what is said would not do."""
     with opened(dp.PrivacyUnit.row()) as s:
         plan = s.plan(f"SELECT {columns} FROM t", epsilon=1)
-    assert isinstance(plan.allocation.spreads[0], ExponentialQuantile) is by_rank
+    assert isinstance(plan.query.allocation.spreads[0], ExponentialQuantile) is by_rank
     said, rng, off = plan.rank_error("m"), ReplayEntropy(np.random.default_rng(5).bytes(1 << 24)), []
     assert plan.rank_error("m", "0.5") < said < plan.rank_error("m", "0.999")
     assert f"  m: of a rank that is off by {said:,.3g} rows or less at 95 %" in str(plan).splitlines()
     rows = [(30_000 + i, "1") for i in range(600)]
-    spread = plan.question.spreads[0].spread
+    spread = plan.query.question.spreads[0].spread
     for _ in range(100):
-        ((families,),) = measure(plan, lambda _: rows, rng).spreads
-        law = plan.allocation.spreads[0]
+        ((families,),) = measure(plan.query, lambda _: rows, rng).spreads
+        law = plan.query.allocation.spreads[0]
         if isinstance(law, ExponentialQuantile):
             leaf = families[0, 0][0]
         else:

@@ -10,9 +10,10 @@ import pytest
 
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.batch import Batch, plan_batch
+from discreet.plan.batch import plan_batch
 from discreet.plan.claim import claim_of, claim_of_all
 from discreet.plan.plan import Plan
+from discreet.plan.query import Query
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import Relation
 from discreet.verify.check import check
@@ -20,19 +21,25 @@ from discreet.verify.claim import PlanClaim
 from tests.plan.test_check import SQL, plan, table
 
 
-def batch(**asked: Any) -> Batch:
+def batch(**asked: Any) -> Plan:
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, **asked}
     return plan_batch({"a": SQL["unit"], "b": SQL["whole"]}, [table("unit")], **options)
 
 
-def events_of(plans: list[Plan]) -> Composed:
+def check_whole(found: Plan) -> None:
+    claim = found.claim
+    assert isinstance(claim, PlanClaim)
+    check(claim)
+
+
+def events_of(plans: list[Query]) -> Composed:
     parts = ((n, s) for p in plans for n, s in zip(p.allocation.noises, p.sensitivities, strict=True))
     return sum((n.event(s) for n, s in parts), Composed())
 
 
 def test_measurements_that_are_within_the_price_alone_and_not_together_are_refused() -> None:
     b = batch()
-    check(b.claim)
+    check_whole(b)
     half = [
         replace(
             p,
@@ -47,7 +54,7 @@ def test_measurements_that_are_within_the_price_alone_and_not_together_are_refus
         )
         for p in b.measurements
     ]
-    promise = replace(b.guarantee, epsilon=Fraction(3, 2))  # of the 2 that they cost together
+    promise = replace(b.charge.guarantee, epsilon=Fraction(3, 2))  # of the 2 that they cost together
     for p in half:
         check(claim_of_all([p], events_of([p]), promise))
     with pytest.raises(InternalError, match="the price of the columns"):
@@ -57,19 +64,23 @@ def test_measurements_that_are_within_the_price_alone_and_not_together_are_refus
 @pytest.mark.parametrize("asked", [{}, {"noise": "gaussian", "delta": "1e-6"}], ids=["laplace", "gaussian"])
 def test_a_batch_whose_ledger_is_told_of_one_measurement_is_refused(asked: dict[str, Any]) -> None:
     b = batch(**asked)
-    check(b.claim)
+    check_whole(b)
     with pytest.raises(InternalError, match="what the ledger is told"):
-        check(claim_of_all(b.measurements, events_of([b.measurements[0]]), b.guarantee))
+        check(claim_of_all(b.measurements, events_of([b.measurements[0]]), b.charge.guarantee))
     with pytest.raises(InternalError, match="price"):
-        check(claim_of_all(b.measurements, b.events, replace(b.guarantee, epsilon=Fraction(9, 10))))
+        check(
+            claim_of_all(
+                b.measurements, b.charge.events, replace(b.charge.guarantee, epsilon=Fraction(9, 10))
+            )
+        )
 
 
 def test_a_batch_of_two_relations_is_refused() -> None:
     b = batch()
-    question = b.measurements[1].question
-    other = replace(question, table=replace(question.table, relation=Relation.REPLACE))
+    first, second = b.measurements
+    other = replace(second.question, table=replace(second.question.table, relation=Relation.REPLACE))
     with pytest.raises(InternalError, match="the relation"):
-        claim_of_all([b.measurements[0], replace(b.measurements[1], question=other)], b.events, b.guarantee)
+        claim_of_all([first, replace(second, question=other)], b.charge.events, b.charge.guarantee)
 
 
 def test_a_sensitivity_that_is_too_small_by_one_is_refused() -> None:

@@ -10,14 +10,14 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.engine.cells import exact_cells
+from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.plan.dialects.conventions import prepare
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import exact_cells
-from discreet.session import Session
 from tests.exhaustive.plan.test_sensitivity import FACTS, ONE, SCHEMA, SHORT, as_tuple, observed
 from tests.plan.tables import planned, visits
 
@@ -52,14 +52,14 @@ def test_the_clause_is_the_question_under_a_tighter_policy(dialect: str) -> None
     assert (prepared.epsilon, prepared.delta) == (Fraction(1, 2), Fraction(1, 10**6))
     asked: dict[str, Any] = {"population": "customers", "version": None, "epsilon": 1}
     tight = visits(PrivacyUnit("user_id", max_groups=1, max_rows=10))
-    mine = make_plan(prepared.text, prepared.tables, **asked)
+    mine = make_query(prepared.text, prepared.tables, **asked)
     assert mine.identity == planned(PLAIN, tight).identity
     assert mine.sensitivities == planned(PLAIN, tight).sensitivities
 
 
 def test_the_clause_pays_and_is_answered(session: Session) -> None:
     first = session.sql(CLAUSE, dialect="bigquery")
-    assert (first.charged.epsilon, first.plan.delta) == (Fraction(1, 2), Fraction(1, 10**6))
+    assert (first.charged.epsilon, first.query.delta) == (Fraction(1, 2), Fraction(1, 10**6))
     assert session.sql(CLAUSE, epsilon="1/2", delta=1e-6).stored
     assert session.plan(CLAUSE).epsilon == Fraction(1, 2)
     assert session.plan("SELECT WITH DIFFERENTIAL_PRIVACY COUNT(*) AS n FROM visits", epsilon=1).epsilon == 1
@@ -162,9 +162,9 @@ def test_the_words_of_the_conventions_inside_texts_are_texts(session: Session) -
 
 def cells(session: Session, sql: str) -> list[list[Any]]:
     """The exact bounded sums of the database, without noise, in the column's own units."""
-    plan: Plan = session.plan(sql, epsilon=1)
+    plan: Query = session.plan(sql, epsilon=1).query
     parameters = {"secret": 1} if plan.needs_secret else {}
-    found = exact_cells(plan, lambda text: session._backend.rows(text, parameters))
+    found = exact_cells(plan, lambda text: session._desk.backend.rows(text, parameters))
     return [
         [c * float(m.step) for c, m in zip(row, plan.question.measures, strict=True)]
         for row in found.values()
@@ -191,7 +191,9 @@ def test_one_unit_moves_what_is_within_bounds_as_far_as_planned_and_no_further(
     facts: dict[str, Any] = {**FACTS, "region": Values("a", "b", "c")}
     t = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, facts, ONE, relation)
     by = f" GROUP BY {keys}" if keys else ""
-    plan = make_plan(f"SELECT {asked} FROM t{by}", [t], population="p", version=None, epsilon=1, delta="1e-6")
+    plan = make_query(
+        f"SELECT {asked} FROM t{by}", [t], population="p", version=None, epsilon=1, delta="1e-6"
+    )
     for found, planned_for in zip(observed(plan, SHORT, relation), plan.sensitivities, strict=True):
         assert found == as_tuple(planned_for)
 
@@ -254,4 +256,4 @@ def test_the_clause_has_no_place_in_a_batch(session: Session) -> None:
     ends = "SELECT COUNT(*) AS n, DP_INTERVAL_LOW(n) AS low FROM visits"
     releases = session.batch({"a": bounds, "b": ends}, epsilon=1)
     assert releases["b"].rows[0][1] < releases["b"].rows[0][0]
-    assert releases["a"].plan.question.measures
+    assert releases["a"].query.question.measures

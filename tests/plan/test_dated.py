@@ -14,13 +14,13 @@ import pyarrow as pa
 import pytest
 
 import discreet as dp
+from discreet.engine.cells import exact_leaves
+from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, MissingBounds, UnsupportedQuery
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import exact_leaves
-from discreet.session import Session
 from tests.coverage import covers
 from tests.exhaustive.plan.test_spread_sql import norms
 from tests.plan.cases import Engine
@@ -34,11 +34,11 @@ DAYS = Range(FIRST, LAST)
 USER = PrivacyUnit("u", max_groups=2, max_rows=3)
 
 
-def planned(expression: str, tail: str = "", **facts: Any) -> Plan:
+def planned(expression: str, tail: str = "", **facts: Any) -> Query:
     columns = {"u": Type.INT, "g": Type.TEXT, "d": Type.DATE, "t": Type.TIMESTAMP, "s": Type.TEXT}
     known = {"d": DAYS, "t": DAYS, "s": DAYS, "g": Values("a", "b"), **facts}
     table = TableSchema("v", columns, {k: f for k, f in known.items() if f}, USER, Relation.ADD_REMOVE)
-    return make_plan(f"SELECT {expression} FROM v {tail}", [table], population="p", version=None, epsilon=1)
+    return make_query(f"SELECT {expression} FROM v {tail}", [table], population="p", version=None, epsilon=1)
 
 
 def asked(expression: str, **facts: Any) -> Any:
@@ -192,13 +192,13 @@ TEXTS = (
 )
 
 
-def text_plan(expression: str, unit: PrivacyUnit, relation: Relation, low: dt.date, high: dt.date) -> Plan:
+def text_plan(expression: str, unit: PrivacyUnit, relation: Relation, low: dt.date, high: dt.date) -> Query:
     columns = {"uid": Type.INT, "s": Type.TEXT}
     table = TableSchema("t", columns, {"s": Range(low, high)}, unit, relation)
-    return make_plan(f"SELECT {expression} FROM t", [table], population="p", version=None, epsilon=1)
+    return make_query(f"SELECT {expression} FROM t", [table], population="p", version=None, epsilon=1)
 
 
-def weights(plan: Plan, rows: list[Row]) -> Counter[int]:
+def weights(plan: Query, rows: list[Row]) -> Counter[int]:
     ENGINE.fill(rows, SCHEMA)
     found: Counter[int] = Counter()
     for tree in exact_leaves(plan, 0, ENGINE.run).values():

@@ -8,7 +8,7 @@ import pytest
 
 from discreet.errors import UnsupportedQuery
 from discreet.plan.dialects.dialect import as_duckdb
-from discreet.plan.plan import make_plan
+from discreet.plan.query import make_query
 from discreet.plan.schema import Range, TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
@@ -58,7 +58,7 @@ def middle(n: int) -> str:
 
 
 def planned(sql: str) -> None:
-    make_plan(sql, [TABLE], population="p", version=None, epsilon=1)
+    make_query(sql, [TABLE], population="p", version=None, epsilon=1)
 
 
 SHAPES = [derived, members, named, united, added, different, middle]

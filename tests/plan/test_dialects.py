@@ -13,7 +13,7 @@ from discreet.errors import DiscreetError, InvalidParameter, UnsupportedQuery
 from discreet.plan.cost import Kind
 from discreet.plan.dialects.dialect import as_duckdb
 from discreet.plan.dialects.functions import RULES
-from discreet.plan.plan import make_plan
+from discreet.plan.query import make_query
 from discreet.plan.question import read_question
 from discreet.plan.schema import TableSchema
 from discreet.plan.types import Type
@@ -248,7 +248,7 @@ def test_nulls_stand_where_the_dialect_puts_them(dialect: str) -> None:
     }
     sql = "SELECT region, COUNT(*) AS n FROM visits GROUP BY region ORDER BY 1, n DESC"
     text = as_duckdb(sql, dialect, [visits()])
-    order = make_plan(text, [visits()], population="p", version=None, epsilon=1).question.outer.order
+    order = make_query(text, [visits()], population="p", version=None, epsilon=1).question.outer.order
     assert tuple(o.nulls_first for o in order) == first[dialect]
 
 

@@ -13,9 +13,9 @@ import pytest
 from scipy.stats import norm
 
 import discreet as dp
+from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InvalidParameter, NotPrivate, UnknownColumn
 from discreet.plan.least import _epsilon, _index
-from discreet.session import Session
 
 FRAME = pd.DataFrame({"uid": [1, 1, 2, 3], "ward": ["a", "b", "b", "c"], "cost": [1.0, 2.0, 3.0, 4.0]})
 COUNT = "SELECT COUNT(*) AS n FROM data"

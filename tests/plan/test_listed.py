@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from discreet.backends.connection import open_database
 from discreet.plan import bound
 from discreet.plan.bound import SHORT, BoundedQuery, bounded_sql, key_table_sql
-from discreet.plan.plan import bounding, make_plan
+from discreet.plan.query import bounding, make_query
 from discreet.plan.schema import Range, Scalar, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
@@ -106,7 +106,7 @@ def test_twenty_thousand_declared_keys_are_planned_in_a_moment(name: str) -> Non
     took = []
     for _ in range(2):
         start = time.process_time()
-        plan = make_plan(text, [table], population="p", version=None, epsilon=1)
+        plan = make_query(text, [table], population="p", version=None, epsilon=1)
         took.append(time.process_time() - start)
     assert plan.question.keys.count == KEYS
     assert min(took) < 1  # 0.05 on a quiet machine, and 8 with one constant after another
@@ -132,7 +132,7 @@ def test_rows_are_cut_to_the_groups_to_which_tallies_are_cut(
     unit = PrivacyUnit("uid", max_groups=groups, max_rows=4)
     table = TableSchema("t", COLUMNS, facts, unit, Relation.ADD_REMOVE)
     text = f"SELECT {keys}, COUNT(*), COUNT(x), SUM(x), AVG(x) FROM t GROUP BY {keys}"
-    b = bounding(make_plan(text, [table], population="p", version=None, epsilon=1).question)
+    b = bounding(make_query(text, [table], population="p", version=None, epsilon=1).question)
     texts = written(b, monkeypatch)
     assert ['"unit kept"' in t for t in texts] == [False, True] or b.keys.count <= groups  # type: ignore[operator]
     db = open_database()
@@ -160,7 +160,7 @@ def test_texts_and_numbers_that_only_look_alike_are_different_groups_where_every
     unit = PrivacyUnit("uid", max_groups=4, max_rows=1)
     table = TableSchema("t", COLUMNS, {}, unit, Relation.ADD_REMOVE)
     text = "SELECT word, COUNT(*) FROM t GROUP BY word"
-    sql = make_plan(text, [table], population="p", version=None, epsilon=1, delta="1e-6").sql
+    sql = make_query(text, [table], population="p", version=None, epsilon=1, delta="1e-6").sql
     assert '"unit kept"' in sql
     sql = sql.replace("ORDER BY hash(", "ORDER BY 0 * hash(")
     db = open_database()

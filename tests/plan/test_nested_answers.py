@@ -14,18 +14,19 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.nodes.histogram import Histogram
 from discreet.plan.nodes.list_of import ListOf
 from discreet.plan.nodes.quantile import Quantile
 from discreet.plan.nodes.top import Top
+from discreet.plan.plan import alone
 from discreet.plan.quantile_tree.counted import histogram, histogram_intervals, top, top_intervals
 from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.plan.schema import Fact, Range, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.session import Session
 from tests.coverage import covers
 from tests.exhaustive.plan.test_spread_sql import ENGINE, ONE, ROW, SCHEMA, SHORT, leaves, level_moves, norms
 from tests.exhaustive.plan.test_spread_sql import planned as small
@@ -187,7 +188,7 @@ def test_the_error_of_a_histogram_is_known_before_the_data_and_that_of_the_other
     noise = plan.allocation.spreads[place]
     assert isinstance(noise, DiscreteLaplaceNoise)
     assert plan.error("h") == noise.quantile(Fraction(19, 20)) / (1 << 20) + 0.5
-    assert "h: ±" in str(plan)
+    assert "h: ±" in str(alone(plan, "p"))
     for column in ("k", "q"):
         with pytest.raises(InvalidParameter, match="depends on how the values lie"):
             plan.error(column)

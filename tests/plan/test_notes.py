@@ -15,7 +15,7 @@ from discreet.backends.connection import open_database
 from discreet.errors import UnsupportedQuery
 from discreet.plan.clamping import may_clamp
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.plan import make_plan
+from discreet.plan.query import make_query
 from discreet.plan.render import finite
 from discreet.plan.schema import Range, Reached, TableSchema, Values
 from discreet.plan.types import Type
@@ -185,7 +185,7 @@ def test_columns_of_one_name_are_told_apart_by_their_tables() -> None:
             plan = session.plan(sql, epsilon=1, truncation="0.5")
             assert plan.notes == (f"{BIAS}{said}; {ONE_GROUP}.",)
             named = {"the caps", *re.findall("('.*?'|an exp.*?) (?:is|to)", said)}
-            assert {r.name for r in plan.reports} == named
+            assert {r.name for r in plan.query.reports} == named
 
 
 def test_two_populations_hear_of_their_caps_in_the_same_words() -> None:
@@ -299,7 +299,7 @@ def test_declared_ids_are_groups_as_any_other() -> None:
     facts = {"uid": Values(1, 2, 3)}
     table = TableSchema("t", {"uid": Type.INT}, facts, CAPS, Relation.ADD_REMOVE)
     asked: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1}
-    assert make_plan("SELECT uid, COUNT(*) FROM t GROUP BY uid", [table], **asked).question.keys.count == 3
+    assert make_query("SELECT uid, COUNT(*) FROM t GROUP BY uid", [table], **asked).question.keys.count == 3
 
 
 def planned(sql: str, unit: PrivacyUnit, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Any:
@@ -330,4 +330,4 @@ def planned(sql: str, unit: PrivacyUnit, relation: Relation = Relation.ADD_REMOV
             ),
         ]  # fmt: skip
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, **asked}
-    return make_plan(sql, tables, **options)
+    return make_query(sql, tables, **options)

@@ -13,23 +13,26 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.engine.cells import exact_leaves
+from discreet.engine.measure import measure
+from discreet.engine.release import Release
 from discreet.errors import UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.batch import Together, plan_batch
+from discreet.plan.batch import plan_batch
+from discreet.plan.explain import explain
 from discreet.plan.expr import Literal, Measured, walk
 from discreet.plan.nodes.within import Within
 from discreet.plan.partition import joint as regions
 from discreet.plan.partition.joint import condition
 from discreet.plan.partition.strategy import PARTS, Layers, _candidates, chosen, squared, weights
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.plan import alone
 from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.query import Query, make_query
 from discreet.plan.question import read_question
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.release import Release
-from discreet.run import exact_leaves, measure
 from tests.coverage import covers
 from tests.plan.cases import Engine
 from tests.reference.expression import Row
@@ -65,9 +68,9 @@ def table_with_days() -> TableSchema:
 
 def planned(
     sql: str, unit: PrivacyUnit = UNITS[2], relation: Relation = Relation.ADD_REMOVE, **asked: Any
-) -> Plan:
+) -> Query:
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, **asked}
-    return make_plan(sql, [table(unit, relation)], **options)
+    return make_query(sql, [table(unit, relation)], **options)
 
 
 def counting(conditions: Any, rest: str = "") -> str:
@@ -95,16 +98,16 @@ def bound(conditions: Any) -> list[Any]:
     return found
 
 
-def spread_of(plan: Plan) -> Spread:
+def spread_of(plan: Query) -> Spread:
     (looked,) = [s for s in plan.question.spreads if s.spread.layers is not None]
     return looked.spread
 
 
-def counts_of(plan: Plan) -> list[Within]:
+def counts_of(plan: Query) -> list[Within]:
     return [e for expr in plan.question.outer.expressions for e in walk(expr) if isinstance(e, Within)]
 
 
-def is_joint(plan: Plan) -> bool:
+def is_joint(plan: Query) -> bool:
     return bool(counts_of(plan))
 
 
@@ -298,9 +301,7 @@ def test_with_hardly_any_noise_counts_are_those_of_the_rows(asked: dict[str, Any
     for _ in range(10):
         rows = random_rows(rng, 40)
         ENGINE.fill(rows, SCHEMA)
-        release = Release(
-            plan, measure(plan, ENGINE.run, SystemEntropy()), charged=plan.allocation.guarantee, stored=False
-        )
+        release = Release(alone(plan, "p"), measure(plan, ENGINE.run, SystemEntropy()))
         truth = [sum(c.of_row(row) is True for row in rows) for c in bound(named)]
         assert release.rows == [(*truth, truth[0] - 2 * truth[3] + 1, len(rows))]
         assert release.interval("d") == [(pytest.approx(release.rows[0][4], abs=0.3),) * 2]
@@ -317,9 +318,7 @@ def test_intervals_of_counts_hold_as_often_as_they_say(asked: dict[str, Any]) ->
     held = np.zeros((16, 2))
     n = 150
     for _ in range(n):
-        release = Release(
-            plan, measure(plan, ENGINE.run, SystemEntropy()), charged=plan.allocation.guarantee, stored=False
-        )
+        release = Release(alone(plan, "p"), measure(plan, ENGINE.run, SystemEntropy()))
         for i, name in enumerate(release.columns):
             ((low, high),) = release.interval(name)
             x, t = (low + high) / 2, (high - low) / 2
@@ -349,9 +348,7 @@ def test_counts_are_made_non_negative_ordered_and_filtered() -> None:
     assert is_joint(plan)
     below = False
     for _ in range(20):
-        release = Release(
-            plan, measure(plan, ENGINE.run, SystemEntropy()), charged=plan.allocation.guarantee, stored=False
-        )
+        release = Release(alone(plan, "p"), measure(plan, ENGINE.run, SystemEntropy()))
         assert [row[3] for row in release.rows] == sorted((row[3] for row in release.rows), reverse=True)
         below = below or any(x < 0 for row in release.rows for x in row[1:])
         raised = release.nonnegative()
@@ -368,7 +365,7 @@ def test_errors_that_combine_counts_can_be_assumed() -> None:
     )
     assert is_joint(plan)
     assert 0 < plan.error("p", assuming={"a": 1000, "b": 500}) < 5
-    explained = plan.explain()
+    explained = explain(plan, "")
     assert "least squares" in explained and "standard deviation" in explained
 
 
@@ -397,19 +394,20 @@ def test_questions_of_a_batch_that_count_rows_of_one_table_are_read_from_one_par
     }
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, **asked}
     batch = plan_batch({**WHERE, **others}, [table(unit)], **options)
-    m = len(batch.plans)
+    m = len(batch.outputs)
     part = {"epsilon": Fraction(1, m), "delta": Fraction(options.get("delta", 0)) / m}
     gains = []
-    for name, plan in batch.plans.items():
-        alone = planned({**WHERE, **others}[name], unit, **{**asked, **part}).allocation.noises[0].variance
-        assert isinstance(plan, Together)
+    for name, output in batch.outputs.items():
+        plan = output.query
+        apart = planned({**WHERE, **others}[name], unit, **{**asked, **part}).allocation.noises[0].variance
+        assert output.alone is not None
         if name in WHERE:
             (count,) = counts_of(plan)
-            assert count.noise_variance(plan.laws) <= alone * 1.001
-            gains.append(count.noise_variance(plan.laws) / alone)
-            assert "an even part of the batch" in plan.explain()
+            assert count.noise_variance(plan.laws) <= apart * 1.001
+            gains.append(count.noise_variance(plan.laws) / apart)
+            assert "an even part of the batch" in batch.explain(name)
         else:
-            assert plan.allocation.noises[0].variance <= alone * 1.001
+            assert plan.allocation.noises[0].variance <= apart * 1.001
     assert np.mean(gains) < (0.6 if asked else 0.1)
     measured = [p for p in batch.measurements if any(s.spread.layers for s in p.question.spreads)]
     assert len(measured) == 1
@@ -417,12 +415,17 @@ def test_questions_of_a_batch_that_count_rows_of_one_table_are_read_from_one_par
 
 def test_questions_about_people_with_many_rows_are_not_counted_jointly() -> None:
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1}
+
+    def joint(questions: dict[str, str], unit: PrivacyUnit) -> set[bool]:
+        planned = plan_batch(questions, [table(unit)], **options)
+        return {is_joint(output.query) for output in planned.outputs.values()}
+
     by_group = {n: f"{q} GROUP BY region" for n, q in WHERE.items()}
-    assert not any(map(is_joint, plan_batch(by_group, [table(UNITS[1])], **options).plans.values()))
-    assert all(map(is_joint, plan_batch(by_group, [table(UNITS[2])], **options).plans.values()))
-    assert not any(map(is_joint, plan_batch(WHERE, [table(UNITS[0])], **options).plans.values()))
+    assert joint(by_group, UNITS[1]) == {False}
+    assert joint(by_group, UNITS[2]) == {True}
+    assert joint(WHERE, UNITS[0]) == {False}
     people = {n: q.replace("COUNT(*)", "COUNT(DISTINCT uid)") for n, q in WHERE.items()}
-    assert not any(map(is_joint, plan_batch(people, [table(UNITS[1])], **options).plans.values()))
+    assert joint(people, UNITS[1]) == {False}
 
 
 SUMS = {
@@ -440,7 +443,7 @@ def test_a_sum_of_counts_has_no_more_noise_than_apart(name: str, rest: str, aske
     read = counting(RANGES) if rest else f"SELECT {SUMS[name]} AS s, COUNT_IF(x < 3) AS c FROM t"
     sql = read + rest.format(SUMS[name])
     plan = planned(sql, **asked)
-    other = make_plan(sql, [table()], population="p", version=None, epsilon=1, jointly=False, **asked)
+    other = make_query(sql, [table()], population="p", version=None, epsilon=1, jointly=False, **asked)
     if asked or name == "beside another column":
         assert not is_joint(plan)
     for column in plan.columns:
@@ -456,7 +459,7 @@ def test_rounding_is_part_of_the_error(n: int, asked: dict[str, Any]) -> None:
     joint, sql = 0, counting([f"x < {i}" for i in range(1, n + 1)])
     for epsilon in ("0.1", "1", "8", "30"):
         plan, other = (
-            make_plan(sql, [table()], population="p", version=None, epsilon=epsilon, jointly=j, **asked)
+            make_query(sql, [table()], population="p", version=None, epsilon=epsilon, jointly=j, **asked)
             for j in (True, False)
         )
         joint += is_joint(plan)

@@ -10,15 +10,16 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.session import Session
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, NotPrivate, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
+from discreet.plan.explain import explain
 from discreet.plan.nodes.mode import Mode
 from discreet.plan.nodes.quantile import Quantile
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.release import NoisyTable
-from discreet.session import Session
 from tests.plan.tables import COLUMNS, FACTS, planned
 
 HALF = Fraction(1, 2)
@@ -263,7 +264,7 @@ def test_a_question_of_nothing_but_spreads_and_public_groups_asks_nothing_else_o
 
 
 def test_the_derivation_says_what_a_spread_is_and_costs() -> None:
-    text = planned("SELECT MEDIAN(amount), MAX(amount) FROM visits").explain()
+    text = explain(planned("SELECT MEDIAN(amount), MAX(amount) FROM visits"), "")
     assert "a tree of 4 levels of 16" in text
     assert "2 quantiles are read from it, at the cost of one" in text
     assert "Laplace noise" in text

@@ -8,7 +8,7 @@ import pytest
 
 import discreet as dp
 from discreet.errors import PlanError
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import Relation
@@ -177,8 +177,8 @@ ROWS: dict[str, tuple[list[str], list[str]]] = {
 }
 
 
-def planned(sql: str) -> Plan:
-    return make_plan(sql, TABLES, population="p", version=None, epsilon=1, delta="1e-6")
+def planned(sql: str) -> Query:
+    return make_query(sql, TABLES, population="p", version=None, epsilon=1, delta="1e-6")
 
 
 def table() -> list[str]:

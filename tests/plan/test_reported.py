@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.reported import Reported, bias, report_notes, reported
 from discreet.plan.reports import Part, Report
 from discreet.plan.schema import Range, TableSchema, Values
@@ -27,10 +27,10 @@ MANY = PrivacyUnit("uid", max_groups=2, max_rows=5)
 PARTS = (Part.BELOW, Part.ABOVE, Part.NULL)
 
 
-def planned(sql: str, unit: PrivacyUnit | None = None, **asked: Any) -> Plan:
+def planned(sql: str, unit: PrivacyUnit | None = None, **asked: Any) -> Query:
     table = TableSchema("t", COLUMNS, FACTS, unit or PrivacyUnit.row(), Relation.ADD_REMOVE)
     options = {"population": "p", "version": None, "epsilon": 2, "truncation": "1/2", **asked}
-    return make_plan(sql, [table], **options)
+    return make_query(sql, [table], **options)
 
 
 def report(is_row: bool) -> Report:
@@ -83,7 +83,7 @@ def test_a_report_is_told_as_json() -> None:
 # --- bias ---
 
 
-def exact_reports(plan: Plan, rows: Sequence[tuple[int, Any, Any]], groups: int = 2) -> list[int]:
+def exact_reports(plan: Query, rows: Sequence[tuple[int, Any, Any]], groups: int = 2) -> list[int]:
     """The counts of a plan over rows of (uid, x, ward), in plain Python and without noise."""
     found: list[int] = []
     for r in plan.reports:
@@ -113,7 +113,7 @@ def exact_reports(plan: Plan, rows: Sequence[tuple[int, Any, Any]], groups: int 
 
 
 def told(
-    plan: Plan, counts: Sequence[int], cells: tuple[int, ...], interval: tuple[float, float]
+    plan: Query, counts: Sequence[int], cells: tuple[int, ...], interval: tuple[float, float]
 ) -> list[str]:
     return report_notes(plan, reported(plan, counts), lambda _: [(cells, plan.allocation.noises, interval)])
 

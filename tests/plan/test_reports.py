@@ -11,7 +11,8 @@ import pytest
 
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.plan import alone
+from discreet.plan.query import Query, make_query
 from discreet.plan.reports import Part, Report, report_moves
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
@@ -51,13 +52,13 @@ SQL = {
 }
 
 
-def planned(name: str, unit: PrivacyUnit, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Plan:
+def planned(name: str, unit: PrivacyUnit, relation: Relation = Relation.ADD_REMOVE, **asked: Any) -> Query:
     kinds = {n: Type(k.value) for n, k in SCHEMA.items()}
     options = {"population": "p", "version": None, "epsilon": 1, "truncation": "1/2", **asked}
-    return make_plan(SQL[name], [TableSchema("t", kinds, FACTS, unit, relation)], **options)
+    return make_query(SQL[name], [TableSchema("t", kinds, FACTS, unit, relation)], **options)
 
 
-def counts(plan: Plan, rows: Sequence[Row]) -> list[tuple[int, ...]]:
+def counts(plan: Query, rows: Sequence[Row]) -> list[tuple[int, ...]]:
     """What the engine counts on these rows, report by report."""
     ENGINE.fill([{"uid": 0, **r} for r in rows], SCHEMA)
     flat = [int(c) for text in plan.truncation for (row,) in [ENGINE.run(text)] for c in row]
@@ -170,7 +171,7 @@ WORLDS = [
 ]
 
 
-def furthest(plan: Plan, world: World, relation: Relation) -> list[tuple[int, int]]:
+def furthest(plan: Query, world: World, relation: Relation) -> list[tuple[int, int]]:
     """The largest ℓ∞ and ℓ1 by which each report moves between neighbours, over the whole world."""
     found = {t: counts(plan, world.rows(t)) for t in world.tables(relation)}
     best = [(0, 0)] * len(plan.reports)
@@ -262,19 +263,20 @@ def test_where_nothing_can_be_cut_off_there_is_nothing_to_report() -> None:
         "SELECT COUNT_IF(x > 100) FROM t",
     ):
         with pytest.raises(UnsupportedQuery, match="Nothing is cut off"):
-            make_plan(sql, [table], population="p", version=None, epsilon=1, truncation="1/2")
+            make_query(sql, [table], population="p", version=None, epsilon=1, truncation="1/2")
 
 
 def test_whole_numbers_that_the_question_bounds_one_beyond_the_range_are_reported() -> None:
     kinds = {n: Type(k.value) for n, k in SCHEMA.items()}
     table = TableSchema("t", kinds, FACTS, ROW, Relation.ADD_REMOVE)
     sql = "SELECT SUM(least(4, greatest(-2, x))) FROM t"  # x is in [-2, 3]
-    plan = make_plan(sql, [table], population="p", version=None, epsilon=1, truncation="1/2")
+    plan = make_query(sql, [table], population="p", version=None, epsilon=1, truncation="1/2")
     assert counts(plan, [{"region": "a", "x": x, "v": 0.0} for x in (3, 4, 9)]) == [(1, 0, 2, 0)]
 
 
 def test_a_question_with_reports_costs_what_was_asked_and_is_another_question() -> None:
     with_it, without = planned("groups", ROW), planned("groups", ROW, truncation=0)
     assert with_it.identity != without.identity and not without.truncation and not without.reports
-    assert with_it.price == without.price
-    assert "truncation of 'x': ± " in str(with_it) and "Δ₁ = 1; ε = 0.5 together" in with_it.explain()
+    plan = alone(with_it, "p")
+    assert plan.price == alone(without, "p").price
+    assert "truncation of 'x': ± " in str(plan) and "Δ₁ = 1; ε = 0.5 together" in plan.explain()

@@ -12,10 +12,12 @@ import pytest
 
 import discreet as dp
 from discreet.backends.connection import open_database
+from discreet.engine.measure import measure
+from discreet.engine.release import Release
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.noise.entropy import SystemEntropy
 from discreet.plan.schema import Range, Values
-from discreet.release import Release
 from tests.coverage import covers
 from tests.plan.claims import check
 
@@ -97,9 +99,9 @@ def test_totals_are_free_once_their_parts_are_known(session: dp.Session) -> None
 def test_the_interval_of_a_total_covers_as_often_as_it_says(session: dp.Session) -> None:
     hits, narrow, runs = 0, 0, 150
     plan = session.plan("SELECT a, b, COUNT(*) AS n FROM t GROUP BY ROLLUP (a, b)", epsilon="0.3")
+    secret, rng = session._desk._parameters(plan.query.needs_secret), SystemEntropy()
     for _ in range(runs):
-        table = session._measure(plan, session._backend.rows)
-        r = Release(plan, table, charged=plan.charge.guarantee, stored=False)
+        r = Release(plan, measure(plan.query, lambda text: session._desk.backend.rows(text, secret), rng))
         ends, half = (r.interval("n", Fraction(p, 10))[-1] for p in (9, 5))
         assert ends is not None and half is not None
         hits += ends[0] <= 60 <= ends[1]
@@ -153,8 +155,8 @@ def test_measured_totals_are_sums_of_their_parts_and_the_database_s_own_with_lit
         db.register("t", WARDS)
         truth = {(r[:keys], r[-1]): r for r in db.execute(sql + group).fetchall()}
         small = session.sql(sql + group, epsilon=2, **asked)
-        assert small.plan.allocation.levels
-        assert small.plan.allocation.guarantee.epsilon == 2
+        assert small.query.allocation.levels
+        assert small.query.allocation.guarantee.epsilon == 2
         finest = [r for r in small.rows if r[-1] == 0]
         for row in small.rows:
             parts = [
@@ -216,7 +218,7 @@ def test_the_error_of_a_plan_with_measured_totals_is_that_of_its_widest_interval
 def test_too_little_noise_on_totals_is_found_before_the_charge(relation: str, asked: dict[str, Any]) -> None:
     """The broken twins: totals of half the noise, and totals that nobody pays for."""
     with wards(relation) as session:
-        plan = session.plan(MEASURED + "ROLLUP (a, b, c)", epsilon=1, **asked)
+        plan = session.plan(MEASURED + "ROLLUP (a, b, c)", epsilon=1, **asked).query
         check(plan.sql, plan)
         a = plan.allocation
         last = a.levels[-1]
@@ -229,7 +231,7 @@ def test_too_little_noise_on_totals_is_found_before_the_charge(relation: str, as
         )
         alone = session.plan(
             "SELECT a, b, c, COUNT(*), SUM(v), AVG(v) FROM t GROUP BY a, b, c", epsilon=1, **asked
-        )
+        ).query
         for broken in (
             replace(a, levels=(*a.levels[:-1], replace(last, noises=half))),
             replace(a, noises=alone.allocation.noises),
@@ -297,4 +299,4 @@ def test_brackets_around_keys_change_nothing(session: dp.Session, group: str) ->
     plain = {"()": "", "a, ()": "GROUP BY a"}.get(group, "GROUP BY a, b")
     spelled = session.plan(f"SELECT COUNT(*) AS n FROM t GROUP BY {group}", epsilon=1)
     assert spelled.identity == session.plan(f"SELECT COUNT(*) AS n FROM t {plain}", epsilon=1).identity
-    assert spelled.question.outer.sets is None
+    assert spelled.query.question.outer.sets is None

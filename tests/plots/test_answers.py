@@ -12,8 +12,8 @@ import pytest
 
 import discreet as dp
 from discreet import plots
+from discreet.engine.session import Session
 from discreet.errors import InvalidParameter
-from discreet.session import Session
 from tests.plots.seen import marks, parts, rows, words
 
 DAYS = [dt.date(2024, 1, 1) + dt.timedelta(days=i) for i in range(20)]

@@ -10,8 +10,8 @@ import pandas as pd
 
 import discreet as dp
 from discreet.backends.connection import open_database
+from discreet.engine.session import Session
 from discreet.plan.schema import TableSchema
-from discreet.session import Session
 
 BUDGET = dp.Budget(10)
 SHOP: dict[str, Any] = {
@@ -39,7 +39,7 @@ def opened(source: Any = None, **options: Any) -> Session:
 
 
 def schemas(session: Session) -> dict[str, TableSchema]:
-    return {t.name: t for t in session._tables}
+    return {t.name: t for t in session._desk.tables}
 
 
 def database(tmp_path: Path, **tables: str) -> Path:

@@ -40,86 +40,60 @@ def seals_of(evidence: Evidence, own: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Paid:
-    """One question's release in a ledger.
+    """A release in a ledger.
 
     Attributes:
-        account: who paid.
+        accounts: who paid; of two populations in the order of the claim's sides.
         identity: of what was measured.
-        name: what the question is called in a batch; "" without one.
         kept: the noisy numbers as they are stored, without digests.
         claim: what was paid for.
     """
 
-    account: Account
+    accounts: tuple[Account, ...]
     identity: str
-    name: str
     kept: Callable[[], dict[str, Any]]
-    claim: Callable[[], PlanClaim]
+    claim: Callable[[], PlanClaim | FlowClaim]
 
-    def keep(self, charge: int, digests: dict[str, Any]) -> None:
-        """Stores the numbers under the charge that paid for them, with digests."""
-        self.account.store(self.identity, charge, {**self.kept(), CERTIFIED: digests})
+    @property
+    def over_people(self) -> bool:
+        """Whether people have budgets of their own, so that some may have been left out."""
+        return any(account.people is not None for account in self.accounts)
 
-    def certificate(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """The certificate of the release whose answer these rows are.
+    def keep(self, charges: Sequence[Entry], answers: Mapping[str, dict[str, Any]]) -> None:
+        """Stores the numbers under the charges that paid for them, with digests of the claim and of the answers."""
+        release = {**self.kept(), CERTIFIED: seal.certified(self.claim(), answers)}
+        if len(self.accounts) > 1:
+            store_together(self.accounts, charges, self.identity, release)
+        else:
+            self.accounts[0].store(self.identity, charges[0].seq, release)
+
+    def certificate(self, own: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
+        """The certificate of the release whose answer these rows are; `own` is its name in a batch, "" without one.
 
         Raises:
             InvalidParameter: the ledger does not keep the release, or keeps it without digests or with others.
         """
         claim = self.claim()
-        tables = {name for source in claim.sources for name in names_of(source)}
-        found = evidence_of([self.account], self.identity, self.kept(), tables)
-        (evidence,) = found
-        seals = seals_of(evidence, seal.of_claim(claim))
+        tables = {claim.table} if isinstance(claim, FlowClaim) else {*_tables(claim)}
+        found = evidence_of(self.accounts, self.identity, self.kept(), tables)
+        answers, *_ = [seals_of(evidence, seal.of_claim(claim))["answers"] for evidence in found]
         answer = seal.answer(columns, rows)
-        name = self._stored_as(seals["answers"], seal.digest(answer))
-        charged = evidence.charge.read().note
+        name = _stored_as(answers, own, seal.digest(answer))
+        charged = found[0].charge.read().note
         texts = charged.get("batch") or {"": charged.get("sql")}
         # the same numbers may answer a question that makes something else of them: its rows were never stored
         known = name is not None
-        name = name if name is not None else self.name if self.name in texts else next(iter(texts))
+        name = name if name is not None else own if own in texts else next(iter(texts))
         question = CertifiedQuery(texts[name], self.identity, name if "batch" in charged else None)
         return write(question, claim, answer if known else None, found)
 
-    def _stored_as(self, answers: Mapping[str, str], own: str) -> str | None:
-        """The name under which this answer is stored; None when it is not."""
-        if answers.get(self.name) == own:
-            return self.name
-        return next((name for name, found in answers.items() if found == own), None)
+
+def _tables(claim: PlanClaim) -> list[str]:
+    return [name for source in claim.sources for name in names_of(source)]
 
 
-@dataclass(frozen=True, slots=True)
-class PaidByBoth:
-    """One question's release in the accounts of two populations.
-
-    Attributes:
-        accounts: who paid, in the order of the claim's sides.
-        identity: of what was measured.
-        kept: the noisy numbers as they are stored, without digests.
-        claim: what was paid for.
-    """
-
-    accounts: tuple[Account, Account]
-    identity: str
-    kept: Callable[[], dict[str, Any]]
-    claim: Callable[[], FlowClaim]
-
-    def keep(self, charges: Sequence[Entry], columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> None:
-        """Stores the numbers under the charges that paid for them, with digests of the claim and of this answer."""
-        digests = seal.certified(self.claim(), {"": seal.answer(columns, rows)})
-        store_together(self.accounts, charges, self.identity, {**self.kept(), CERTIFIED: digests})
-
-    def certificate(self, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
-        """The certificate of the release whose answer these rows are.
-
-        Raises:
-            InvalidParameter: the ledger does not keep the release, or keeps it without digests or with others.
-        """
-        claim = self.claim()
-        first, second = evidence_of(self.accounts, self.identity, self.kept(), [claim.table])
-        seals = [seals_of(own, seal.of_claim(claim)) for own in (first, second)]
-        answer = seal.answer(columns, rows)
-        # the same numbers may answer a question that makes something else of them: its rows were never stored
-        known = seals[0]["answers"].get("") == seal.digest(answer)
-        question = CertifiedQuery(first.charge.read().note["sql"], self.identity, None)
-        return write(question, claim, answer if known else None, (first, second))
+def _stored_as(answers: Mapping[str, str], name: str, own: str) -> str | None:
+    """The name under which an answer of this digest is stored; None when it is not."""
+    if answers.get(name) == own:
+        return name
+    return next((name for name, found in answers.items() if found == own), None)

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 from discreet.cli import output
 from discreet.cli.budgets import amounts
 from discreet.cli.output import json_text
-from discreet.release import MARKED
+from discreet.engine.release import MARKED
 from discreet.table import measured, render
 
 if TYPE_CHECKING:
-    from discreet.plan.plan import Plan
-    from discreet.release import Release
-    from discreet.session import Session
+    from discreet.engine.release import Release
+    from discreet.engine.session import Session
+    from discreet.plan.query import Query
 
 
 _AGAIN = "It was {drawn}; --fresh draws again and is charged, a new --version label asks for new data."
@@ -57,7 +57,7 @@ def csv_of(release: Release, confidence: float) -> tuple[list[str], list[list[ob
         columns.append(name)
         cells.append([_field(row[j]) for row in release.rows])
         ends = release.interval(name, confidence=confidence)
-        if is_noisy(release.plan, name):
+        if is_noisy(release.query, name):
             columns += [f"{name}_low", f"{name}_high"]
             cells += [[_field(_side(end, side)) for end in ends] for side in (0, 1)]
     return columns, [list(row) for row in zip(*cells, strict=True)]
@@ -77,9 +77,9 @@ def _field(value: Any) -> object:
     return json_text(value) if isinstance(value, list | dict) else value
 
 
-def is_noisy(plan: Plan, column: str) -> bool:
+def is_noisy(query: Query, column: str) -> bool:
     """Whether a column's cells have intervals, rather than being keys."""
-    return plan.column(column).has_interval
+    return query.column(column).has_interval
 
 
 def measured_json(release: Release, confidence: float) -> dict[str, Any]:

@@ -20,8 +20,8 @@ from discreet.errors import InvalidParameter
 from discreet.privacy.exact import positive, probability
 
 if TYPE_CHECKING:
-    from discreet.shared.release import SharedRelease
-    from discreet.shared.session import SharedSession
+    from discreet.engine.release import Release
+    from discreet.engine.session import Session
 
 _EXAMPLE = """\b
 Example, where a row is a visit of a patient to a doctor:
@@ -240,15 +240,15 @@ def _plan(
 
 
 def _say(
-    release: SharedRelease,
-    session: SharedSession,
+    release: Release,
+    session: Session,
     confidence: float,
     *,
     as_json: bool,
     as_csv: bool,
     explain: bool,
 ) -> None:
-    left = session.remaining
+    left = {name: account.remaining for name, account in session.accounts.items()}
     if as_json:
         answer = {
             **answers.measured_json(release, confidence),

@@ -27,7 +27,7 @@ from discreet.table import render
 if TYPE_CHECKING:
     import duckdb
 
-    from discreet.session import Session
+    from discreet.engine.session import Session
 
 WIDTH = 92
 

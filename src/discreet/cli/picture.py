@@ -9,9 +9,8 @@ from discreet.cli import output, writing
 from discreet.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from discreet.plan.auto_bounds.staged import StagedPlan
+    from discreet.engine.release import Release
     from discreet.plan.plan import Plan
-    from discreet.release import Release
 
 _PAID = "The question is answered and paid for"
 
@@ -24,14 +23,13 @@ def check(file: str, used: Iterable[str]) -> None:
     writing.check("--plot", file, used)
 
 
-def foresee(plan: Plan | StagedPlan) -> None:
+def foresee(plan: Plan) -> None:
     """Refuse a question whose answer no picture has room for; planning it is free."""
-    from discreet.plan.auto_bounds.staged import StagedPlan
     from discreet.plots.answers import columns, room
 
-    if isinstance(plan, StagedPlan):  # its caps, and so its intervals, follow from its first stage
+    if plan.stages is not None:  # its caps, and so its intervals, follow from its first stage
         return
-    keys, measures = columns(plan)
+    keys, measures = columns(plan.query)
     room(len(keys), len(measures))
 
 

@@ -17,7 +17,6 @@ from discreet.errors import InvalidParameter
 from discreet.table import Align, render
 
 if TYPE_CHECKING:
-    from discreet.plan.auto_bounds.staged import StagedPlan
     from discreet.plan.plan import Plan
 
 _EXAMPLE = """\b
@@ -73,14 +72,13 @@ def command(
     wanted: dict[str, Any] = (
         {"error": dict(errors), "confidence": confidence, "assuming": guesses} if errors else {}
     )
-    from discreet.plan.auto_bounds.staged import StagedPlan
     from discreet.plan.explain import report_errors, report_lines
 
     with asked_for.open_without_account() as session:
         plan = session.plan(asked_for.query, **asked_for.price(), **wanted)
         if not asked_for.has_account(session.population):  # the one that planned it ends with this command
             plan = replace(plan, left=None, outlook="")
-    if isinstance(plan, StagedPlan):
+    if plan.stages is not None:
         _say_stages(plan, as_json=as_json, show_sql=show_sql)
         return
     found = {name: _error(plan, name, confidence, guesses) for name in plan.columns}
@@ -90,15 +88,14 @@ def command(
         answer |= {"notes": plan.notes}
         if plan.outlook:
             answer |= {"left": None if plan.left is None else amounts(plan.left), "outlook": plan.outlook}
-        if plan.truncation:
-            answer["truncation"] = report_errors(plan)
-        texts = "\n\n".join(plan.statements)
-        output.say_json({**answer, "cost": amounts(cost), "sql": texts, "explanation": plan.explain()})
+        if plan.query.truncation:
+            answer["truncation"] = report_errors(plan.query)
+        output.say_json({**answer, "cost": amounts(cost), "sql": plan.sql, "explanation": plan.explain()})
         return
-    noisy = [name for name in plan.columns if is_noisy(plan, name)]
+    noisy = [name for name in plan.columns if is_noisy(plan.query, name)]
     shown = [[name, _shown(found[name]), _where(plan, name, guesses)] for name in noisy]
     output.say(render(["column", f"± at {confidence * 100:.4g} %", "where"], shown, align=_SIDES))
-    for line in report_lines(plan):
+    for line in report_lines(plan.query):
         output.say(line)
     output.say(f"\nIt would cost {spelled(cost)}.{f' {plan.outlook}' if plan.outlook else ''}")
     for note in plan.notes:
@@ -106,18 +103,18 @@ def command(
     if explain:
         output.say(f"\n{plan.explain()}")
     if show_sql:
-        output.say("\n" + "\n\n".join(plan.statements))
+        output.say(f"\n{plan.sql}")
 
 
-def _say_stages(plan: StagedPlan, *, as_json: bool, show_sql: bool) -> None:
+def _say_stages(plan: Plan, *, as_json: bool, show_sql: bool) -> None:
     """A plan whose caps, and so whose errors, follow from its first stage."""
-    cost = amounts(plan.charge.guarantee)
-    if as_json:
+    cost, stages = amounts(plan.charge.guarantee), plan.stages
+    if as_json and stages is not None:
         answer = {"columns": plan.columns, "notes": plan.notes, "cost": cost, "sql": plan.sql}
-        if plan.last.truncation:
+        if stages.last.truncation:
             from discreet.plan.explain import report_errors
 
-            answer["truncation"] = report_errors(*plan.rehearsed)
+            answer["truncation"] = report_errors(*stages.rehearsed)
         output.say_json({**answer, "explanation": plan.explain()})
         return
     output.say(f"{plan}\n\n{plan.explain()}")

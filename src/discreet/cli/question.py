@@ -12,8 +12,8 @@ from discreet.cli.options import Bounds
 from discreet.errors import InvalidParameter, MissingBounds
 
 if TYPE_CHECKING:
+    from discreet.engine.session import Session
     from discreet.privacy.guarantee import Budget
-    from discreet.session import Session
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from discreet.cli.waiting import waiting
 from discreet.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from discreet.release import Release
-    from discreet.session import Session
+    from discreet.engine.release import Release
+    from discreet.engine.session import Session
 
 
 _EXAMPLES = """\b

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from discreet.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from discreet.release import Release
+    from discreet.engine.release import Release
 
 
 def check(option: str, file: str, used: Iterable[str] = ()) -> None:

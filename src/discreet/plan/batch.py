@@ -12,14 +12,12 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 from typing import Any
 
-from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
-from discreet.certificate.seal import noted
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
@@ -27,108 +25,34 @@ from discreet.mechanisms.threshold import Threshold
 from discreet.plan.claim import claim_of_all
 from discreet.plan.cost import Allocation, Kind, LevelNoise, allocate, as_small
 from discreet.plan.dialects.conventions import prepare, refuse_clause
-from discreet.plan.explain import explain
 from discreet.plan.measures.measure import Measure
 from discreet.plan.needs import equivalent, is_composed, law_of, least_scales, needs_of, noise_delta_of
 from discreet.plan.partition.lifted import counted_now, keeps_to, lifted
-from discreet.plan.plan import Plan, bounding, kind_of, make_plan, statements, with_levels
+from discreet.plan.plan import Payer, Place, Plan, PlanOutput
 from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.query import Query, bounding, kind_of, make_query, statements, with_levels
 from discreet.plan.question import Outer, Question
 from discreet.plan.schema import TableSchema
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real, positive, probability
-from discreet.privacy.guarantee import Approximate, words
+from discreet.privacy.guarantee import Approximate
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.verify.check import check
-from discreet.verify.claim import PlanClaim
 
 MOST_QUESTIONS = 1000
 """Questions in one batch."""
 
 
-@dataclass(frozen=True, slots=True)
-class Together(Plan):
-    """One question of a batch: `allocation` has the noise of its own columns, and the events and price of the batch.
-
-    Attributes:
-        questions: how many the batch has.
-        alone: the question planned alone with an even part of ε and δ.
-    """
-
-    questions: int = 1
-    alone: Plan | None = None
-
-    @property
-    def price(self) -> str:
-        """What the whole batch costs, in words."""
-        g = self.allocation.guarantee
-        return f"{words(g.epsilon, g.delta)} for the {self.questions} questions of a batch"
-
-    def explain(self) -> str:
-        """The derivation of this question's columns; the price is that of the batch."""
-        assert self.alone is not None
-        part = self.alone.allocation.guarantee.epsilon
-        alone = equivalent(self.alone, self.allocation, counted_now(self, self.alone))
-        return (
-            f"{explain(self)}\n"
-            f"Its noise is what it would be alone at about ε = {alone:,.4g}; an even "
-            f"part of the batch is ε = {float(part):,.4g}.\n"
-            f"This is one of {self.questions} questions that were planned together: the price is that of all of them, "
-            "paid once."
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class Place:
-    """Where a question's columns are: which measurement, and which of its columns and spreads."""
-
-    measurement: int
-    columns: tuple[int, ...]
-    spreads: tuple[int, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """Questions that have been decided together; nothing has been read or charged.
-
-    Attributes:
-        identity: the same for the same measurements with the same parameters, whatever is made of them.
-        measurements: what the database is asked, each once, with its part of the noise.
-        plans: each question by its name.
-        places: where its columns are measured.
-        events: what all measurements together reveal.
-        guarantee: what that costs.
-
-    Guarantee:
-        The noisy tables of all `measurements` together are (ε, δ)-DP for `guarantee`: their noise comes from one
-        allocation over all of their columns, whose events are composed in it.
-    """
-
-    identity: str
-    measurements: tuple[Plan, ...]
-    plans: Mapping[str, Plan]
-    places: Mapping[str, Place]
-    events: Composed
-    guarantee: Approximate
-
-    @property
-    def charge(self) -> Charge:
-        """What the ledger is asked to pay, once."""
-        return Charge(self.events, self.guarantee)
-
-    def note(self, version: str | None) -> dict[str, Any]:
-        """The public facts beside the charge."""
-        return {
-            "batch": {name: plan.question.text for name, plan in self.plans.items()},
-            "tables": sorted({p.question.table.name for p in self.measurements}),
-            "version": version,
-            **noted(self.claim),
-        }
-
-    @property
-    def claim(self) -> PlanClaim:
-        """All measurements, as the second derivation takes them."""
-        return claim_of_all(self.measurements, self.events, self.guarantee)
+def compared(query: Query, alone: Query, questions: int) -> str:
+    """What a question's noise in a batch of so many would be worth alone, in lines below its derivation."""
+    part = alone.allocation.guarantee.epsilon
+    worth = equivalent(alone, query.allocation, counted_now(query, alone))
+    return (
+        f"Its noise is what it would be alone at about ε = {worth:,.4g}; an even "
+        f"part of the batch is ε = {float(part):,.4g}.\n"
+        f"This is one of {questions} questions that were planned together: the price is that of all of them, "
+        "paid once."
+    )
 
 
 def plan_batch(
@@ -141,7 +65,7 @@ def plan_batch(
     delta: Real = 0,
     noise: str | None = None,
     dialect: str = "duckdb",
-) -> Batch:
+) -> Plan:
     """Decides several questions with one budget.
 
     Raises:
@@ -150,13 +74,13 @@ def plan_batch(
     eps, dlt, kind = positive("epsilon", epsilon), probability("delta", delta), kind_of(noise)
     _check_questions(questions)
     m = len(questions)
-    alone: dict[str, Plan] = {}
+    alone: dict[str, Query] = {}
     for name, sql in questions.items():
         try:
             prepared = prepare(sql, dialect, tables)
             if prepared.has_clause:
                 refuse_clause()
-            alone[name] = make_plan(
+            alone[name] = make_query(
                 prepared.text,
                 tables,
                 population=population,
@@ -170,20 +94,20 @@ def plan_batch(
             raise type(error)(f"in question {name!r:.60}: {error.message}", hint=error.hint) from None
 
     found = _together(lifted(alone, kind), alone, population, version, eps, dlt, kind)
-    if all(keeps_to(p, alone[name]) for name, p in found.plans.items()):
+    if all(keeps_to(output.query, alone[name]) for name, output in found.outputs.items()):
         return found
     return _together(alone, alone, population, version, eps, dlt, kind)
 
 
 def _together(
-    asked_for: Mapping[str, Plan],
-    alone: Mapping[str, Plan],
+    asked_for: Mapping[str, Query],
+    alone: Mapping[str, Query],
     population: str,
     version: str | None,
     eps: Fraction,
     dlt: Fraction,
     kind: Kind,
-) -> Batch:
+) -> Plan:
     """The batch of these plans, of which `alone` says what each would be by itself."""
     m = len(asked_for)
 
@@ -221,11 +145,11 @@ def _together(
     _check_price(shared.events, shared.guarantee)
     identity = _identity(measurements, shared.law)
     places = {name: _place(p, by_rows[rows[name]], order.index(rows[name])) for name, p in asked_for.items()}
-    plans = {
-        name: _question_of(p, alone[name], measurements[at.measurement], at, shared, identity, m)
+    outputs = {
+        name: _output(p, alone[name], measurements[at.measurement], at, shared, m)
         for (name, p), at in zip(asked_for.items(), places.values(), strict=True)
     }
-    return Batch(identity, measurements, plans, places, shared.events, shared.guarantee)
+    return Plan(identity, measurements, outputs, (Payer(population, shared.events, shared.guarantee),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -252,16 +176,16 @@ def _check_questions(questions: object) -> None:
 
 
 def _merged(
-    plans: Mapping[str, Plan], rows: Mapping[str, str], identity_of: Callable[[Question], str]
-) -> dict[str, Plan]:
+    plans: Mapping[str, Query], rows: Mapping[str, str], identity_of: Callable[[Question], str]
+) -> dict[str, Query]:
     """For all questions over the same rows, groups and unit one plan, with the columns of all of them."""
-    found: dict[str, list[Plan]] = {}
+    found: dict[str, list[Query]] = {}
     for name, p in plans.items():
         found.setdefault(rows[name], []).append(p)
     return {key: _with_all_columns(same, identity_of) for key, same in found.items()}
 
 
-def _with_all_columns(same: Sequence[Plan], identity_of: Callable[[Question], str]) -> Plan:
+def _with_all_columns(same: Sequence[Query], identity_of: Callable[[Question], str]) -> Query:
     moved: dict[Measure, Sensitivity] = {}
     spreads: dict[Spread, tuple[Sensitivity, str]] = {}
     for p in same:
@@ -286,7 +210,7 @@ def _with_all_columns(same: Sequence[Plan], identity_of: Callable[[Question], st
 
 
 def _allocated(
-    plans: Sequence[Plan], asked: Sequence[Sequence[Plan]], epsilon: Fraction, delta: Fraction, kind: Kind
+    plans: Sequence[Query], asked: Sequence[Sequence[Query]], epsilon: Fraction, delta: Fraction, kind: Kind
 ) -> _Shared:
     """The noise of each measurement's columns, and its selection of groups, from one budget.
 
@@ -356,7 +280,7 @@ def _allocated(
     return _Shared(tuple(allocations), events, guarantee, law)
 
 
-def _levels(plan: Plan) -> list[tuple[Sensitivity, int]]:
+def _levels(plan: Query) -> list[tuple[Sensitivity, int]]:
     """For each spread how far one unit moves a level, and how many levels there are."""
     read = zip(plan.spreads, plan.question.spreads, strict=True)
     return [(moves, looked.spread.depth) for (moves, _), looked in read]
@@ -379,7 +303,7 @@ def _check_price(events: Composed, guarantee: Approximate) -> None:
         )
 
 
-def _place(plan: Plan, measured: Plan, measurement: int) -> Place:
+def _place(plan: Query, measured: Query, measurement: int) -> Place:
     """Where a question's columns and spreads are measured."""
     spreads = [looked.spread for looked in measured.question.spreads]
     return Place(
@@ -389,10 +313,10 @@ def _place(plan: Plan, measured: Plan, measurement: int) -> Place:
     )
 
 
-def _question_of(
-    plan: Plan, alone: Plan, measured: Plan, place: Place, shared: _Shared, identity: str, questions: int
-) -> Plan:
-    """The question's own plan: the noise of its columns as measured in the batch, and the price of the batch."""
+def _output(
+    query: Query, alone: Query, measured: Query, place: Place, shared: _Shared, questions: int
+) -> PlanOutput:
+    """A question's answer: with the noise of its columns as measured in the batch, and the price of the batch."""
     a = measured.allocation
     own = Allocation(
         tuple(a.noises[i] for i in place.columns),
@@ -404,14 +328,12 @@ def _question_of(
         tuple(replace(v, noises=tuple(v.noises[i] for i in place.columns)) for v in a.levels),
     )
     if questions == 1:
-        return replace(plan, allocation=own)
-    described = {f.name: getattr(plan, f.name) for f in fields(Plan)}
-    digest = hashlib.sha256(json.dumps(["question of", identity, plan.identity]).encode()).hexdigest()
-    described |= {"identity": digest, "allocation": own, "epsilon": measured.epsilon, "delta": measured.delta}
-    return Together(**described, questions=questions, alone=alone)
+        return PlanOutput(replace(query, allocation=own), place)
+    asked = replace(query, allocation=own, epsilon=measured.epsilon, delta=measured.delta)
+    return PlanOutput(asked, place, alone)
 
 
-def _identity(measurements: Sequence[Plan], law: tuple[str, ...]) -> str:
+def _identity(measurements: Sequence[Query], law: tuple[str, ...]) -> str:
     """The measurement's own where there is one with even parts, so that it is the same question; else one of all."""
     if len(measurements) == 1 and not law:
         return measurements[0].identity

@@ -16,7 +16,7 @@ from discreet.privacy.exact import Real, below, exact, positive
 from discreet.privacy.guarantee import decimal
 
 if TYPE_CHECKING:
-    from discreet.plan.plan import Plan
+    from discreet.plan.query import Query
 
 LEAST_EPSILON = Fraction(1, 10**6)
 """The least ε of a question; far below it, reports of errors would leave the range of floats."""
@@ -39,7 +39,7 @@ class WantedErrors:
     confidence: Fraction
     assuming: Mapping[str, Real] | None
 
-    def worst(self, plan: Plan) -> tuple[float, str]:
+    def worst(self, plan: Query) -> tuple[float, str]:
         """The largest share of its target that a column's error takes, and which column; at most 1 when all are met."""
         assumed = Assumed.of(plan, self.assuming)
         self._check(plan, assumed)
@@ -52,7 +52,7 @@ class WantedErrors:
             shares.append((found / target if target > 0 else math.inf, column))
         return max(shares)
 
-    def _check(self, plan: Plan, assumed: Assumed) -> None:
+    def _check(self, plan: Query, assumed: Assumed) -> None:
         """Refuses a guess at what the question does not have."""
         means = any(e.over is not None for _, c in plan.question.outer.columns for e in walk(c))
         unknown = [k for k in assumed.sizes if k not in plan.columns and k != ROWS]
@@ -79,7 +79,7 @@ def read_wanted(errors: object, confidence: Fraction, assuming: Mapping[str, Rea
     return WantedErrors(errors, confidence, assuming)
 
 
-def least(make: Callable[[Fraction], Plan], wanted: WantedErrors, cap: Fraction) -> Plan:
+def least(make: Callable[[Fraction], Query], wanted: WantedErrors, cap: Fraction) -> Query:
     """The plan of least ε that has the wanted errors: ε has three digits, rounded up, and is at most `cap`.
 
     Raises:
@@ -88,7 +88,7 @@ def least(make: Callable[[Fraction], Plan], wanted: WantedErrors, cap: Fraction)
     """
     top = max(_index(cap), 0)
     low, high, at, steps = -1, top + 1, min(_index(Fraction(1)), top), 0
-    best: Plan | None = None
+    best: Query | None = None
     column = ""
     while high - low > 1:
         epsilon = min(_epsilon(at), cap)

@@ -26,7 +26,7 @@ from discreet.plan.quantile_tree.shape import Spread
 from discreet.privacy.event import Composed, GaussianEvent
 
 if TYPE_CHECKING:
-    from discreet.plan.plan import Plan
+    from discreet.plan.query import Query
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +52,7 @@ class BudgetNeeds:
         return BudgetNeeds(columns, spreads, self.depths, self.selection / by)
 
 
-def needs_of(measured: Plan, asked: Sequence[Plan], questions: int) -> BudgetNeeds:
+def needs_of(measured: Query, asked: Sequence[Query], questions: int) -> BudgetNeeds:
     """The most that a question would spend on each alone; on a partition, what all that read it would together."""
     each = [(p, Fraction(1, questions * _width(p))) for p in asked]
     read = [looked.spread for looked in measured.question.spreads]
@@ -70,26 +70,26 @@ def needs_of(measured: Plan, asked: Sequence[Plan], questions: int) -> BudgetNee
     )
 
 
-def _width(plan: Plan) -> int:
+def _width(plan: Query) -> int:
     """In how many parts the budget of a question is divided when it is asked alone."""
     return width_of(plan.question) + (plan.question.keys.count is None)
 
 
-def noise_delta_of(asked: Sequence[Plan], delta: Fraction, kind: Kind) -> Fraction:
+def noise_delta_of(asked: Sequence[Query], delta: Fraction, kind: Kind) -> Fraction:
     """What the noise of all questions would have of δ alone; the rest is for selections."""
     selecting = sum(p.question.keys.count is None for p in asked)
     kept = Fraction(1, 2) if kind is Kind.GAUSSIAN else Fraction(0)
     return delta * (len(asked) - selecting + selecting * kept) / len(asked)
 
 
-def is_composed(plan: Plan) -> bool:
+def is_composed(plan: Query) -> bool:
     """Whether a question asked alone has Laplace noise that a δ made smaller than ε alone allows."""
     a = plan.allocation
     laplace = any(isinstance(z, DiscreteLaplaceNoise) for z in (*a.noises, *a.spreads))
     return laplace and a.threshold is None and a.guarantee.delta > 0
 
 
-def least_scales(plans: Sequence[Plan], asked: Sequence[Sequence[Plan]]) -> list[Fraction]:
+def least_scales(plans: Sequence[Query], asked: Sequence[Sequence[Query]]) -> list[Fraction]:
     """For each column, and then for each level of each spread, the least scale that a question has for it alone.
 
     Together they cost what all questions asked alone cost, or less: so no more than (ε, δ).
@@ -111,7 +111,7 @@ def least_scales(plans: Sequence[Plan], asked: Sequence[Sequence[Plan]]) -> list
     return [*columns, *trees]
 
 
-def _scale(plan: Plan, place: int) -> Fraction:
+def _scale(plan: Query, place: int) -> Fraction:
     """The scale of a column or, after the columns, of a spread, of a question asked alone; before totals get a part."""
     a = plan.allocation
     if a.levels:
@@ -133,7 +133,7 @@ def law_of(
     return (*(" ".join(map(str, own)) for own in parts), str(noise_delta))
 
 
-def equivalent(plan: Plan, given: Allocation, counted: tuple[float, float] | None = None) -> float:
+def equivalent(plan: Query, given: Allocation, counted: tuple[float, float] | None = None) -> float:
     """At about which ε the question alone, planned here for its even part, would have the noise that it is given.
 
     `counted` are the variances of a count that is read from a partition now, and of its column alone.

@@ -1,190 +1,210 @@
-"""The decided question: the SQL to run, the noise for each column, and the cost. A value; nothing has been touched."""
+"""The decided plan: what is measured, who pays what for it, and the answers. A value; nothing has been touched."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import partial
-from typing import Any
+from html import escape
+from typing import TYPE_CHECKING
 
 from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
-from discreet.errors import InvalidParameter, MissingBounds, UnknownColumn
-from discreet.mechanisms.additive import Additive
-from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.plan.bound import BoundedQuery, bounded_sql, needs_secret
-from discreet.plan.claim import claim_of
-from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
-from discreet.plan.expr import Expr
-from discreet.plan.measures.distinct import DistinctCount, distinct_sql
-from discreet.plan.measures.measure import UnitCount
-from discreet.plan.measures.ranges import Ranges
-from discreet.plan.nodes.noise import Laws
-from discreet.plan.partition.choose import is_more_accurate
-from discreet.plan.partition.joint import counted_jointly, shares_of, width_of
-from discreet.plan.quantile_tree.chosen import is_chosen
-from discreet.plan.quantile_tree.shape import TreeRead
-from discreet.plan.quantile_tree.sql import spread_sql
-from discreet.plan.question import Question, read_question
-from discreet.plan.reports import Report, report_moves, report_sql, reports_of
-from discreet.plan.schema import TableSchema
-from discreet.plan.totals import summed_noises
-from discreet.privacy.exact import Real, exact, positive, probability
-from discreet.privacy.guarantee import Budget, words
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.verify.check import check
+from discreet.errors import InvalidParameter
+from discreet.plan.claim import claim_in_stages, claim_of_all
+from discreet.plan.explain import citations, explain
+from discreet.plan.query import Query
+from discreet.privacy.event import Composed
+from discreet.privacy.exact import Real
+from discreet.privacy.guarantee import Approximate, Budget, words
+from discreet.verify.claim import Look, PlanClaim
+from discreet.verify.flows import FlowClaim
+
+if TYPE_CHECKING:
+    from discreet.plan.auto_bounds.staged import PlanStages
+    from discreet.plan.flows.plan import Flows
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where the columns of an answer are: which measurement, and which of its columns and spreads."""
+
+    measurement: int
+    columns: tuple[int, ...]
+    spreads: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PlanOutput:
+    """One answer of a plan.
+
+    Attributes:
+        query: what is asked, with the noise of its own columns.
+        place: where these are measured; None where the plan's one measurement is all of it.
+        alone: what is asked, planned alone with an even part of ε and δ, where several questions share them.
+    """
+
+    query: Query
+    place: Place | None = None
+    alone: Query | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Payer:
+    """A population that pays for a plan: what running it reveals of one of its units, and at which price."""
+
+    population: str
+    events: Composed
+    guarantee: Approximate
+
+    @property
+    def charge(self) -> Charge:
+        """What its account is asked to pay."""
+        return Charge(self.events, self.guarantee)
+
+    @property
+    def cost(self) -> PrivacyLoss:
+        """What running the plan costs it."""
+        return PrivacyLoss(self.events)
 
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """A question that has been decided: free to look at, and nothing has been read or charged.
+    """Questions that have been decided: free to look at, and nothing has been read or charged.
+
+    Guarantee:
+        The noisy numbers of all `measurements` together are (ε, δ)-DP for the guarantee of each payer, under the
+        relation of its own account: their noise comes from one allocation, whose events are composed in it.
 
     Attributes:
-        question: what is measured, and how the answer is made from it.
-        identity: the same for the same question (decision 0001).
-        epsilon, delta: what was asked to be spent at most.
-        sql: what the database will run; `$secret` stands for the account's key. Empty where no column is a sum over
-            units and the groups are public.
-        truncation: the statements that count units of which something is cut off, when such reports were asked for.
-        sensitivities: of each integer column, exactly.
-        allocation: noise, selection of groups, events and the guarantee to be charged.
-        distinct: the place of each COUNT(DISTINCT x) among the columns, and the statement of its own that counts it.
-        spreads: for each spread that the question reads, how far one unit moves a level of it, and its statement.
+        identity: the same for the same measurements with the same parameters, whatever is made of them.
+        measurements: what the database is asked, each once; where a first stage chooses something, as it is asked with
+            the largest choice.
+        outputs: each answer by its name; "" where one question was asked alone.
+        payers: who pays: one population, or both where rows belong to two.
+        looks: what is looked at first, where something is chosen privately.
+        stages: how it is chosen; None when it has been.
+        flows: how numbers flow between two populations, where rows belong to both.
         left: what the account that planned it would have left; None where it would refuse, or no account was asked.
-        outlook: what the account would say to it now, in a sentence.
+        outlook: what the accounts would say to it now, in a sentence.
     """
 
-    question: Question
     identity: str
-    epsilon: Fraction
-    delta: Fraction
-    sql: str
-    truncation: tuple[str, ...]
-    sensitivities: tuple[Sensitivity, ...]
-    allocation: Allocation
-    distinct: tuple[tuple[int, str], ...] = ()
-    spreads: tuple[tuple[Sensitivity, str], ...] = ()
+    measurements: tuple[Query, ...]
+    outputs: Mapping[str, PlanOutput]
+    payers: tuple[Payer, ...]
+    looks: tuple[Look, ...] = ()
+    stages: PlanStages | None = None
+    flows: Flows | None = None
     left: Budget | None = None
     outlook: str = ""
 
     @property
-    def statements(self) -> tuple[str, ...]:
-        """Every text that the database will run."""
-        texts = (*self.truncation, self.sql, *(own for _, own in (*self.distinct, *self.spreads)))
-        return tuple(text for text in texts if text)
+    def query(self) -> Query:
+        """The one question.
+
+        Raises:
+            InvalidParameter: there are several.
+        """
+        if len(self.outputs) == 1:
+            (output,) = self.outputs.values()
+            return output.query
+        raise InvalidParameter("this plan is of several questions.", hint="look at .outputs, by their names")
 
     @property
-    def reports(self) -> tuple[Report, ...]:
-        """What the statements of `truncation` count, in the order of their counts."""
-        return reports_of(self.question) if self.truncation else ()
+    def charges(self) -> dict[str, Charge]:
+        """What each population's account is asked to pay."""
+        return {p.population: p.charge for p in self.payers}
 
     @property
-    def cost(self) -> PrivacyLoss:
-        """What running it will cost."""
-        return PrivacyLoss(self.allocation.events)
+    def costs(self) -> dict[str, PrivacyLoss]:
+        """What running it will cost each population."""
+        return {p.population: p.cost for p in self.payers}
 
     @property
     def charge(self) -> Charge:
-        """What the ledger is asked to pay."""
-        return Charge(self.allocation.events, self.allocation.guarantee)
+        """What the ledger is asked to pay.
+
+        Raises:
+            InvalidParameter: two populations pay, each something else.
+        """
+        return self._payer("charges").charge
+
+    @property
+    def cost(self) -> PrivacyLoss:
+        """What running it will cost. Raises as `charge`."""
+        return self._payer("costs").cost
+
+    def _payer(self, each: str) -> Payer:
+        if len(self.payers) == 1:
+            return self.payers[0]
+        raise InvalidParameter(
+            "a question to two populations costs each of them something else.",
+            hint=f"look at .{each}, by the names of the populations",
+        )
+
+    @property
+    def epsilon(self) -> Fraction:
+        """The ε that it costs; of two populations, that of the one which pays more."""
+        return max(p.guarantee.epsilon for p in self.payers)
 
     @property
     def price(self) -> str:
         """What is charged for it, in words."""
-        return words(self.allocation.guarantee.epsilon, self.allocation.guarantee.delta)
+        if len(self.payers) > 1:
+            each = [(words(p.guarantee.epsilon, p.guarantee.delta), p.population) for p in self.payers]
+            return ", ".join(f"{price} of {name!r}" for price, name in each)
+        g, n = self.payers[0].guarantee, len(self.outputs)
+        of = f" for the {n} questions of a batch" if n > 1 else ""
+        return f"{words(g.epsilon, g.delta)}{of}"
+
+    @property
+    def claim(self) -> PlanClaim | FlowClaim:
+        """What is charged for, as the second derivation takes it."""
+        if self.flows is not None:
+            return self.flows.claim(self.query)
+        events, guarantee = self.payers[0].events, self.payers[0].guarantee
+        if self.looks:
+            return claim_in_stages(self.looks, self.measurements[0], events, guarantee)
+        return claim_of_all(self.measurements, events, guarantee)
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """Every text that the database will run; before something is chosen, those that choose it."""
+        if self.stages is not None:
+            return tuple(look.sql for look in self.looks)
+        return tuple(text for q in self.measurements for text in q.statements)
+
+    @property
+    def rehearsals(self) -> tuple[tuple[str, bool], ...]:
+        """Every text that is tried on empty tables before the charge, and whether it has the `$secret` parameter."""
+        if self.flows is not None:
+            return ((self.query.sql, False),)
+        first = () if self.stages is None else tuple((look.sql, False) for look in self.looks)
+        queries = self.measurements if self.stages is None else self.stages.rehearsed
+        return (*first, *((text, q.is_keyed(text)) for q in queries for text in q.statements))
+
+    @property
+    def sql(self) -> str:
+        """What the database will run."""
+        return ";\n\n".join(self.statements)
 
     @property
     def columns(self) -> list[str]:
         """The names of the answer's columns."""
-        return [n for n, _ in self.question.outer.columns]
-
-    @property
-    def chosen(self) -> tuple[str, ...]:
-        """What was chosen privately for it, and at which price; nothing unless `bounds=` said so."""
-        return ()
-
-    def is_unsure(self, expr: Expr) -> bool:
-        """Whether nothing is known of how far the truth may be from an output column: it is made of values that were
-        clamped to bounds chosen privately, and too many of them may lie outside.
-        """
-        return False
+        return self.query.columns
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What its numbers leave out, in sentences: truncation bias, undeclared values, groups that may be missing.
+        """What its numbers leave out, in sentences, as far as it is known before the data."""
+        return self.notes_of(*self.outputs) if len(self.outputs) == 1 else ()
 
-        They follow from the plan alone, so that they are the same whatever the data hold.
-        """
-        from discreet.plan.notes import notes
-
-        return notes(self)
-
-    @property
-    def needs_secret(self) -> bool:
-        """Whether a statement has the `$secret` parameter."""
-        return any(self.is_keyed(text) for text in self.statements)
-
-    def is_keyed(self, text: str) -> bool:
-        """Whether this statement has the `$secret` parameter; constants of the user may be spelled like it."""
-        if text in [own for _, own in self.distinct]:
-            return not self.question.table.unit.is_row
-        return text in (self.sql, *(own for _, own in self.spreads)) and needs_secret(bounding(self.question))
-
-    def column(self, name: str) -> Expr:
-        """An output column's expression, by its name.
-
-        Raises:
-            UnknownColumn: no output column is called that.
-        """
-        found = [e for n, e in self.question.outer.columns if n == name]
-        if not found:
-            raise UnknownColumn(
-                f"The answer has no column {name!r}.", hint=f"its columns are: {', '.join(self.columns)}"
-            )
-        return found[0]
-
-    @property
-    def row_noises(self) -> tuple[Additive, ...]:
-        """The noise of each column in a row: with grouping sets, in the rows of the set in which it is largest.
-
-        Raises:
-            InvalidParameter: how many groups a row adds up is private.
-        """
-        sets, lists = self.question.outer.sets, self.question.keys.lists
-        if sets is None:
-            return self.allocation.noises
-        if lists is None:
-            raise InvalidParameter(
-                "the error of a total depends on how many groups it adds up, which is private.",
-                hint="declare the keys with dp.Values; the release itself has intervals",
-            )
-        if self.allocation.levels:
-            from discreet.plan.grouping_sets.split_budget import agreements
-
-            found = [
-                [a.noise(kept) for kept in a.levels.kept] for a in agreements(self.question, self.allocation)
-            ]
-            return tuple(max(noises, key=lambda z: z.variance) for noises in found)
-        parts = max(math.prod(len(v) for i, v in enumerate(lists) if i not in kept) for kept in sets)
-        return summed_noises(self.allocation.noises, parts)
-
-    @property
-    def laws(self) -> Laws:
-        """The noise in each row of the answer.
-
-        Raises:
-            InvalidParameter: see `row_noises`.
-        """
-        spreads = (looked.spread for looked in self.question.spreads)
-        sources: dict[Hashable, Additive | ExponentialQuantile]
-        sources = dict(zip(spreads, self.allocation.spreads, strict=True))
-        return Laws(self.row_noises, sources, self.question.table.unit.is_row)
-
-    def is_end(self, name: str) -> bool:
-        """Whether an output column is an end of another one's interval."""
-        return name in [self.columns[place] for place, _ in self.question.outer.ends]
+    def notes_of(self, name: str) -> tuple[str, ...]:
+        """The same of one of its answers, by name."""
+        query = self.outputs[name].query
+        if self.flows is not None:
+            return self.flows.notes(query)
+        return query.notes if self.stages is None else self.stages.notes
 
     def error(
         self, column: str, confidence: Real = Fraction(19, 20), *, assuming: Mapping[str, Real] | None = None
@@ -195,20 +215,10 @@ class Plan:
         depends on how many rows it is over: give a public guess, `assuming={"rows": 10_000}` (the key is any name).
 
         Raises:
-            InvalidParameter: a column whose error depends on the data, without an assumption that settles it.
+            InvalidParameter: a column whose error depends on the data, without an assumption that settles it, or on
+                what a first stage chooses.
         """
-        expr, level = self.column(column), confidence_level(confidence)
-        if self.is_end(column):
-            raise InvalidParameter(
-                f"{column!r} is an end of an interval, and has no error of its own.",
-                hint="ask for the error of the column that the interval is of",
-            )
-        width = self._known_error(expr, level)
-        if width is not None:
-            return width
-        from discreet.plan.assumed import Assumed
-
-        return Assumed.of(self, assuming).error(column, level)
+        return self._settled.error(column, confidence, assuming=assuming)
 
     def rank_error(self, column: str, confidence: Real = Fraction(19, 20)) -> float:
         """How many rows the rank of a quantile is off by, or less, with probability `confidence`, where values lie
@@ -217,239 +227,61 @@ class Plan:
         Raises:
             InvalidParameter: a column that is no quantile of a share strictly between 0 and 1.
         """
-        expr, level = self.column(column), confidence_level(confidence)
-        found = expr.rank_error(self.laws, level) if expr.shares else None
-        if found is None:
+        return self._settled.rank_error(column, confidence)
+
+    @property
+    def _settled(self) -> Query:
+        if self.stages is not None:
             raise InvalidParameter(
-                f"{column!r} has no rank.", hint="SELECT MEDIAN(x) AS m has one: rank_error('m')"
+                "the error follows from what a first stage chooses privately.",
+                hint="the release has it; or declare caps and bounds, and leave bounds= out",
             )
-        return found
+        return self.query
 
-    def _known_error(self, expr: Expr, level: Fraction) -> float | None:
-        """The error of a column that does not depend on the data, of a histogram that of each count; else None.
+    def explain(self, name: str | None = None) -> str:
+        """The derivation in the textbook's terms, with the numbers of this question; of several, of that name."""
+        output = next(iter(self.outputs.values())) if name is None else self.outputs[name]
+        if self.flows is not None:
+            from discreet.plan.flows.words import explain as explain_flows
 
-        Infinite where nothing is known of it.
-        """
-        return math.inf if self.is_unsure(expr) else expr.known_error(self.laws, level)
+            return explain_flows(self)
+        if self.stages is not None:
+            return self.stages.explain(self)
+        told = explain(output.query, self.outlook)
+        if output.query.chosen is not None:
+            return output.query.chosen.explain(told)
+        if output.alone is None:
+            return told
+        from discreet.plan.batch import compared
 
-    def explain(self) -> str:
-        """The derivation in the textbook's terms, with the numbers of this question."""
-        from discreet.plan.explain import explain
+        return f"{told}\n{compared(output.query, output.alone, len(self.outputs))}"
 
-        return explain(self)
+    def citations(self, name: str) -> list[str]:
+        """The works on which the guarantee of an answer rests."""
+        if self.flows is not None:
+            from discreet.plan.flows.words import cited
+
+            return cited(self)
+        return citations(self.outputs[name].query)
 
     def __str__(self) -> str:
+        if self.stages is not None:
+            return self.stages.described(self)
         lines = [f"A plan that costs {self.price}"]
-        unknown = self.question.outer.sets is not None and self.question.keys.lists is None
-        for name, expr in () if unknown else self.question.outer.columns:
-            if self.is_end(name):
-                continue
-            width = self._known_error(expr, Fraction(19, 20))
-            if width is not None:
-                lines.append(f"  {name}: ± {width:,.6g} at 95 %".replace("± inf", "± ∞"))
-            elif expr.mean_width is not None:
-                example = expr.error_over(10_000, self.row_noises, Fraction(19, 20))
-                lines.append(f"  {name}: ± {example:,.6g} at 95 % if it is over 10,000 rows")
-            elif (off := expr.rank_error(self.laws, Fraction(19, 20))) is not None:
-                lines.append(f"  {name}: of a rank that is off by {off:,.3g} rows or less at 95 %")
-        if self.truncation:
-            from discreet.plan.explain import report_lines
-
-            lines += [f"  {line}" for line in report_lines(self)]
-        return "\n".join([*lines, *self.notes])
+        for name, output in self.outputs.items():
+            lines += [f" {name}:"] if name else []
+            lines += [*output.query.errors, *self.notes_of(name)]
+        return "\n".join(lines)
 
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         return f"<pre>{escape(str(self))}</pre>"
 
 
-def make_plan(
-    sql: str,
-    tables: Sequence[TableSchema],
-    *,
-    population: str,
-    version: str | None,
-    epsilon: Real,
-    delta: Real = 0,
-    noise: str | None = None,
-    truncation: Real = 0,
-    ranges: Ranges | None = None,
-    trees: bool = False,
-    jointly: bool = True,
-) -> Plan:
-    """Decides a question.
-
-    Args:
-        sql: the question.
-        tables: the connected private tables.
-        population: whose account pays.
-        version: the owner's public label of the data.
-        epsilon: the ε to be spent at most, above 0.
-        delta: the δ to be spent at most; 0 for pure ε.
-        noise: "laplace" (the default) or "gaussian".
-        truncation: the share of ε, below 1, spent on counting the units of which something is cut off; 0 for none.
-        ranges: of values without bounds, where those were chosen.
-        trees: quantiles are read from trees, which questions can share, and never chosen by rank.
-        jointly: counts under conditions may be read from one partition (`plan/partition`); not in two stages, the
-            second of which is rehearsed before it is known.
-
-    Raises:
-        PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.
-    """
-    eps, dlt, kind, share = (
-        positive("epsilon", epsilon),
-        probability("delta", delta),
-        kind_of(noise),
-        probability("truncation", truncation),
+def alone(query: Query, population: str) -> Plan:
+    """The plan of one question that one population pays for."""
+    a = query.allocation
+    return Plan(
+        query.identity, (query,), {"": PlanOutput(query)}, (Payer(population, a.events, a.guarantee),)
     )
-    decide = partial(
-        _decided, population=population, version=version, epsilon=eps, delta=dlt, kind=kind, share=share
-    )
-    question = read_question(sql, tables, ranges)
-    plan = decide(question, trees=trees)
-    joint = counted_jointly(question, bounding(question), gaussian=kind is Kind.GAUSSIAN) if jointly else None
-    if joint is not None:
-        other = decide(joint, trees=True)
-        plan = other if is_more_accurate(other, plan) else plan
-    check(claim_of(plan))
-    return plan
-
-
-def _decided(
-    question: Question,
-    *,
-    population: str,
-    version: str | None,
-    epsilon: Fraction,
-    delta: Fraction,
-    kind: Kind,
-    share: Fraction,
-    trees: bool,
-) -> Plan:
-    """The plan of a bound question; `share` is that of the truncation reports."""
-    b = bounding(question)
-    relation, groups = question.table.relation, question.keys.count
-    sensitivities = tuple(
-        sensitivity_of(m.span(b.max_rows), b.max_groups, groups, relation) for m in question.measures
-    )
-    reports = reports_of(question) if share else ()
-    spreads = tuple((spread_moves(b, s), spread_sql(b, s.spread)) for s in question.spreads)
-    allocation = allocate(
-        sensitivities,
-        epsilon=epsilon,
-        delta=delta,
-        kind=kind,
-        select=(b.max_groups, relation) if groups is None else None,
-        reports=[report_moves(relation)] * len(reports),
-        report_share=share,
-        spreads=[(m, s.spread.depth) for (m, _), s in zip(spreads, question.spreads, strict=True)],
-        chosen={} if trees or kind is not Kind.LAPLACE else _chosen(question, b, [m for m, _ in spreads]),
-        shares=shares_of(question),
-        width=width_of(question),
-    )
-    allocation = with_levels(question, allocation, plain=not allocation.guarantee.delta)
-    text, distinct = statements(question)
-    identity = question.identity(
-        population=population,
-        version=version,
-        epsilon=epsilon,
-        delta=delta,
-        kind=kind,
-        report_share=share,
-        levels=[(level.kept, level.share) for level in allocation.levels],
-        by_rank=[i for i, q in enumerate(allocation.spreads) if isinstance(q, ExponentialQuantile)],
-    )
-    extra = report_sql(b, reports)
-    return Plan(question, identity, epsilon, delta, text, extra, sensitivities, allocation, distinct, spreads)
-
-
-def bounding(question: Question) -> BoundedQuery:
-    """The question as the writer of SQL takes it; where groups are selected privately, their units are counted last."""
-    unit = question.table.unit
-    if unit.max_groups is None or unit.max_rows is None:
-        raise MissingBounds(
-            "How much of the data one unit may add has not been said.",
-            hint=f"dp.PrivacyUnit({unit.column!r}, max_groups=3, max_rows=10) lets it enter 3 groups, 10 rows in each",
-        )
-    groups = question.keys.count
-    k = unit.max_groups if groups is None else min(unit.max_groups, groups)
-    sums = tuple(m for m in question.measures if not m.is_apart)
-    measures = sums if groups is not None else (*sums, UnitCount())
-    rows = None if question.relation is None else question.relation.sql
-    return BoundedQuery(question.table, question.where, question.keys, measures, k, unit.max_rows, rows)
-
-
-def statements(question: Question) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """`Plan.sql` and `Plan.distinct`: the sums over units, and what is counted apart."""
-    b = bounding(question)
-    apart = [(i, m) for i, m in enumerate(question.measures) if isinstance(m, DistinctCount)]
-    return bounded_sql(b) if b.measures else "", tuple((i, distinct_sql(b, m.argument)) for i, m in apart)
-
-
-def with_levels(question: Question, allocation: Allocation, *, plain: bool) -> Allocation:
-    """The allocation of a question with totals, with its columns' noise divided among levels where that is better."""
-    if question.outer.sets is None or question.keys.lists is None:
-        return allocation
-    from discreet.plan.grouping_sets.moves import ColumnReach
-    from discreet.plan.grouping_sets.split_budget import weighed
-
-    b = bounding(question)
-    reaches = [
-        ColumnReach(m.span(b.max_rows), b.max_groups, question.table.relation) for m in question.measures
-    ]
-    return weighed(question, allocation, reaches, plain=plain)
-
-
-def spread_moves(b: BoundedQuery, looked: TreeRead) -> Sensitivity:
-    """How far one unit moves each level of a spread; no level has more nodes than there are leaves."""
-    spread, unit = looked.spread, b.table.unit
-    total = spread.total(b.max_rows, is_row=unit.is_row)
-    return spread_sensitivity(total, b.max_groups, b.keys.count, spread.leaves, b.table.relation)
-
-
-def _chosen(
-    question: Question, b: BoundedQuery, moves: Sequence[Sensitivity]
-) -> dict[int, Callable[[Fraction], ExponentialQuantile]]:
-    """The places of the spreads whose quantile is chosen by rank, each with the mechanism for an ε."""
-    found: dict[int, Callable[[Fraction], ExponentialQuantile]] = {}
-    for i, (looked, moved) in enumerate(zip(question.spreads, moves, strict=True)):
-        is_row = b.table.unit.is_row
-        choose = partial(
-            _by_rank,
-            p=looked.at[0] if looked.at else Fraction(0),
-            sensitivity=looked.spread.total(b.max_rows, is_row=is_row),
-            relation=b.table.relation,
-            max_groups=b.max_groups,
-            groups=b.keys.count,
-            row=looked.spread.steps(is_row=is_row),
-        )
-        if is_chosen(question.outer.expressions, looked, moved, choose):
-            found[i] = choose
-    return found
-
-
-def _by_rank(epsilon: Fraction, **public: Any) -> ExponentialQuantile:
-    return ExponentialQuantile(epsilon=epsilon, **public)
-
-
-def confidence_level(confidence: Real) -> Fraction:
-    """A confidence strictly between 0 and 1."""
-    level = exact("confidence", confidence)
-    if not 0 < level < 1:
-        raise InvalidParameter(
-            f"confidence must lie strictly between 0 and 1, not {confidence}.", hint="0.95, for instance"
-        )
-    return level
-
-
-def kind_of(noise: str | None) -> Kind:
-    """The kind of noise that a question asks for; Laplace unless said."""
-    if noise is None:
-        return Kind.LAPLACE
-    try:
-        return Kind(noise)
-    except ValueError:
-        raise InvalidParameter(f"noise must be 'laplace' or 'gaussian', not {noise!r}.") from None

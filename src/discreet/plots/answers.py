@@ -12,15 +12,15 @@ from itertools import count, pairwise
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 
+from discreet.engine.release import Release
 from discreet.errors import InvalidParameter
 from discreet.plots.style import CLOCK, COLOURS, INK, dressed, zoomed
 from discreet.plots.vega import Picture, Values, alt, inline, needed, written
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import decimal
-from discreet.release import Release
 
 if TYPE_CHECKING:
-    from discreet.plan.plan import Plan
+    from discreet.plan.query import Query
 
 MOST = 60
 """Rows that are drawn with a name each; dates and numbers may be many more."""
@@ -96,7 +96,7 @@ def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture
     return dressed(chart, title, words, limit=wide)
 
 
-def columns(plan: Plan) -> tuple[list[str], list[str]]:
+def columns(plan: Query) -> tuple[list[str], list[str]]:
     """Which output columns would be keys and which noisy numbers, from the plan alone.
 
     A number that is made of keys is a key; lists, maps, noisy dates and the ends of intervals are neither.
@@ -138,7 +138,7 @@ def room(keys: int, measures: int) -> None:
 
 
 def _shown(release: Release, confidence: Real) -> Shown:
-    keys, measures = columns(release.plan)
+    keys, measures = columns(release.query)
     intervals = {name: release.interval(name, confidence=confidence) for name in measures}
     if not release.rows:
         raise InvalidParameter("the release has no rows: there is nothing to draw.")
@@ -149,11 +149,11 @@ def _shown(release: Release, confidence: Real) -> Shown:
             "several rows of the release have the same name, so that a picture would not tell them apart.",
             hint="select every column that the question groups by",
         )
-    orders = tuple(_order(release.plan, name) for name in keys)
+    orders = tuple(_order(release.query, name) for name in keys)
     return Shown(tuple(keys), tuple(measures), intervals, orders)
 
 
-def _order(plan: Plan, column: str) -> dict[Any, int]:
+def _order(plan: Query, column: str) -> dict[Any, int]:
     """The places of a key's declared values; empty where it has none."""
     expr, lists = plan.column(column), plan.question.keys.lists
     if lists is None or expr.key is None or expr.key >= len(lists):

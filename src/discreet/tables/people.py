@@ -22,9 +22,9 @@ if TYPE_CHECKING:
     from discreet.backends.backend import Backend
     from discreet.ledger.account import Account
     from discreet.ledger.people.keeping import PersonBudgets
-    from discreet.plan.auto_bounds.staged import StagedPlan
     from discreet.plan.people.person_cost import PersonCost
     from discreet.plan.plan import Plan
+    from discreet.plan.query import Query
     from discreet.plan.schema import TableSchema
 
 T = TypeVar("T")
@@ -57,25 +57,22 @@ class PeopleOf:
         assert budgets is not None
         return budgets
 
-    def toll(self, plans: Sequence[Plan], charge: Charge) -> PersonCost:
-        """What a charge for these measurements costs each person; its statement has been tried on empty tables.
+    def cost(self, plan: Plan) -> PersonCost:
+        """What a charge for a plan costs each person; its statement has been tried on empty tables. Where a first stage
+        chooses something, each person in it pays the worst case of both.
 
         Raises:
             PlanError, InvalidParameter: it cannot be charged to each person.
             BudgetExceeded: it costs everybody in it more than a whole budget.
         """
-        from discreet.plan.people.person_cost import toll_of
+        from discreet.plan.people.person_cost import toll_of, whole_toll
 
-        return self._rehearsed(toll_of(plans, charge, self._budgets.filter, self._budgets.capacity), charge)
+        rule, capacity, charge = self._budgets.filter, self._budgets.capacity, plan.charge
+        if plan.stages is not None:
+            return self._rehearsed(whole_toll(plan.stages.last, charge, rule, capacity), charge)
+        return self._rehearsed(toll_of(plan.measurements, charge, rule, capacity), charge)
 
-    def toll_of_stages(self, staged: StagedPlan) -> PersonCost:
-        """As `toll`, of a question in two stages: each person in it pays the worst case of both."""
-        from discreet.plan.people.person_cost import whole_toll
-
-        toll = whole_toll(staged.last, staged.charge, self._budgets.filter, self._budgets.capacity)
-        return self._rehearsed(toll, staged.charge)
-
-    def check_stages(self, staged: StagedPlan, chosen: Plan) -> None:
+    def check_stages(self, last: Query, chosen: Query) -> None:
         """Looks whether what was chosen asks of the people who were charged.
 
         Raises:
@@ -83,7 +80,7 @@ class PeopleOf:
         """
         from discreet.plan.people.person_cost import same_people
 
-        if not same_people(staged.last, chosen):
+        if not same_people(last, chosen):
             raise InternalError(
                 "The second stage asks of other people than were charged. The charge stands.",
                 hint="please report the question",

@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from discreet.engine.flows import exact_flows
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.cost import Kind
-from discreet.plan.flows.plan import SharedPlan, make_shared_plan
+from discreet.plan.flows.plan import make_shared_plan
+from discreet.plan.plan import Plan
 from discreet.plan.schema import TableSchema
 from discreet.plan.types import Type
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.shared.run import exact_flows
 from tests.contracts.audit_row import ENGINE, AuditRow, sampled
 
 PATIENTS = 12
@@ -27,7 +28,7 @@ OTHERS = [(p, p + 1) for p in range(PATIENTS)]
 
 
 @cache
-def plan() -> SharedPlan:
+def plan() -> Plan:
     """A count, of one visit of each patient and of each doctor, for ε = 1 of either."""
     patients, doctors = PrivacyUnit("patient", max_rows=1), PrivacyUnit("doctor", max_rows=1)
     table = TableSchema(
@@ -71,7 +72,7 @@ def without(population: str) -> AuditRow:
         counts = [count(visits) for visits in worlds]
 
         def release(side: int, n: int) -> object:
-            (noise,) = plan().allocation.noises
+            (noise,) = plan().query.allocation.noises
             return np.array(noise.add([counts[side]] * n, SystemEntropy()), dtype=np.float64)
 
         return release

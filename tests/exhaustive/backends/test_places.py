@@ -62,8 +62,8 @@ def test_people_are_counted_one_by_one_whichever_table_they_are_kept_in(
     with connected({"t": str(file)}) as session:
         counted = 'SELECT uid AS u, count(*) AS n FROM main."t" GROUP BY uid'
         asked = f"SELECT count(*), sum(n), count(u) FROM ({counted})"
-        assert session._backend.rows(asked, {}) == [(people + 1, people + 1, people)]
-        assert session._backend.rows("SELECT current_setting('perfect_ht_threshold')", {}) == [(bits,)]
+        assert session._desk.backend.rows(asked, {}) == [(people + 1, people + 1, people)]
+        assert session._desk.backend.rows("SELECT current_setting('perfect_ht_threshold')", {}) == [(bits,)]
 
 
 def test_only_tables_that_are_asked_for_are_looked_at_and_once(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -77,5 +77,5 @@ def test_only_tables_that_are_asked_for_are_looked_at_and_once(monkeypatch: pyte
     rows = pd.DataFrame({"id": [1, 2, 2], "x": [1, 2, 3]})
     with connected({"t": rows, "other": rows}) as session:
         bits = """SELECT current_setting('perfect_ht_threshold') FROM main."t" LIMIT 1"""
-        assert session._backend.rows(bits, {}) == session._backend.rows(bits, {}) == [(19,)]
+        assert session._desk.backend.rows(bits, {}) == session._desk.backend.rows(bits, {}) == [(19,)]
         assert looked == ["t"]

@@ -13,12 +13,12 @@ from discreet.certificate.checker import SHOWS_OF_BOTH as SHOWS
 from discreet.certificate.checker import check, words
 from discreet.certificate.seal import of_claim
 from discreet.certificate.verdict import STEPS
+from discreet.engine import flows as run
+from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.release import Release
 from discreet.errors import InvalidParameter
 from discreet.ledger.joint_charge import charge_together, store_together
 from discreet.ledger.ledger import Ledger
-from discreet.release import NoisyTable
-from discreet.shared import run
-from discreet.shared.release import SharedRelease
 from tests.certificate.asked import plain, visits
 from tests.certificate.asked_both import ASKED, KINDS, asked, both, exported, honest, sealed
 from tests.certificate.forging import rewrite
@@ -81,7 +81,7 @@ def test_an_answer_of_a_ledger_from_before_has_no_certificate_and_its_ledger_is_
     with both(ledger=tmp_path / "l") as session:
         sql = ASKED["a count"][0]
         plan = session.plan(sql, epsilon=1)
-        accounts = list(session._accounts.values())
+        accounts = list(session.accounts.values())
         note: dict[str, Any] = {"sql": sql, "table": "visits", "version": "2026-01"}
         pairs = [(a, plan.charges[a.population]) for a in accounts]
         entries = charge_together(pairs, plan.identity, note=note)
@@ -98,7 +98,7 @@ def test_an_answer_of_a_ledger_from_before_has_no_certificate_and_its_ledger_is_
 def test_a_release_without_a_ledger_has_no_certificate() -> None:
     with both() as session:
         release = session.sql(ASKED["a count"][0], epsilon=1)
-        alone = SharedRelease(release.plan, release.table, stored=False)
+        alone = Release(release.plan, release.table, stored=False)
         with pytest.raises(InvalidParameter, match="only a release of a session has a certificate"):
             alone.certificate()
 
@@ -112,7 +112,7 @@ def test_both_charges_commit_to_the_claim_before_the_data_is_read(monkeypatch: p
         plan = session.plan(ASKED["groups"][0], epsilon=1)
         with pytest.raises(dp.errors.DiscreetError):
             session.sql(ASKED["groups"][0], epsilon=1)
-        notes = [e.note for h in session.history().values() for e in h if e.note]
+        notes = [e.note for a in session.accounts.values() for e in a.history() if e.note]
         assert [note["claim"] for note in notes] == [of_claim(plan.claim)] * 2
         assert notes[0] == notes[1]
 
@@ -142,7 +142,7 @@ def test_a_population_may_be_named_in_any_spelling_of_its_letters() -> None:
     units = {"patients": dp.PrivacyUnit("patient", max_rows=2), spelled: dp.PrivacyUnit("doctor", max_rows=9)}
     with both(units=units, budget={"patients": dp.Budget(3), spelled: dp.Budget(3)}) as session:
         release = session.sql(ASKED["a count"][0], epsilon={"patients": 1, spelled: 2})
-        assert session.populations == ("patients", named)
+        assert list(session.accounts) == ["patients", named]
         document = plain(release.certificate())
         assert document["populations"] == ["patients", named]
         assert check(document, exported(session)).ok

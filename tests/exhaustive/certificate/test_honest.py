@@ -10,9 +10,10 @@ import pytest
 import discreet as dp
 from discreet.certificate.checker import check
 from discreet.certificate.verdict import STEPS
+from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.release import Release
 from discreet.errors import InvalidParameter
 from discreet.ledger.ledger import Ledger
-from discreet.release import NoisyTable, Release
 from tests.certificate.asked import BATCHES, SEVERAL, SINGLE, ask, exported, plain, session, visits
 
 ALL = list(STEPS)
@@ -99,7 +100,7 @@ def test_an_analyst_who_is_kept_apart_has_no_certificate(tmp_path: Path, analyst
 
 def test_a_release_without_a_ledger_has_no_certificate() -> None:
     release = ask(session("add-remove", False), *SINGLE["a count"])
-    alone = Release(release.plan, release.table, charged=release.charged, stored=False)
+    alone = Release(release.plan, release.table, stored=False)
     with pytest.raises(InvalidParameter, match="only a release of a session has a certificate"):
         alone.certificate()
 

@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.backends.duckdb import DuckDB
-from discreet.plan.plan import Plan, make_plan
+from discreet.engine.cells import exact_cells
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import exact_cells
 from tests.plan.cases import SECRET, Engine, in_reference_order, plan_of, reference_cells
 from tests.reference.expression import Column, Expression, Row
 from tests.reference.measures import Count, CountOf, CountUnits, Mean, Measure, Sum
@@ -147,7 +147,7 @@ def backend(frame: Any, schema: TableSchema) -> DuckDB:
     return found
 
 
-def cells_of(plan: Plan, source: DuckDB) -> dict[Any, list[int]]:
+def cells_of(plan: Query, source: DuckDB) -> dict[Any, list[int]]:
     return exact_cells(plan, lambda sql: source.rows(sql, {"secret": SECRET} if "$secret" in sql else {}))
 
 
@@ -189,7 +189,7 @@ def test_a_csv_is_read_as_text_and_what_does_not_fit_is_null(tmp_path: Any) -> N
     }
     types = {n: Type(k) for n, k in pinned.columns.items() if k is not None}
     t = TableSchema(TABLE, types, facts, PrivacyUnit("uid", 9, 2), Relation.ADD_REMOVE)
-    plan = make_plan(
+    plan = make_query(
         f"SELECT region, {ASKED} FROM t GROUP BY region", [t], population="p", version=None, epsilon=1
     )
     rows: list[Row] = [
@@ -229,7 +229,7 @@ def test_dates_that_python_cannot_hold_are_null_and_never_two_groups_under_one_n
     for unit in (PrivacyUnit("uid", 1, 100), PrivacyUnit.row()):
         t = TableSchema(TABLE, columns, {}, unit, Relation.ADD_REMOVE)
         for key in ("d", "s", "date_trunc('day', s)", "CAST(CAST(d AS VARCHAR) AS DATE)", "coalesce(d, d)"):
-            plan = make_plan(
+            plan = make_query(
                 f"SELECT {key}, COUNT(*) FROM t GROUP BY 1",
                 [t],
                 population="p",
@@ -261,10 +261,10 @@ def test_an_error_on_somebodys_row_never_stops_the_query() -> None:
         f"year(CAST({text} AS DATE))", f"date_trunc('week', CAST({text} AS DATE))", f"{text} LIKE {text}",
         f"{text} LIKE '%\\'", f"upper({text})", "greatest(x // y, x)", "CASE WHEN v / w > 1 THEN x // y END",
     ):  # fmt: skip
-        plan = make_plan(f"SELECT COUNT({e}) FROM t", [t], population="p", version=None, epsilon=1)
+        plan = make_query(f"SELECT COUNT({e}) FROM t", [t], population="p", version=None, epsilon=1)
         (cell,) = ENGINE.cells(plan, NASTY).values()
         assert 0 <= cell[0] <= len(NASTY), e
-    plan = make_plan(
+    plan = make_query(
         "SELECT COUNT(substring(region, level)) FROM t", [t], population="p", version=None, epsilon=1
     )
     assert ENGINE.cells(plan, NASTY) == {(): (sum(None not in (r["region"], r["level"]) for r in NASTY),)}
@@ -276,5 +276,5 @@ def test_the_cells_do_not_depend_on_where_an_integer_range_is_declared_whole() -
     whole = replace(
         plan.question.table, facts={**plan.question.table.facts, "x": Range(*X_BOUNDS, integer=True)}
     )
-    other = make_plan(case.sql, [whole], population="p", version=None, epsilon=1)
+    other = make_query(case.sql, [whole], population="p", version=None, epsilon=1)
     assert ENGINE.cells(other, NASTY) == ENGINE.cells(plan, NASTY)

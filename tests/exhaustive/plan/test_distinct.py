@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import discreet as dp
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.plan.measures.distinct import DistinctCount
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Fact, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
@@ -34,7 +34,7 @@ from tests.strategies.questions import SCHEMA, Case, expressions, queries
 ENGINE = Engine.open()
 
 
-def counting(case: Case, argument: Expression, relation: Relation) -> Plan:
+def counting(case: Case, argument: Expression, relation: Relation) -> Query:
     """The case with COUNT(DISTINCT argument) as its only number."""
     keys = [sql(k) for k in case.question.keys]
     shown = [*keys, f"COUNT(DISTINCT {sql(argument)}) AS a0"]
@@ -76,14 +76,14 @@ UNIVERSE: tuple[Row, ...] = tuple({"region": r, "x": x} for r, x in product(("a"
 SHARED: tuple[Row, ...] = tuple({"region": "a", "x": x} for x in (1, 2, 3))
 
 
-def of_region(unit: PrivacyUnit, relation: Relation, *, keys: bool = True, private: bool = False) -> Plan:
+def of_region(unit: PrivacyUnit, relation: Relation, *, keys: bool = True, private: bool = False) -> Query:
     facts: Mapping[str, Fact] = {} if private else {"region": Values("a", "b")}
     t = TableSchema("t", {n: Type(k.value) for n, k in COLUMNS.items()}, facts, unit, relation)
     text = f"SELECT {'region, ' if keys else ''}COUNT(DISTINCT x) AS n FROM t{' GROUP BY region' if keys else ''}"
-    return make_plan(text, [t], population="p", version=None, epsilon=1, delta="1e-6")
+    return make_query(text, [t], population="p", version=None, epsilon=1, delta="1e-6")
 
 
-def observed(plan: Plan, world: World, relation: Relation) -> tuple[int, int, int, int]:
+def observed(plan: Query, world: World, relation: Relation) -> tuple[int, int, int, int]:
     """The largest moves of the count over every pair of neighbours in the world."""
 
     def run(table: Table) -> Cells:

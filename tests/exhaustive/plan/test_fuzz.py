@@ -27,7 +27,7 @@ from discreet.errors import InternalError
 from discreet.plan.dialects.conventions import prepare
 from discreet.plan.dialects.dialect import as_duckdb
 from discreet.plan.functions import FUNCTIONS
-from discreet.plan.plan import Plan
+from discreet.plan.query import Query
 from discreet.plan.question import read_question
 from discreet.plan.schema import Range, Values
 from discreet.privacy.unit import Relation
@@ -140,10 +140,10 @@ def test_a_broken_twin_is_seen(
 
 
 def test_a_plan_that_crashes_is_seen(databases: Databases, monkeypatch: pytest.MonkeyPatch) -> None:
-    def crash(*_: object, **__: object) -> Plan:
+    def crash(*_: object, **__: object) -> Query:
         raise KeyError("x")
 
-    monkeypatch.setattr("benchmarks.fuzz.check.make_plan", crash)
+    monkeypatch.setattr("benchmarks.fuzz.check.make_query", crash)
     assert "planning crashed" in tried(databases, asked("SELECT COUNT(*) FROM customers")).broken[0]
 
 
@@ -153,7 +153,7 @@ def test_a_second_derivation_that_disagrees_is_seen_where_it_is_asked(
     def reject(_: object) -> None:
         raise InternalError("no")
 
-    monkeypatch.setattr("discreet.plan.plan.check", reject)
+    monkeypatch.setattr("discreet.plan.query.check", reject)
     sql = "SELECT COUNT(*) FROM customers"
     assert "two derivations disagree" in tried(databases, asked(sql)).broken[0]
     assert tried(databases, asked(sql, derived=False)).broken == []

@@ -13,7 +13,7 @@ import sqlglot
 from sqlglot import exp
 
 from discreet.errors import InternalError
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Reached, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
@@ -315,7 +315,7 @@ def test_a_foreign_key_into_a_public_table_leads_to_nobody() -> None:
         owned(query.args["from_"].this, misled)
 
 
-def several() -> Plan:
+def several() -> Query:
     """A question of the real writer over tables of each of the three ways to be somebody's."""
     unit, relation = PrivacyUnit("pid", max_groups=2, max_rows=3), PopulationRelation.ADD_REMOVE
     types = {n: {c: None if k is None else Type(k) for c, k in t.columns.items()} for n, t in TABLES.items()}
@@ -329,7 +329,7 @@ def several() -> Plan:
         "SELECT p.city, COUNT(*) FROM people p JOIN orders o ON p.pid = o.pid JOIN items i ON i.oid = o.oid "
         "JOIN zones z ON z.city = p.city GROUP BY p.city"
     )
-    return make_plan(text, schemas, population="p", version=None, epsilon=1, delta=0)
+    return make_query(text, schemas, population="p", version=None, epsilon=1, delta=0)
 
 
 def test_the_check_takes_the_tables_from_the_question() -> None:

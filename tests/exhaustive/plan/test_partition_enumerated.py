@@ -12,16 +12,16 @@ from itertools import product
 
 import pytest
 
+from discreet.engine.cells import exact_leaves
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.claim import claim_of
-from discreet.plan.plan import Plan, make_plan
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.quantile_tree.tree import ExactLeaves
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import exact_leaves
 from discreet.verify.check import check
 from tests.plan.cases import Engine
 from tests.reference.expression import Row
@@ -39,11 +39,11 @@ UNITS = [PrivacyUnit.row()]
 WAYS = {"whole": "", "groups": " GROUP BY region"}
 
 
-def planned(way: str, unit: PrivacyUnit, relation: Relation, noise: str) -> Plan:
+def planned(way: str, unit: PrivacyUnit, relation: Relation, noise: str) -> Query:
     table = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, FACTS, unit, relation)
     sql = f"SELECT {', '.join(f'COUNT_IF({c}) AS c{i}' for i, c in enumerate(CONDITIONS))} FROM t{WAYS[way]}"
     delta = 0 if noise == "laplace" else Fraction(1, 10**6)
-    return make_plan(sql, [table], population="p", version=None, epsilon=1, delta=delta, noise=noise)
+    return make_query(sql, [table], population="p", version=None, epsilon=1, delta=delta, noise=noise)
 
 
 @cache
@@ -52,7 +52,7 @@ def tables() -> list[Sequence[Row]]:
     return [[], *([row] for row in ROWS)]
 
 
-def measured(plan: Plan, spread: Spread, rows: Sequence[Row]) -> list[dict[object, list[int]]]:
+def measured(plan: Query, spread: Spread, rows: Sequence[Row]) -> list[dict[object, list[int]]]:
     """For each level its exact sums in each group."""
     ENGINE.fill(rows, SCHEMA)
     leaves = exact_leaves(plan, 0, ENGINE.run)

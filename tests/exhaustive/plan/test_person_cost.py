@@ -16,17 +16,18 @@ from hypothesis import strategies as st
 
 from discreet.accounting.filter import BasicFilter, Filter, GDPFilter, RenyiFilter, open_filter
 from discreet.backends.leaving import Leaving, hashed
+from discreet.engine.cells import exact_cells, level_sums
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.ledger.people.table import BEYOND, CAPACITY
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.batch import plan_batch
 from discreet.plan.people.person_cost import PersonCost, toll_of
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.plan import alone
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import exact_cells, level_sums
 from tests.plan.cases import SECRET, Engine, as_value
 from tests.plan.relation_cases import RelationEngine, relation_plan
 from tests.reference.expression import Row
@@ -39,8 +40,8 @@ KEY = "00" * 16
 Column = dict[tuple[Any, ...], list[int]]
 
 
-def toll(plan: Plan, rule: Filter) -> PersonCost:
-    return toll_of([plan], plan.charge, rule, rule.capacity)
+def toll(plan: Query, rule: Filter) -> PersonCost:
+    return toll_of([plan], alone(plan, "p").charge, rule, rule.capacity)
 
 
 def charged(found: PersonCost, run: Any) -> dict[Value, tuple[int, ...]]:
@@ -49,7 +50,7 @@ def charged(found: PersonCost, run: Any) -> dict[Value, tuple[int, ...]]:
     return {u: found.worst if parts[0] > found.worst[0] else parts for u, parts in rows.items()}
 
 
-def due(plan: Plan, rule: Filter, moves: list[list[tuple[int, ...]]]) -> Fraction:
+def due(plan: Query, rule: Filter, moves: list[list[tuple[int, ...]]]) -> Fraction:
     """What such moves cost in the first unit of a filter, by the textbook, noise on other things apart."""
     total = Fraction(0)
     for i, levels in enumerate(moves):
@@ -128,7 +129,7 @@ def moved_by(here: Column, there: Column) -> tuple[int, ...]:
     return tuple(here.get(k, [0])[0] - there.get(k, [0])[0] for k in here.keys() | there.keys())
 
 
-def moves_here(plan: Plan, run: Any) -> list[list[Column]]:
+def moves_here(plan: Query, run: Any) -> list[list[Column]]:
     """The cells of each sum over people, and of its levels of totals; counts of different values are apart."""
     cells = exact_cells(plan, run)
     apart = {i for i, _ in plan.distinct}
@@ -216,7 +217,7 @@ ROWS: tuple[Row, ...] = (
 def paid(
     sql: str, rule: str = "basic", *, budget: Budget | None = None, **asked: Any
 ) -> dict[Value, tuple[int, ...]]:
-    plan = make_plan(sql, [TABLE], **{"population": "p", "version": None, "epsilon": 1, **asked})
+    plan = make_query(sql, [TABLE], **{"population": "p", "version": None, "epsilon": 1, **asked})
     return charged(toll(plan, open_filter(rule, budget or Budget(2, "1e-6"))), filled().run)
 
 
@@ -270,7 +271,7 @@ def test_other_mechanisms_cost_everybody_in_scope_the_worst_case(sql: str, asked
 def test_a_report_and_a_selection_are_charged_in_full_beside_the_sums() -> None:
     plain = {"uid": TABLE.columns["uid"], "region": TABLE.columns["region"], "x": TABLE.columns["x"]}
     private = replace(TABLE, columns=plain, facts={"x": TABLE.facts["x"]})
-    plan = make_plan(
+    plan = make_query(
         "SELECT region, SUM(x) FROM t GROUP BY region",
         [private],
         population="p",
@@ -288,7 +289,7 @@ def test_a_report_and_a_selection_are_charged_in_full_beside_the_sums() -> None:
 
 
 def test_totals_that_are_measured_as_well_are_charged_by_the_sums_of_parts() -> None:
-    plan = make_plan(
+    plan = make_query(
         "SELECT region, COUNT(*) FROM t GROUP BY ROLLUP (region)",
         [replace(TABLE, facts={**TABLE.facts, "region": Values(*"abcdefghijklmnopqrstuvwxyz")})],
         population="p",
@@ -324,7 +325,7 @@ def test_a_batch_costs_the_sum_of_its_measurements_and_never_more_than_all_of_it
 def test_wide_sums_are_charged_exactly_or_by_the_worst_case() -> None:
     wide = replace(TABLE, facts={"x": Range(-(2**60), 2**60, integer=True)})
     for rule, budget in (("basic", Budget(2)), ("zcdp", Budget(2, "1e-6")), ("renyi", Budget(2, "1e-6"))):
-        plan = make_plan("SELECT SUM(x) FROM t", [wide], population="p", version=None, epsilon=1)
+        plan = make_query("SELECT SUM(x) FROM t", [wide], population="p", version=None, epsilon=1)
         counted = open_filter(rule, budget)
         engine = Engine.open()
         engine.fill([{"uid": 1, "region": "a", "x": 2**60 - 1}, {"uid": 2, "region": "a", "x": 0}], KINDS)
@@ -345,7 +346,7 @@ def test_a_filter_that_cannot_count_a_question_refuses_it() -> None:
 
 def test_rows_that_are_units_are_refused() -> None:
     rows = replace(TABLE, unit=PrivacyUnit.row())
-    plan = make_plan("SELECT COUNT(*) FROM t", [rows], population="p", version=None, epsilon=1)
+    plan = make_query("SELECT COUNT(*) FROM t", [rows], population="p", version=None, epsilon=1)
     with pytest.raises(UnsupportedQuery, match="nobody can be told from others"):
         toll(plan, open_filter("basic", Budget(2)))
 
@@ -359,7 +360,7 @@ def test_rows_that_are_units_are_refused() -> None:
     ],
 )
 def test_a_toll_that_errs_is_seen(old: str, new: str) -> None:
-    plan = make_plan(
+    plan = make_query(
         "SELECT region, SUM(x) FROM t GROUP BY region", [TABLE], population="p", version=None, epsilon=1
     )
     rule = open_filter("basic", Budget(2))

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 import discreet as dp
-from discreet.run import exact_cells
+from discreet.engine.cells import exact_cells
 from tests.plan.relations import answered, data, database, exact, narrow, planned, read, tables
 
 OVER_REGIONS = (
@@ -123,8 +123,11 @@ def test_two_ids_never_become_one_in_the_type_that_was_pinned(
             budget=dp.Budget(epsilon=1),
             ledger=tmp_path / "ledger",
         ) as session:
-            plan = session.plan("SELECT g, COUNT(*) AS n FROM people GROUP BY g", epsilon=1)
-            found = exact_cells(plan, lambda sql: session._backend.rows(sql, session._parameters(plan, sql)))
+            query = session.plan("SELECT g, COUNT(*) AS n FROM people GROUP BY g", epsilon=1).query
+            desk = session._desk
+            found = exact_cells(
+                query, lambda sql: desk.backend.rows(sql, desk._parameters(query.is_keyed(sql)))
+            )
             return [n for (n,) in found.values()]
 
     assert cells([(before, "a")]) == [1, 0]

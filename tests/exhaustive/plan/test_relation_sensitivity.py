@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from discreet.plan.plan import Plan
+from discreet.plan.query import Query
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 from tests.exhaustive.plan.test_relation_against_reference import DIRTY, asked
@@ -23,7 +23,7 @@ from tests.strategies.relation import RelationCase, relation_cases
 ENGINE = RelationEngine.open()
 
 
-def is_bounded(plan: Plan, before: Database, after: Database, allowed: tuple[Sensitivity, ...]) -> bool:
+def is_bounded(plan: Query, before: Database, after: Database, allowed: tuple[Sensitivity, ...]) -> bool:
     """Whether every column moves by at most what is allowed, in every norm."""
     moved = difference(ENGINE.cells(plan, before), ENGINE.cells(plan, after))
     found = norms([moved], len(allowed))

@@ -13,16 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
+from discreet.engine.measure import measure
+from discreet.engine.noisy_table import NoisyTable
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.threshold import Threshold
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.release import NoisyTable
-from discreet.run import measure
 from tests.plan.cases import Engine, plan_of
 from tests.reference.expression import Row
 from tests.reference.question import Cells
@@ -46,7 +46,7 @@ MEASURES = "COUNT(*), COUNT(x), SUM(x), AVG(x), SUM(v), AVG(v)"
 
 def planned(
     keys: str | None, unit: PrivacyUnit, relation: Relation, *, private: bool = False, **asked: Any
-) -> Plan:
+) -> Query:
     facts = {n: f for n, f in FACTS.items() if not private or n != "region"}
     t = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, facts, unit, relation)
     counted = "" if unit.is_row else f", COUNT(DISTINCT {unit.column})"
@@ -54,7 +54,7 @@ def planned(
         f"SELECT {keys + ', ' if keys else ''}{MEASURES}{counted} FROM t{f' GROUP BY {keys}' if keys else ''}"
     )
     options = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6", **asked}
-    return make_plan(text, [t], **options)
+    return make_query(text, [t], **options)
 
 
 def norms(moves: Iterable[tuple[tuple[int, ...], ...]], width: int) -> list[tuple[int, int, int, int]]:
@@ -68,7 +68,7 @@ def norms(moves: Iterable[tuple[tuple[int, ...], ...]], width: int) -> list[tupl
 
 
 def observed(
-    plan: Plan, world: World, relation: Relation, schema: Mapping[str, Kind] = SCHEMA
+    plan: Query, world: World, relation: Relation, schema: Mapping[str, Kind] = SCHEMA
 ) -> list[tuple[int, int, int, int]]:
     """The largest moves over every pair of neighbours in the world, by running the SQL on both."""
 
@@ -91,13 +91,13 @@ def within(found: tuple[int, ...], allowed: Sensitivity) -> bool:
     return all(f <= a for f, a in zip(found, as_tuple(allowed), strict=True))
 
 
-def of_units(plan: Plan) -> Sensitivity:
+def of_units(plan: Query) -> Sensitivity:
     """What the selection of groups takes for granted of the counts of units."""
     assert plan.allocation.threshold is not None
     return Sensitivity(plan.allocation.threshold.touched, 1)
 
 
-def colliding(plan: Plan) -> Plan:
+def colliding(plan: Query) -> Query:
     """The same plan in a world where every hash is the same."""
     found = replace(plan, sql=plan.sql.replace("ORDER BY hash(", "ORDER BY 0 * hash("))
     assert found.sql != plan.sql
@@ -238,7 +238,7 @@ def at_most(hits: int, n: int) -> float:
     return float(beta.ppf(1 - ALPHA, hits + 1, n - hits)) if hits < n else 1.0
 
 
-def releases(plan: Plan, rows: list[Row], draws: int) -> list[NoisyTable]:
+def releases(plan: Query, rows: list[Row], draws: int) -> list[NoisyTable]:
     """Many releases of one table, whose exact integers are read once."""
     ENGINE.fill(rows, SCHEMA)
     kept = ENGINE.run(plan.sql)
@@ -247,7 +247,7 @@ def releases(plan: Plan, rows: list[Row], draws: int) -> list[NoisyTable]:
 
 
 def leaks(
-    plan: Plan, x: list[Row], y: list[Row], event: Callable[[NoisyTable], bool], draws: int = DRAWS
+    plan: Query, x: list[Row], y: list[Row], event: Callable[[NoisyTable], bool], draws: int = DRAWS
 ) -> bool:
     """Whether the event is surely likelier on x than (ε, δ) allows, given how often it happens on y."""
     p, q = (sum(map(event, releases(plan, rows, draws))) for rows in (x, y))
@@ -265,7 +265,7 @@ def all_at_least(exact: Mapping[Any, tuple[int, ...]]) -> Callable[[NoisyTable],
     return event
 
 
-def short(plan: Plan, factor: int) -> Plan:
+def short(plan: Query, factor: int) -> Query:
     """The broken twin: so much less noise at the same price."""
     noises = tuple(
         DiscreteLaplaceNoise(n.scale / factor)
@@ -284,9 +284,9 @@ SOMEBODY: list[Row] = [{"uid": 1, "region": "a", "x": 9, "v": 9.0}] * 3
 DOMAIN: dict[str, Fact] = {"x": Range(-3, 3, integer=True), "region": Values("a", "b")}
 
 
-def small(text: str, relation: Relation, **asked: Any) -> Plan:
+def small(text: str, relation: Relation, **asked: Any) -> Query:
     t = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, DOMAIN, ONE, relation)
-    return make_plan(text, [t], population="p", version=None, **asked)
+    return make_query(text, [t], population="p", version=None, **asked)
 
 
 @pytest.mark.parametrize("relation", list(Relation))
@@ -327,7 +327,7 @@ def test_gaussian_releases_are_as_alike_as_promised_and_those_of_a_broken_twin_a
 def test_a_group_of_one_unit_is_shown_as_seldom_as_promised_and_a_broken_twin_shows_it_too_often() -> None:
     t = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, {}, ONE, Relation.ADD_REMOVE)
     text = "SELECT region, COUNT(*) FROM t GROUP BY region"
-    plan = make_plan(text, [t], population="p", version=None, epsilon=1, delta="1/5")
+    plan = make_query(text, [t], population="p", version=None, epsilon=1, delta="1/5")
     her: list[Row] = [{"uid": 1, "region": "c", "x": 1, "v": 1.0}]
 
     def event(table: NoisyTable) -> bool:

@@ -15,9 +15,9 @@ from typing import Any, TypeAlias
 import pytest
 
 from discreet.backends.connection import open_database
-from discreet.plan.plan import Plan, make_plan
+from discreet.engine.cells import exact_cells
+from discreet.plan.query import Query, make_query
 from discreet.privacy.unit import Relation
-from discreet.run import exact_cells
 from tests.exhaustive.plan.test_sensitivity import as_tuple, norms, of_units, within
 from tests.plan.cases import as_value
 from tests.plan.join_shapes import COLUMNS, KEYS, PUBLIC, SHAPES, ZONES, Row, World, schemas
@@ -133,12 +133,12 @@ class Engine:
 ENGINE = Engine()
 
 
-def planned(sql: str, relation: Relation, max_groups: int = 1) -> Plan:
+def planned(sql: str, relation: Relation, max_groups: int = 1) -> Query:
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6"}
-    return make_plan(sql, schemas(relation, max_groups), jointly=False, **options)
+    return make_query(sql, schemas(relation, max_groups), jointly=False, **options)
 
 
-def cells_of(plan: Plan, given: Iterable[Frozen]) -> dict[Frozen, Cells]:
+def cells_of(plan: Query, given: Iterable[Frozen]) -> dict[Frozen, Cells]:
     found: dict[Frozen, Cells] = {}
     for world in given:
         ENGINE.fill(world)
@@ -159,7 +159,7 @@ def moves(
 
 
 def observed(
-    plan: Plan, reads: tuple[str, ...], alone: int, among: int
+    plan: Query, reads: tuple[str, ...], alone: int, among: int
 ) -> dict[Relation, list[tuple[int, int, int, int]]]:
     """The largest move of each integer column, in each relation."""
     given = families(reads, alone, among)
@@ -168,7 +168,7 @@ def observed(
     return {r: norms(moves(cells, given, r), width) for r in Relation}
 
 
-def allowed(plan: Plan) -> list[Any]:
+def allowed(plan: Query) -> list[Any]:
     """What is planned for, of each integer column."""
     return [*plan.sensitivities, *([of_units(plan)] if plan.allocation.threshold else [])]
 

@@ -13,18 +13,19 @@ import pytest
 
 import discreet as dp
 from discreet.backends.connection import open_database
+from discreet.engine.cells import NOTHING, Cells, Leaves
+from discreet.engine.cells import exact_all as exact
 from discreet.errors import InvalidParameter, PlanError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.dialects.conventions import prepare
-from discreet.plan.plan import Plan, make_plan
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.quantile_tree.tree import ExactLeaves, NoisyTree, families_json, families_of
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import NOTHING, Cells, Leaves, exact
 from tests.plan.spread_trees import spread_of
 from tests.plan.test_chosen_quantiles import losses
 
@@ -61,7 +62,7 @@ def own_rows(rng: random.Random, unit: float, n: int) -> list[tuple[Any, ...]]:
     return [(rng.choice([0.0, -0.0]) if unit == 0 else unit, *row) for row in rows]
 
 
-def read(plan: Plan, rows: list[tuple[Any, ...]]) -> tuple[Cells, list[Leaves]]:
+def read(plan: Query, rows: list[tuple[Any, ...]]) -> tuple[Cells, list[Leaves]]:
     """All exact integers of the plan on these rows."""
     with open_database() as db:
         db.execute("CREATE TABLE t (u DOUBLE, x BIGINT, v DOUBLE, g VARCHAR, h DOUBLE, b BOOLEAN)")
@@ -70,7 +71,7 @@ def read(plan: Plan, rows: list[tuple[Any, ...]]) -> tuple[Cells, list[Leaves]]:
         return exact(plan, lambda q: db.execute(q, {"secret": 77} if plan.is_keyed(q) else {}).fetchall())
 
 
-def moved(plan: Plan, one: tuple[Cells, list[Leaves]], two: tuple[Cells, list[Leaves]]) -> list[list[int]]:
+def moved(plan: Query, one: tuple[Cells, list[Leaves]], two: tuple[Cells, list[Leaves]]) -> list[list[int]]:
     """For each noisy column and each level of each spread: by how much its numbers differ, where they do."""
     (cells, leaves), (other_cells, other_leaves) = one, two
     groups = set(cells) | set(other_cells)
@@ -116,7 +117,7 @@ def test_one_unit_moves_all_statements_of_a_question_together_by_no_more_than_is
         table = TableSchema("t", TYPES, FACTS, unit, relation)
         sql = f"SELECT {by + ', ' if by else ''}{asked} FROM t {'GROUP BY ' + by if by else ''}"
         delta = "1e-6" if by == "g, b" else 0  # whose groups are private
-        plan = make_plan(sql, [table], population="p", version=None, epsilon=1, delta=delta)
+        plan = make_query(sql, [table], population="p", version=None, epsilon=1, delta=delta)
         others = [r for u in (1.0, 2.0, math.nan) for r in own_rows(rng, u, rng.choice([0, 3]))]
         first = [*others, *own_rows(rng, 0.0, rng.choice([1, 8, 40]))]
         second = [*others, *(own_rows(rng, 0.0, 9) if relation is Relation.REPLACE else [])]
@@ -182,7 +183,7 @@ def test_two_numbers_in_an_option_are_not_read_as_one(name: str, value: str) -> 
 def test_two_numbers_in_a_bound_are_not_read_as_one() -> None:
     asked = "SELECT SUM(x, contribution_bounds_per_group => (0, 1 0)) AS s FROM t"
     with pytest.raises(PlanError):
-        make_plan(prepare(asked, "duckdb", [TABLE]).text, [TABLE], population="p", version=None, epsilon=1)
+        make_query(prepare(asked, "duckdb", [TABLE]).text, [TABLE], population="p", version=None, epsilon=1)
 
 
 def test_a_superscript_is_no_number_of_groups() -> None:

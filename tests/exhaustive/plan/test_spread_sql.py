@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 
+from discreet.engine.cells import exact_leaves
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.plan import Plan, make_plan
 from discreet.plan.quantile_tree.shape import STEPS
 from discreet.plan.quantile_tree.tree import ExactLeaves
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import exact_leaves
 from discreet.verify.derive import PrivateRows
 from discreet.verify.spread import derive_spread
 from tests.plan.cases import Engine
@@ -35,14 +35,16 @@ TWO = PrivacyUnit("uid", max_groups=2, max_rows=1)
 ROW = PrivacyUnit.row()
 
 
-def planned(text: str, unit: PrivacyUnit, relation: Relation, *, private: bool = False, **asked: Any) -> Plan:
+def planned(
+    text: str, unit: PrivacyUnit, relation: Relation, *, private: bool = False, **asked: Any
+) -> Query:
     facts = {n: f for n, f in FACTS.items() if not private or n != "region"}
     t = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, facts, unit, relation)
     options = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6" if private else 0, **asked}
-    return make_plan(text, [t], **options)
+    return make_query(text, [t], **options)
 
 
-def leaves(plan: Plan, rows: list[Row], place: int = 0) -> dict[tuple[Any, ...], dict[int, int]]:
+def leaves(plan: Query, rows: list[Row], place: int = 0) -> dict[tuple[Any, ...], dict[int, int]]:
     """Group → leaf → weight, by running the SQL."""
     ENGINE.fill(rows, SCHEMA)
     return {k: plain(e) for k, e in exact_leaves(plan, place, ENGINE.run).items()}
@@ -103,7 +105,7 @@ def test_listed_values_are_leaves_and_others_are_not_counted() -> None:
         ROW,
         Relation.ADD_REMOVE,
     )
-    plan = make_plan("SELECT MODE(region), MAX(v) FROM t", [t], population="p", version=None, epsilon=1)
+    plan = make_query("SELECT MODE(region), MAX(v) FROM t", [t], population="p", version=None, epsilon=1)
     rows: list[Row] = [
         {"uid": 0, "region": r, "x": 0, "v": v}
         for r, v in (("a", 0.5), ("a", 1.0), ("z", 2.5), (None, None), ("c", 2.5))
@@ -140,7 +142,7 @@ def norms(moves: Iterable[list[int]]) -> tuple[int, int, int, int]:
     return best[0], best[1], best[2], best[3]
 
 
-def level_moves(plan: Plan, world: World, relation: Relation, level: int) -> list[list[int]]:
+def level_moves(plan: Query, world: World, relation: Relation, level: int) -> list[list[int]]:
     """How a level of all trees moves, for every pair of neighbours in the world, by running the SQL on both."""
     spread = plan.question.spreads[0].spread
 
@@ -179,7 +181,7 @@ def test_no_unit_moves_a_level_further_than_planned_and_some_unit_moves_it_as_fa
 def test_every_level_of_a_deeper_tree_moves_no_further() -> None:
     t = {"x": Range(0, 80, integer=True), "region": FACTS["region"]}
     schema = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, t, TWO, Relation.REPLACE)
-    plan = make_plan(GROUPED, [schema], population="p", version=None, epsilon=1)
+    plan = make_query(GROUPED, [schema], population="p", version=None, epsilon=1)
     spread, (allowed, _) = plan.question.spreads[0].spread, plan.spreads[0]
     assert spread.depth == 2
     rows: tuple[Row, ...] = tuple({"region": r, "x": x, "v": 0.0} for r in ("a", "b") for x in (0, 5, 79))
@@ -272,7 +274,7 @@ def test_a_leaf_is_read_only_as_a_kind_that_holds_it() -> None:
 @pytest.mark.parametrize(
     ("plan", "old", "new"), [pytest.param(p, o, n, id=what) for p, what, o, n in MUTANTS]
 )
-def test_no_changed_text_is_accepted(plan: Plan, old: str, new: str) -> None:
+def test_no_changed_text_is_accepted(plan: Query, old: str, new: str) -> None:
     ((moves, text),) = plan.spreads
     assert old in text
     with pytest.raises(InternalError):

@@ -8,14 +8,16 @@ from typing import Any
 
 import pytest
 
+from discreet.engine.cells import exact_leaves
+from discreet.engine.measure import measure
+from discreet.engine.release import Release
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.plan import alone
 from discreet.plan.quantile_tree.tree import ExactLeaves
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.release import Release
-from discreet.run import exact_leaves, measure
 from tests.plan.cases import Engine
 from tests.reference.expression import Column, Row
 from tests.reference.question import Key, Question, combinations
@@ -42,9 +44,9 @@ def random_rows(rng: Random) -> list[Row]:
     ]
 
 
-def planned(unit: PrivacyUnit, epsilon: int = 1) -> Plan:
+def planned(unit: PrivacyUnit, epsilon: int = 1) -> Query:
     table = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, FACTS, unit, Relation.ADD_REMOVE)
-    return make_plan(TEXT, [table], population="p", version=None, epsilon=epsilon)
+    return make_query(TEXT, [table], population="p", version=None, epsilon=epsilon)
 
 
 def clamped(row: Row) -> int | None:
@@ -57,7 +59,7 @@ def binned(row: Row) -> int | None:
     return bin_of(None if v is None else Fraction(v), ENDS)
 
 
-def truth(rows: list[Row], unit: PrivacyUnit, plan: Plan, leaf: Any) -> dict[Key, dict[int, int]]:
+def truth(rows: list[Row], unit: PrivacyUnit, plan: Query, leaf: Any) -> dict[Key, dict[int, int]]:
     uid = None if unit.is_row else Column("uid", Kind.INT)
     caps = (1, 1) if unit.is_row else (unit.max_groups or 1, unit.max_rows or 1)
     question = Question(
@@ -72,7 +74,7 @@ def truth(rows: list[Row], unit: PrivacyUnit, plan: Plan, leaf: Any) -> dict[Key
     return weights(rows, question, leaf, ENGINE.order(plan))
 
 
-def counted(plan: Plan, place: int) -> dict[Any, dict[int, int]]:
+def counted(plan: Query, place: int) -> dict[Any, dict[int, int]]:
     def plain(e: ExactLeaves) -> dict[int, int]:
         return {leaf: b - a for leaf, a, b in zip(e.leaves, e.before, e.before[1:], strict=False)}
 
@@ -105,9 +107,7 @@ def test_with_hardly_any_noise_answers_are_those_of_the_referee(unit: PrivacyUni
     for _ in range(15):
         rows = random_rows(rng)
         of_x, of_v = (truth(rows, unit, plan, leaf) for leaf in (clamped, binned))
-        release = Release(
-            plan, measure(plan, ENGINE.run, SystemEntropy()), charged=plan.allocation.guarantee, stored=False
-        )
+        release = Release(alone(plan, "p"), measure(plan, ENGINE.run, SystemEntropy()))
         for region, h, b, k, q, _ in release.rows:
             found, bins = of_x[region,], of_v[region,]
             assert h == {x: round(Fraction(found.get(x, 0), step)) for x in range(6)}

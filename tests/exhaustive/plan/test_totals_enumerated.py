@@ -10,12 +10,12 @@ from itertools import combinations_with_replacement, product
 
 import pytest
 
+from discreet.engine.cells import Cells, level_sums
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.plan import Plan, make_plan
+from discreet.plan.query import Query, make_query
 from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.run import Cells, level_sums
 from tests.plan.cases import Engine
 from tests.reference.expression import Row
 from tests.reference.values import Kind
@@ -27,12 +27,12 @@ PLACES = (("a", 1), ("a", 2), ("b", 1), ("f", 12))
 ROWS: list[Row] = [{"uid": 1, "region": r, "x": x, "v": v} for (r, x), v in product(PLACES, (9.0, -9.0))]
 
 
-def planned(group: str, relation: Relation = Relation.ADD_REMOVE, noise: str = "laplace") -> Plan:
+def planned(group: str, relation: Relation = Relation.ADD_REMOVE, noise: str = "laplace") -> Query:
     unit = PrivacyUnit("uid", max_groups=2, max_rows=1)
     table = TableSchema("t", {n: Type(k.value) for n, k in SCHEMA.items()}, FACTS, unit, relation)
     sql = f"SELECT region, x, COUNT(*), SUM(v) FROM t GROUP BY {group}"
     delta = 0 if noise == "laplace" else Fraction(1, 10**6)
-    return make_plan(sql, [table], population="p", version=None, epsilon=1, delta=delta, noise=noise)
+    return make_query(sql, [table], population="p", version=None, epsilon=1, delta=delta, noise=noise)
 
 
 WAYS: Mapping[str, str] = {"rollup": "ROLLUP (region, x)", "cube": "CUBE (region, x)"}
@@ -47,7 +47,7 @@ def exact(sql: str) -> list[Cells]:
     return [{k: list(c) for k, c in ENGINE.cells(plan, rows, SCHEMA).items()} for rows in tables]
 
 
-def answers(plan: Plan) -> list[list[list[list[int]]]]:
+def answers(plan: Query) -> list[list[list[list[int]]]]:
     """For each table the totals of each measured level, of each column."""
     found = []
     for cells in exact(plan.sql):

@@ -23,7 +23,7 @@ from discreet.audit.sql.databases import (
 from discreet.audit.sql.ours import Connection
 from discreet.audit.sql.tables import Row, Tables
 from discreet.errors import InvalidParameter
-from discreet.plan.plan import Plan
+from discreet.plan.query import Query
 from discreet.privacy.guarantee import Budget
 
 ME = 1_000_003
@@ -83,7 +83,7 @@ def test_ids_are_read_as_connecting_reads_them() -> None:
 class AcrossPeople(Ours):
     """Joins forget whose the rows are."""
 
-    def plan(self, connection: Connection, query: str) -> Plan:
+    def plan(self, connection: Connection, query: str) -> Query:
         plan = super().plan(connection, query)
         return replace(plan, sql=plan.sql.replace("ON l.u = r.u", "ON TRUE"))
 

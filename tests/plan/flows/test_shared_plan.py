@@ -21,7 +21,8 @@ from discreet.errors import (
 )
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.cost import Kind
-from discreet.plan.flows.plan import SharedPlan, make_shared_plan
+from discreet.plan.flows.plan import Flows, Party, make_shared_plan
+from discreet.plan.plan import Plan
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
@@ -42,7 +43,7 @@ def planned(
     epsilons: tuple[Fraction, Fraction] = (HALF, HALF),
     facts: dict[str, Range | Values] | None = None,
     version: str | None = None,
-) -> SharedPlan:
+) -> Plan:
     patients, doctors = PrivacyUnit("patient", max_rows=rows[0]), PrivacyUnit("doctor", max_rows=rows[1])
     kinds = {
         "patient": Type.INT,
@@ -72,9 +73,26 @@ def planned(
     )
 
 
-def moves(plan: SharedPlan) -> list[list[tuple[int, int]]]:
+def flows_of(plan: Plan) -> Flows:
+    """How numbers flow in a plan of two populations."""
+    assert plan.flows is not None
+    return plan.flows
+
+
+def parties_of(plan: Plan) -> tuple[Party, Party]:
+    """Who pays for a plan."""
+    return flows_of(plan).parties
+
+
+def claim_of(plan: Plan) -> FlowClaim:
+    """What the second derivation judges."""
+    assert isinstance(plan.claim, FlowClaim)
+    return plan.claim
+
+
+def moves(plan: Plan) -> list[list[tuple[int, int]]]:
     """Of each population, ℓ1 and squared ℓ2 of each column."""
-    return [[(s.l1, s.l2_squared) for s in p.allowed.sensitivities] for p in plan.parties]
+    return [[(s.l1, s.l2_squared) for s in p.allowed.sensitivities] for p in parties_of(plan)]
 
 
 ALL = (
@@ -103,7 +121,7 @@ def test_each_population_is_moved_by_its_own_cap(relations: tuple[Relation, Rela
 
 def test_signed_sums_move_by_one_side_or_by_both() -> None:
     plan = planned("SELECT SUM(cost) FROM visits", relations=(ADD, REPLACE), facts={"cost": Range(-32, 64)})
-    step = plan.question.measures[0].step
+    step = plan.query.question.measures[0].step
     (patients,), (doctors,) = moves(plan)
     assert patients[0] * step == 3 * 64
     assert doctors[0] * step == 40 * 96
@@ -111,56 +129,56 @@ def test_signed_sums_move_by_one_side_or_by_both() -> None:
 
 def test_nobody_pays_more_than_allowed_and_somebody_pays_just_that() -> None:
     plan = planned(ALL, epsilons=(HALF, Fraction(1)))
-    paid = [p.paid.guarantee.epsilon for p in plan.parties]
+    paid = [p.paid.guarantee.epsilon for p in parties_of(plan)]
     assert [p <= a for p, a in zip(paid, (HALF, Fraction(1)), strict=True)] == [True, True]
     assert paid[0] == HALF or paid[1] == 1
-    for party in plan.parties:
+    for party in parties_of(plan):
         assert PrivacyLoss(party.paid.events).guarantee(0).epsilon <= party.paid.guarantee.epsilon
 
 
 def test_one_column_costs_each_by_its_own_sensitivity() -> None:
     plan = planned("SELECT COUNT(*) FROM visits")
-    assert plan.allocation.noises == (DiscreteLaplaceNoise(Fraction(80)),)
-    assert [p.paid.guarantee.epsilon for p in plan.parties] == [Fraction(3, 80), HALF]
+    assert plan.query.allocation.noises == (DiscreteLaplaceNoise(Fraction(80)),)
+    assert [p.paid.guarantee.epsilon for p in parties_of(plan)] == [Fraction(3, 80), HALF]
     assert "ε = 0.0375 of 'patients', ε = 0.5 of 'doctors'" in str(plan)
     asked = planned("SELECT COUNT(*) FROM visits", epsilons=(Fraction(1, 80), HALF))
-    assert [p.paid.guarantee.epsilon for p in asked.parties] == [Fraction(1, 80), Fraction(1, 6)]
+    assert [p.paid.guarantee.epsilon for p in parties_of(asked)] == [Fraction(1, 80), Fraction(1, 6)]
 
 
 @pytest.mark.parametrize("kind", list(Kind))
 def test_with_a_delta_the_charge_holds_by_the_accountant(kind: Kind) -> None:
     delta = Fraction(1, 10**6)
     plan = planned(ALL, kind=kind, delta=delta, relations=(ADD, REPLACE), rows=(3, 4))
-    for party in plan.parties:
+    for party in parties_of(plan):
         g = party.paid.guarantee
         assert PrivacyLoss(party.paid.events).guarantee(g.delta).epsilon <= g.epsilon * (
             1 + Fraction(1, 10**9)
         )
         assert g.epsilon <= HALF
     if kind is Kind.GAUSSIAN:
-        assert max(p.paid.guarantee.epsilon for p in plan.parties) > HALF * Fraction(999, 1000)
-        assert all(isinstance(z, RoundedGaussianNoise) for z in plan.allocation.noises)
+        assert max(p.paid.guarantee.epsilon for p in parties_of(plan)) > HALF * Fraction(999, 1000)
+        assert all(isinstance(z, RoundedGaussianNoise) for z in plan.query.allocation.noises)
 
 
 def test_a_coarser_grid_holds_what_a_unit_adds() -> None:
     plan = planned("SELECT SUM(cost) AS s FROM visits", rows=(3, 100_000))
-    assert max(cap for f in plan.flows for cap in f.caps) < 1 << 31
-    (measured,) = [e for _, e in plan.question.outer.columns]
-    assert measured.step == plan.question.measures[0].step  # type: ignore[attr-defined]  # it is the sum
-    assert planned("SELECT SUM(days) FROM visits", rows=(3, 100_000)).parties
+    assert max(cap for f in flows_of(plan).flows for cap in f.caps) < 1 << 31
+    (measured,) = [e for _, e in plan.query.question.outer.columns]
+    assert measured.step == plan.query.question.measures[0].step  # type: ignore[attr-defined]  # it is the sum
+    assert parties_of(planned("SELECT SUM(days) FROM visits", rows=(3, 100_000)))
     with pytest.raises(InvalidParameter, match="beyond 2"):
         planned("SELECT SUM(days) FROM visits", rows=(3, 100_000_000))
-    assert planned("SELECT SUM(CAST(days AS DOUBLE)) FROM visits", rows=(3, 1_000_000)).parties
+    assert parties_of(planned("SELECT SUM(CAST(days AS DOUBLE)) FROM visits", rows=(3, 1_000_000)))
     for rows in (1 << 22, 100_000_000, 1_100_000_000, (1 << 31) - 1):
         with pytest.raises(InvalidParameter, match="too coarse a grid"):
             planned("SELECT SUM(CAST(days AS DOUBLE)) FROM visits", rows=(3, rows))
         with pytest.raises(InvalidParameter, match="too coarse a grid"):
             planned("SELECT SUM(cost) FROM visits", rows=(3, rows))
     near = {"cost": Range(3, 4)}
-    steps = planned("SELECT SUM(cost) FROM visits", rows=(3, 1 << 20), facts={**near}).flows[0].caps[0] // 3
-    assert steps == 1 << 10
+    steps = planned("SELECT SUM(cost) FROM visits", rows=(3, 1 << 20), facts={**near})
+    assert flows_of(steps).flows[0].caps[0] // 3 == 1 << 10
     for bounds in (Range("-0.0001", 1000), Range(-1000, "0.0001")):  # one of them would become 0
-        assert planned("SELECT SUM(cost) FROM visits", facts={"cost": bounds}).parties
+        assert parties_of(planned("SELECT SUM(cost) FROM visits", facts={"cost": bounds}))
         with pytest.raises(InvalidParameter, match="too coarse a grid"):
             planned("SELECT SUM(cost) FROM visits", rows=(3, 100_000), facts={"cost": bounds})
     with pytest.raises(InvalidParameter, match="at most 2"):
@@ -264,7 +282,7 @@ def test_gaussian_noise_needs_a_delta() -> None:
         planned("SELECT COUNT(*) FROM visits", kind=Kind.GAUSSIAN)
 
 
-CLAIM = planned(ALL, relations=(ADD, REPLACE)).claim
+CLAIM = claim_of(planned(ALL, relations=(ADD, REPLACE)))
 
 
 def _sql(old: str, new: str) -> Callable[[FlowClaim], FlowClaim]:
@@ -345,7 +363,7 @@ def test_a_number_that_has_a_negative_is_accepted(kind: str, least: int) -> None
 
 def test_an_honest_claim_is_accepted() -> None:
     check_flows(CLAIM)
-    check_flows(planned("SELECT COUNT(*) FROM visits").claim)
+    check_flows(claim_of(planned("SELECT COUNT(*) FROM visits")))
 
 
 SLIPS: list[Callable[[FlowClaim], FlowClaim]] = [
@@ -420,7 +438,7 @@ def test_a_slip_in_the_claim_is_found(slip: Callable[[FlowClaim], FlowClaim]) ->
 
 
 def test_a_replaced_unit_needs_the_noise_of_both_ends() -> None:
-    added = planned("SELECT SUM(cost) FROM visits", relations=(ADD, ADD)).claim
+    added = claim_of(planned("SELECT SUM(cost) FROM visits", relations=(ADD, ADD)))
     check_flows(added)
     with pytest.raises(InternalError):
         check_flows(_side(1, relation=REPLACE)(added))

@@ -97,7 +97,7 @@ def frame(value: Any) -> dict[str, list[Any]] | None:
         return {"values": value.to_list()}
     if home == "pyarrow" and hasattr(value, "to_pydict"):
         return {str(k): list(v) for k, v in value.to_pydict().items()}
-    release = sys.modules.get("discreet.release")
+    release = sys.modules.get("discreet.engine.release")
     if release is not None and isinstance(value, release.Release):
         return {c: [row[i] for row in value.rows] for i, c in enumerate(value.columns)} | {
             "notes": value.notes

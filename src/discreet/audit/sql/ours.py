@@ -20,24 +20,26 @@ from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql.databases import PATHS, PUBLIC, SCHEMAS
 from discreet.audit.sql.queries import Draws
 from discreet.audit.sql.tables import SCHEMA, UNIT, Row, Tables
-from discreet.connecting import connect
+from discreet.engine.cells import Run, exact_cells, level_sums
+from discreet.engine.connect import connect
+from discreet.engine.measure import measure
+from discreet.engine.release import Release
+from discreet.engine.session import Session
 from discreet.errors import DiscreetError, MissingExtra
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.keys import sort_key
+from discreet.plan.plan import alone
 from discreet.plan.schema import Fact, Range, Values
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.release import Release
-from discreet.run import Run, exact_cells, level_sums, measure
-from discreet.session import Session
 
 if TYPE_CHECKING:
     from discreet.backends.duckdb import DuckDB
+    from discreet.engine.cells import Cells
     from discreet.mechanisms.additive import Additive
-    from discreet.plan.plan import Plan
+    from discreet.plan.query import Query
     from discreet.plan.schema import Scalar
-    from discreet.run import Cells
 
 FACTS: Mapping[str, Fact] = MappingProxyType(
     {"x": Range(0, 10), "v": Range(0, 10), "region": Values("a", "b"), "flag": Values(True, False)}
@@ -84,7 +86,7 @@ class Connection:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def run(self, plan: Plan, secret: int) -> Run:
+    def run(self, plan: Query, secret: int) -> Run:
         """Runs the plan's SQL on the tables, with a secret of the auditor's choice."""
         return lambda text: self.database.rows(text, {"secret": secret} if plan.is_keyed(text) else {})
 
@@ -186,14 +188,14 @@ class Ours:
         except DiscreetError as refusal:
             return Raised(type(refusal).__name__, str(refusal))
 
-    def plan(self, connection: Connection, query: str) -> Plan:
+    def plan(self, connection: Connection, query: str) -> Query:
         """The decided question."""
         return connection.planner.plan(
             query, epsilon=self.epsilon, delta=self.delta, noise=self.noise, truncation=self.truncation
-        )
+        ).query
 
     def _releases(self, connection: Connection, query: str) -> Draws:
-        """Draws of releases by `discreet.run.measure` itself; only the database is asked no more than once."""
+        """Draws of releases by `discreet.engine.measure` itself; only the database is asked no more than once."""
         try:
             plan = self.plan(connection, query)
             run = connection.run(plan, self.secret)
@@ -201,11 +203,8 @@ class Ours:
         except DiscreetError as refusal:
             raised = Raised(type(refusal).__name__, str(refusal))
             return lambda n: [raised] * n
-        rng, guarantee = SystemEntropy(), plan.allocation.guarantee
-        return lambda n: [
-            shown(Release(plan, measure(plan, read.__getitem__, rng), charged=guarantee, stored=False))
-            for _ in range(n)
-        ]
+        rng, whole = SystemEntropy(), alone(plan, "audited")
+        return lambda n: [shown(Release(whole, measure(plan, read.__getitem__, rng))) for _ in range(n)]
 
     def session(self, frames: Mapping[str, Any]) -> Session:
         """A new session over the frames, with a fresh in-memory ledger."""
@@ -254,7 +253,7 @@ def _arrow(rows: Iterable[Row], types: Mapping[str, str]) -> Any:
 class Exact:
     """What the database gave for one neighbour; private."""
 
-    plan: Plan
+    plan: Query
     cells: Cells
     reports: tuple[int, ...] = ()
 

@@ -7,10 +7,11 @@ from fractions import Fraction
 
 from discreet.errors import InvalidParameter
 from discreet.plan.auto_bounds.caps import Caps
-from discreet.plan.auto_bounds.staged import StagedPlan, StagedQuery, stage, with_caps
+from discreet.plan.auto_bounds.staged import StagedQuery, stage, with_caps
 from discreet.plan.dialects.conventions import Prepared
 from discreet.plan.measures.ranges import Ranges
-from discreet.plan.plan import Plan, kind_of, make_plan
+from discreet.plan.plan import Plan
+from discreet.plan.query import Query, kind_of, make_query
 from discreet.plan.question import Question
 from discreet.plan.schema import TableSchema
 from discreet.privacy.exact import Real, probability
@@ -27,7 +28,7 @@ def plan_in_stages(
     delta: Real,
     noise: str | None,
     truncation: Real,
-) -> StagedPlan | None:
+) -> Plan | None:
     """A question in two stages; None where nothing that was asked to be chosen is missing.
 
     Args:
@@ -51,8 +52,8 @@ def plan_in_stages(
         )
     spent = probability("delta", prepared.delta_or(delta))
 
-    def make(left: Fraction, under: Caps | None, ranges: Ranges) -> Plan:
-        return make_plan(
+    def make(left: Fraction, under: Caps | None, ranges: Ranges) -> Query:
+        return make_query(
             prepared.text,
             prepared.tables if under is None else with_caps(prepared.tables, under),
             population=population,
@@ -76,4 +77,4 @@ def plan_in_stages(
         )
 
     rows = max((t.unit.max_rows or 1 for t in prepared.tables if not t.public), default=1)
-    return stage(StagedQuery(make, identify, epsilon, spent, caps, rows))
+    return stage(StagedQuery(make, identify, population, epsilon, spent, caps, rows))

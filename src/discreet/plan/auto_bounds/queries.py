@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from itertools import product
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING
 
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto_bounds.caps import EDGES, SHARES, Caps, beyond, choose
-from discreet.plan.auto_bounds.ranges import LARGEST, PLACES, Stakes, Use, choose_range, holds
+from discreet.plan.auto_bounds.ranges import LARGEST, PLACES, Stakes, Use, choose_range
 from discreet.plan.bound import census_sql, values_sql
 from discreet.plan.claim import source_of
 from discreet.plan.clamping import name_of
 from discreet.plan.expr import Expr, walk
 from discreet.plan.measures.measure import CentredTotal, Total
-from discreet.plan.plan import Plan, bounding
+from discreet.plan.query import Query, bounding
 from discreet.plan.schema import Range
 from discreet.plan.types import Type
 from discreet.privacy.event import Composed
@@ -28,13 +28,13 @@ from discreet.verify.check import check_look
 from discreet.verify.claim import Look
 
 if TYPE_CHECKING:
-    from discreet.noise.entropy import Entropy
+    pass
 
 OUTSIDE = Fraction(7, 10)
 """The part of what a choice of ranges costs that is for the share of units outside: its limit decides what is shown."""
 
-Run: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
-"""Runs a statement."""
+CENSUS = tuple(product(range(len(EDGES)), range(len(EDGES)), range(SHARES)))
+"""The places of the census of caps."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,15 +64,13 @@ class CapsLook:
     epsilon: Fraction
     claim: Look
 
-    def choose(self, run: Run, rng: Entropy) -> tuple[Caps, tuple[int, int]]:
-        """The caps with the least error expected, and the noisy numbers of units that may exceed them and of all:
-        functions of the noisy counts.
+    def choose(self, noisy: Sequence[int]) -> tuple[Caps, tuple[int, int]]:
+        """The caps with the least error expected, and the noisy numbers of units that may exceed them and of all.
+
+        Args:
+            noisy: the number of units in each of `CENSUS`.
         """
-        places = list(product(range(len(EDGES)), range(len(EDGES)), range(SHARES)))
-        found = {(int(k), int(t), int(m)): int(n) for k, t, m, n in run(self.sql)}
-        noisy = self.noise.add([found.get(place, 0) for place in places], rng)
-        del found
-        census = dict(zip(places, noisy, strict=True))
+        census = dict(zip(CENSUS, noisy, strict=True))
         advice = choose(census, self.noise, groups=self.groups, columns=self.columns, epsilon=self.epsilon)
         caps = Caps(min(advice.groups, self.most.groups), min(advice.rows, self.most.rows))
         return caps, beyond(census, caps, self.groups)
@@ -106,59 +104,27 @@ class ValuesLook:
     exprs: tuple[Expr, ...]
     named: tuple[str, ...]
     uses: tuple[frozenset[Use], ...]
-    plan: Plan
+    plan: Query
     claim: Look
 
     @property
-    def counts(self) -> int:
-        """In how many counts a unit is."""
-        return len(self.exprs) * _counted(self.plan)
+    def ends(self) -> tuple[int, ...]:
+        """By which of its values a unit is counted: the largest (1) and the least (0), or by its only one."""
+        return (1, 0)[: _counted(self.plan)]
 
-    def choose(
-        self, run: Run, rng: Entropy, caps: Caps | None
-    ) -> tuple[tuple[Range, ...], tuple[tuple[int, int], ...]]:
-        """The ranges with the least error expected, under these caps, and for each the noisy numbers of units that have
-        a value outside, and of those that have none: functions of noisy counts.
+    def choose(self, i: int, noisy: Sequence[Sequence[int]], caps: Caps | None) -> Range:
+        """The range of the i-th value with the least error expected, under these caps.
+
+        Args:
+            i: which value.
+            noisy: for each of `ends`, the number of units in each of `PLACES`.
+            caps: those that were chosen; None where they are declared.
         """
-        exact: list[dict[tuple[int, int], int]] = [{} for _ in self.exprs]
-        try:
-            self._read(run, exact)
-            found = [self._choose(i, counts, rng, caps) for i, counts in enumerate(exact)]
-        except BaseException:
-            for counts in exact:  # so that no exact number is in any frame of the traceback
-                counts.clear()
-            raise
-        return tuple(r for r, _ in found), tuple(outside for _, outside in found)
-
-    def _read(self, run: Run, exact: Sequence[dict[tuple[int, int], int]]) -> None:
-        """Adds up the exact numbers of units of each value, by the places of their least value and of their largest."""
-        each = _counted(self.plan)
-        for *places, n in run(self.sql):
-            for i, counts in enumerate(exact):
-                of = places[i * each : (i + 1) * each]
-                if all(
-                    p is not None and int(p) in PLACES for p in of
-                ):  # else another value's, or of no value
-                    place = int(of[-1]), int(of[0])
-                    counts[place] = counts.get(place, 0) + int(n)
-
-    def _choose(
-        self, i: int, counts: Mapping[tuple[int, int], int], rng: Entropy, caps: Caps | None
-    ) -> tuple[Range, tuple[int, int]]:
-        """The range of the i-th value, and the noisy numbers of units outside and inside."""
-        noisy = [self._noisy(counts, end, rng) for end in (1, 0)[: _counted(self.plan)]]
+        found = [dict(zip(PLACES, counts, strict=True)) for counts in noisy]
         whole = self.exprs[i].type is Type.INT
-        stakes = self._stakes(self.uses[i], caps, whole=whole)
-        chosen = choose_range(noisy[0], noisy[-1], self.noise, stakes, whole=whole)
-        outside, inside = self.outside.add(_sides(counts, chosen), rng)
-        return chosen, (outside, inside)
-
-    def _noisy(self, counts: Mapping[tuple[int, int], int], end: int, rng: Entropy) -> dict[int, int]:
-        """Noisy numbers of units by the place of their least value (`end` 0) or their largest one (1)."""
-        found = dict.fromkeys(PLACES, 0)
-        for place, n in counts.items():
-            found[place[end]] += n
-        return dict(zip(PLACES, self.noise.add(list(found.values()), rng), strict=True))
+        return choose_range(
+            found[0], found[-1], self.noise, self._stakes(self.uses[i], caps, whole=whole), whole=whole
+        )
 
     def _stakes(self, uses: frozenset[Use], caps: Caps | None, *, whole: bool) -> Stakes:
         """The noise of all groups together, and the rows of a unit that a bound may cut: the middle of one and all.
@@ -173,7 +139,7 @@ class ValuesLook:
         return Stakes(uses, noise, math.sqrt(k * rows), most)
 
 
-def look_at_caps(plan: Plan, epsilon: Fraction, most: Caps) -> CapsLook:
+def look_at_caps(plan: Query, epsilon: Fraction, most: Caps) -> CapsLook:
     """The census of a question, as its second stage is planned for the largest caps.
 
     Raises:
@@ -186,7 +152,7 @@ def look_at_caps(plan: Plan, epsilon: Fraction, most: Caps) -> CapsLook:
     return CapsLook(text, noise, events, most, question.keys.count, _columns(plan), plan.epsilon, claim)
 
 
-def look_at_values(plan: Plan, epsilon: Fraction, exprs: Sequence[Expr]) -> ValuesLook:
+def look_at_values(plan: Query, epsilon: Fraction, exprs: Sequence[Expr]) -> ValuesLook:
     """The counts by size of the values of some expressions.
 
     Raises:
@@ -211,7 +177,7 @@ def look_at_values(plan: Plan, epsilon: Fraction, exprs: Sequence[Expr]) -> Valu
     )
 
 
-def _noise(plan: Plan, counts: int, epsilon: Fraction) -> tuple[DiscreteLaplaceNoise, Composed]:
+def _noise(plan: Query, counts: int, epsilon: Fraction) -> tuple[DiscreteLaplaceNoise, Composed]:
     """The noise of so many vectors of counts, in each of which a unit is counted once, and what it costs."""
     replaced = plan.question.table.relation is not Relation.ADD_REMOVE
     moved = Sensitivity(2 if replaced else 1, 1)
@@ -220,24 +186,17 @@ def _noise(plan: Plan, counts: int, epsilon: Fraction) -> tuple[DiscreteLaplaceN
     return noise, sum((noise.event(moved) for _ in range(counts)), Composed())
 
 
-def _sides(counts: Mapping[tuple[int, int], int], chosen: Range) -> tuple[int, int]:
-    """How many units have a value outside a range, and how many none. Private."""
-    held = [all(holds(chosen, p) for p in place) for place in counts]
-    inside = sum(n for n, within in zip(counts.values(), held, strict=True) if within)
-    return sum(counts.values()) - inside, inside
-
-
-def _counted(plan: Plan) -> int:
+def _counted(plan: Query) -> int:
     """By how many of its values a unit is counted: where it has one, that is both the largest and the least."""
     return 1 if plan.question.table.unit.is_row else 2
 
 
-def _columns(plan: Plan) -> int:
+def _columns(plan: Query) -> int:
     """How many numbers of a group share the budget."""
     return max(len(plan.allocation.noises) + sum(s.spread.depth for s in plan.question.spreads), 1)
 
 
-def _uses(expr: Expr, plan: Plan) -> frozenset[Use]:
+def _uses(expr: Expr, plan: Query) -> frozenset[Use]:
     """What the question makes of the values of an expression."""
     found = set()
     if any(expr in walk(looked.spread.value.expr) for looked in plan.question.spreads):

@@ -11,34 +11,32 @@ import hashlib
 import json
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from discreet.accounting.filter import Charge
-from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
 from discreet.plan.auto_bounds.caps import CANDIDATES, Caps, share_beyond
 from discreet.plan.auto_bounds.queries import CapsLook, ValuesLook, look_at_caps, look_at_values
 from discreet.plan.auto_bounds.ranges import CONFIDENCE, LARGEST, MOST_OUTSIDE, share_outside
 from discreet.plan.claim import claim_in_stages
-from discreet.plan.explain import explain, report_lines
+from discreet.plan.explain import report_lines
 from discreet.plan.expr import Expr, measured_in
 from discreet.plan.measures.ranges import ChosenRanges, Missing, Ranges
 from discreet.plan.notes import capped, clamped, missing, said_of, undeclared
-from discreet.plan.plan import Plan, bounding, statements
+from discreet.plan.plan import Payer, Plan, PlanOutput
 from discreet.plan.quantile_tree.chosen import is_alone
 from discreet.plan.quantile_tree.shape import looked_at
 from discreet.plan.quantile_tree.sql import spread_sql
+from discreet.plan.query import Query, bounding, statements
 from discreet.plan.question import Question
 from discreet.plan.schema import Range, TableSchema
 from discreet.privacy.event import ApproximateEvent, Composed
-from discreet.privacy.guarantee import Approximate, Budget, decimal, words
-from discreet.verify.claim import Look, PlanClaim
+from discreet.privacy.guarantee import Approximate, decimal, words
 from discreet.verify.price import check_charge
 
 if TYPE_CHECKING:
-    from discreet.noise.entropy import Entropy
+    pass
 
 SHARE = Fraction(1, 10)
 """The part of ε that the choice of caps costs, and that of ranges as well."""
@@ -62,45 +60,28 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
-class Advised(Plan):
-    """The second stage: a plan with what the first one chose; its price and cost are those of both stages.
+class ChosenBounds:
+    """What a first stage chose, and what its noisy counts say of it.
 
     Attributes:
-        whole: the guarantee of both stages together.
-        both: the events of both stages.
         choice: what was chosen.
+        spent: what both stages cost together.
         named: what the ranges are of.
         limits: for each range, the share of units that have a value outside it is at most this, at `CONFIDENCE`.
         unsure: the values of which too many may lie outside.
         exceeding: the share of units that exceed the chosen caps is at most this, at `CONFIDENCE`.
-        looks: what was looked at first, for the second derivation.
+        is_row: whether each row is a unit.
+        grouped: whether the question has groups.
     """
 
-    whole: Approximate = Approximate(Fraction(0))  # noqa: RUF009  # a frozen value
-    both: Composed = Composed()  # noqa: RUF009  # a frozen value
-    choice: Choice = Choice(None)
-    named: tuple[str, ...] = ()
-    limits: tuple[Fraction, ...] = ()
-    unsure: tuple[Expr, ...] = ()
-    exceeding: Fraction = Fraction(0)
-    looks: tuple[Look, ...] = ()
-
-    @property
-    def cost(self) -> PrivacyLoss:
-        return PrivacyLoss(self.both)
-
-    @property
-    def claim(self) -> PlanClaim:
-        """Both stages, as the second derivation takes them."""
-        return claim_in_stages(self.looks, self, self.both, self.whole)
-
-    @property
-    def charge(self) -> Charge:
-        return Charge(self.both, self.whole)
-
-    @property
-    def price(self) -> str:
-        return words(self.whole.epsilon, self.whole.delta)
+    choice: Choice
+    spent: Approximate
+    named: tuple[str, ...]
+    limits: tuple[Fraction, ...]
+    unsure: tuple[Expr, ...]
+    exceeding: Fraction
+    is_row: bool
+    grouped: bool
 
     @property
     def caps(self) -> Caps | None:
@@ -113,8 +94,9 @@ class Advised(Plan):
         return dict(zip(self.named, self.choice.ranges, strict=True))
 
     @property
-    def chosen(self) -> tuple[str, ...]:
-        share = words(self.whole.epsilon * SHARE, Fraction(0))
+    def sentences(self) -> tuple[str, ...]:
+        """What was chosen, and at which price."""
+        share = words(self.spent.epsilon * SHARE, Fraction(0))
         caps, ranges = self.choice.caps, self.ranges
         said = []
         if caps is not None:
@@ -131,23 +113,23 @@ class Advised(Plan):
     def _said_of(self, name: str, chosen: Range, limit: Fraction) -> str:
         """How much may lie outside a chosen range."""
         most = _percent(limit)
-        lie = "rows lie" if self.question.table.unit.is_row else "units have a value"
+        lie = "rows lie" if self.is_row else "units have a value"
         bounds = f"{decimal(chosen.low)} … {decimal(chosen.high)}"
-        other = "; one group may have more" if self.question.keys.exprs and limit < 1 else ""
+        other = "; one group may have more" if self.grouped and limit < 1 else ""
         said = f"At most {most} of {lie} outside the chosen range {bounds} of {name} ({_SURE}){other}."
         if limit <= MOST_OUTSIDE:
             return said
         return f"{said} That may be too many: what rests on {name} has no finite interval."
 
-    def is_unsure(self, expr: Expr) -> bool:
-        measures = self.question.measures
-        clamped = [v for m in measured_in(expr) for v in measures[m.index].clamped]
+    def is_unsure(self, expr: Expr, question: Question) -> bool:
+        """Whether an output column's expression is made of values of which too many may lie outside their range."""
+        clamped = [v for m in measured_in(expr) for v in question.measures[m.index].clamped]
         clamped += [looked.spread.value for looked in looked_at([expr])]
         return any(v.expr in self.unsure for v in clamped)
 
-    def explain(self) -> str:
-        """The derivation of the second stage, and what the first one did."""
-        share, caps = words(self.whole.epsilon * SHARE, Fraction(0)), self.choice.caps
+    def explain(self, second: str) -> str:
+        """What the first stage did, and the derivation of the second one."""
+        share, caps = words(self.spent.epsilon * SHARE, Fraction(0)), self.choice.caps
         lines = []
         if caps is not None:
             lines += [
@@ -158,7 +140,8 @@ class Advised(Plan):
             lines.append(f"First stage ({share}): {_OF_VALUES}, with Laplace noise on each count;")
             lines += [f"  from them was chosen {r!r} for {name}." for name, r in self.ranges.items()]
             lines.append(f"  {_OF_OUTSIDE}, with Laplace noise on both numbers.")
-        return "\n".join([*lines, "Second stage:", explain(self), f"Both stages together: {self.price}."])
+        price = words(self.spent.epsilon, self.spent.delta)
+        return "\n".join([*lines, "Second stage:", second, f"Both stages together: {price}."])
 
 
 _SURE = f"{float(100 * CONFIDENCE):g} % confidence"
@@ -168,8 +151,8 @@ _OF_OUTSIDE = "Then counts of units with a value outside the chosen bounds, and 
 
 
 @dataclass(frozen=True, slots=True)
-class StagedPlan:
-    """A question for which something is chosen privately: free to look at, and nothing has been read or charged.
+class PlanStages:
+    """How a question's bounds are chosen privately, before they are: free to look at.
 
     Guarantee:
         One unit is in one place of the census of caps, and in one place by its largest and one by its least value of
@@ -177,61 +160,26 @@ class StagedPlan:
         every choice (docs/proofs/census.md).
 
     Attributes:
-        identity: the same for the same question.
         of_caps: the look from which caps are chosen; None where they are declared.
         of_values: the look from which ranges are chosen; None where none are missing.
-        second: the second stage's plan for a choice.
+        second: the second stage's query for a choice.
         last: that for the largest caps and ranges, and for all that does not depend on them.
-        rehearsed: plans of the second stage to be tried before the charge: for the least and for the largest choices.
-        events, guarantee: of both stages together.
-        left, outlook: as those of a `Plan`.
+        rehearsed: queries of the second stage to be tried before the charge: for the least and for the largest choices.
+        spent: what both stages cost together.
     """
 
-    identity: str
     of_caps: CapsLook | None
     of_values: ValuesLook | None
-    second: Callable[[Choice], Plan]
-    last: Plan
-    rehearsed: tuple[Plan, ...]
-    events: Composed
-    guarantee: Approximate
-    left: Budget | None = None
-    outlook: str = ""
+    second: Callable[[Choice], Query]
+    last: Query
+    rehearsed: tuple[Query, ...]
+    spent: Approximate
 
     @property
-    def cost(self) -> PrivacyLoss:
-        """What running it will cost."""
-        return PrivacyLoss(self.events)
-
-    @property
-    def charge(self) -> Charge:
-        """What the ledger is asked to pay."""
-        return Charge(self.events, self.guarantee)
-
-    @property
-    def looks(self) -> tuple[CapsLook | ValuesLook, ...]:
-        """The first stage."""
-        return tuple(look for look in (self.of_caps, self.of_values) if look is not None)
-
-    @property
-    def claim(self) -> PlanClaim:
-        """What is charged for, whatever is chosen, as the second derivation takes it: its second stage is `last`."""
-        return claim_in_stages([look.claim for look in self.looks], self.last, self.events, self.guarantee)
-
-    @property
-    def first(self) -> tuple[str, ...]:
-        """What the database will run first; the other statements follow from what is chosen."""
-        return tuple(look.sql for look in self.looks)
-
-    @property
-    def sql(self) -> str:
-        """The statements of the first stage."""
-        return ";\n\n".join(self.first)
-
-    @property
-    def columns(self) -> list[str]:
-        """The names of the answer's columns."""
-        return self.last.columns
+    def left(self) -> Approximate:
+        """What the first stage leaves of (ε, δ) for the second one, whatever is chosen."""
+        looks = (self.of_caps is not None) + (self.of_values is not None)
+        return Approximate(self.spent.epsilon * (1 - SHARE * looks), self.spent.delta)
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -249,36 +197,40 @@ class StagedPlan:
         bias = said_of([*parts, *(capped(self.last) if self.of_caps is None else chosen)])
         return tuple(sentence for sentence in (bias, undeclared(q), few) if sentence)
 
-    def advised(self, choice: Choice) -> Advised:
-        """The second stage with what was chosen."""
-        plan = self.second(choice)
-        promised, left = plan.allocation.guarantee, self.guarantee.epsilon - self._first_epsilon
-        if promised.epsilon > left or promised.delta > self.guarantee.delta:
-            raise InternalError("The second stage costs more than was charged for it.")
-        own = {f.name: getattr(plan, f.name) for f in fields(Plan)}
-        named = () if self.of_values is None else self.of_values.named
+    def settled(self, plan: Plan, choice: Choice) -> Plan:
+        """The plan whose stages these are, with what was chosen."""
+        query = self.second(choice)
+        self.refuse_costlier(query)
+        query = replace(query, chosen=self._settled(choice, query.question))
+        return replace(plan, measurements=(query,), outputs={"": PlanOutput(query)}, stages=None)
+
+    def refuse_costlier(self, query: Query) -> None:
+        """Refuses a second stage that costs more than was set aside for it.
+
+        Raises:
+            InternalError: it does; the charge stands.
+        """
+        promised, left = query.allocation.guarantee, self.left
+        if promised.epsilon > left.epsilon or promised.delta > left.delta:
+            raise InternalError("The second stage costs more than was set aside for it. The charge stands.")
+
+    def _settled(self, choice: Choice, question: Question) -> ChosenBounds:
+        named: tuple[str, ...] = ()
         limits: tuple[Fraction, ...] = ()
         unsure: tuple[Expr, ...] = ()
+        exceeding = Fraction(0)
         if self.of_values is not None:
-            noise, exprs = self.of_values.outside, self.of_values.exprs
+            noise, exprs, named = self.of_values.outside, self.of_values.exprs, self.of_values.named
             limits = tuple(share_outside(out, inside, noise) for out, inside in choice.outside)
             unsure = tuple(e for e, limit in zip(exprs, limits, strict=True) if limit > MOST_OUTSIDE)
         if self.of_caps is not None and choice.caps is not None and choice.beyond is not None:
-            noise, groups = self.of_caps.noise, self.of_caps.groups
-            own["exceeding"] = share_beyond(choice.beyond, choice.caps, noise, groups)
-        looks = tuple(look.claim for look in self.looks)
-        own |= {"whole": self.guarantee, "both": self.events, "choice": choice, "looks": looks}
-        return Advised(**own, named=named, limits=limits, unsure=unsure)
+            exceeding = share_beyond(choice.beyond, choice.caps, self.of_caps.noise, self.of_caps.groups)
+        is_row, grouped = question.table.unit.is_row, bool(question.keys.exprs)
+        return ChosenBounds(choice, self.spent, named, limits, unsure, exceeding, is_row, grouped)
 
-    def choose(self, run: Callable[[str], list[tuple[Any, ...]]], rng: Entropy) -> Choice:
-        """Runs the first stage, adds its noise, and chooses: a function of the noisy counts."""
-        caps, beyond = (None, None) if self.of_caps is None else self.of_caps.choose(run, rng)
-        ranges, outside = ((), ()) if self.of_values is None else self.of_values.choose(run, rng, caps)
-        return Choice(caps, ranges, outside, beyond)
-
-    def explain(self) -> str:
+    def explain(self, plan: Plan) -> str:
         """What both stages do and cost."""
-        share = words(self.guarantee.epsilon * SHARE, Fraction(0))
+        share = words(self.spent.epsilon * SHARE, Fraction(0))
         lines = []
         if self.of_caps is not None:
             lines.append(
@@ -289,29 +241,23 @@ class StagedPlan:
             lines.append(
                 f"First stage ({share}): {_OF_VALUES}, from which the bounds are chosen of {listed}. {_OF_OUTSIDE}."
             )
-        left = words(self.guarantee.epsilon - self._first_epsilon, self.guarantee.delta)
+        left = words(self.left.epsilon, self.left.delta)
         lines.append(f"Second stage ({left}): the question with what was chosen.")
-        outlook = f" {self.outlook}" if self.outlook else ""
-        together = f"Together: {words(self.guarantee.epsilon, self.guarantee.delta)}.{outlook}"
-        return "\n".join([*lines, together])
+        outlook = f" {plan.outlook}" if plan.outlook else ""
+        return "\n".join([*lines, f"Together: {plan.price}.{outlook}"])
 
-    @property
-    def _first_epsilon(self) -> Fraction:
-        return self.guarantee.epsilon * SHARE * len(self.first)
-
-    def __str__(self) -> str:
+    def described(self, plan: Plan) -> str:
+        """The plan in a few lines."""
         what = " and ".join(
             name
             for name, look in (("the caps", self.of_caps), ("the bounds", self.of_values))
             if look is not None
         )
-        price = words(self.guarantee.epsilon, self.guarantee.delta)
-        head = f"A plan in two stages that costs {price}; {what}, and so the error, follow from the first"
-        return "\n".join(
-            [head, *(f"  {line} or less" for line in report_lines(*self.rehearsed)), *self.notes]
+        head = (
+            f"A plan in two stages that costs {plan.price}; {what}, and so the error, follow from the first"
         )
-
-    __repr__ = __str__
+        lines = (f"  {line} or less" for line in report_lines(*self.rehearsed))
+        return "\n".join([head, *lines, *self.notes])
 
 
 @dataclass(frozen=True, slots=True)
@@ -321,20 +267,22 @@ class StagedQuery:
     Attributes:
         make: the plan with this ε, these caps (None: the declared ones) and these ranges of values without bounds.
         identify: the identity of a question that spends this ε.
+        population: whose account pays.
         epsilon, delta: what both stages may spend.
         caps: whether caps are chosen; else the declared ones hold.
         rows: the most rows of a unit in a group that are declared, 1 where nothing is.
     """
 
-    make: Callable[[Fraction, Caps | None, Ranges], Plan]
+    make: Callable[[Fraction, Caps | None, Ranges], Query]
     identify: Callable[[Question, Fraction], str]
+    population: str
     epsilon: Fraction
     delta: Fraction
     caps: bool
     rows: int
 
 
-def stage(asked: StagedQuery) -> StagedPlan | None:
+def stage(asked: StagedQuery) -> Plan | None:
     """Decides a question in two stages; None where nothing is to be chosen, since all bounds are declared.
 
     Raises:
@@ -357,12 +305,12 @@ def stage(asked: StagedQuery) -> StagedPlan | None:
         left = asked.epsilon * (1 - 2 * SHARE)
         last = asked.make(left, caps, replace(missing, found=[]))
 
-    def second(choice: Choice) -> Plan:
+    def second(choice: Choice) -> Query:
         return asked.make(left, choice.caps, ChosenRanges(dict(zip(exprs, choice.ranges, strict=True))))
 
-    spent = asked.epsilon * SHARE
-    of_caps = None if caps is None else look_at_caps(last, spent, caps)
-    of_values = look_at_values(last, spent, exprs) if exprs else None
+    each = asked.epsilon * SHARE
+    of_caps = None if caps is None else look_at_caps(last, each, caps)
+    of_values = look_at_values(last, each, exprs) if exprs else None
     events = Composed([(ApproximateEvent(left, asked.delta), 1)])
     for look in (of_caps, of_values):
         events = events if look is None else look.events + events
@@ -376,10 +324,13 @@ def stage(asked: StagedQuery) -> StagedPlan | None:
         named = f"bounds chosen by a census: {asked.identify(least.question, left)}"
     named += _told_apart(last.question, exprs)
     identity = hashlib.sha256(named.encode()).hexdigest()
-    guarantee = Approximate(asked.epsilon, asked.delta)
-    staged = StagedPlan(identity, of_caps, of_values, second, last, rehearsed, events, guarantee)
-    check_charge(staged.claim)
-    return staged
+    spent = Approximate(asked.epsilon, asked.delta)
+    stages = PlanStages(of_caps, of_values, second, last, rehearsed, spent)
+    looks = tuple(look.claim for look in (of_caps, of_values) if look is not None)
+    payer = Payer(asked.population, events, spent)
+    plan = Plan(identity, (last,), {"": PlanOutput(last)}, (payer,), looks=looks, stages=stages)
+    check_charge(claim_in_stages(looks, last, events, spent))
+    return plan
 
 
 def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:
@@ -423,10 +374,10 @@ def _under(table: TableSchema, caps: Caps) -> TableSchema:
     return replace(table, unit=replace(table.unit, max_groups=caps.groups, max_rows=caps.rows))
 
 
-def _largest(asked: StagedQuery, left: Fraction) -> tuple[Caps | None, Missing, Plan]:
+def _largest(asked: StagedQuery, left: Fraction) -> tuple[Caps | None, Missing, Query]:
     """The largest caps under which sums still fit their integers, found before anything is charged, and their plan."""
 
-    def planned(rows: int, caps: Caps | None) -> tuple[Missing, Plan]:
+    def planned(rows: int, caps: Caps | None) -> tuple[Missing, Query]:
         missing = Missing(int(LARGEST), int(LARGEST) // rows)
         return missing, asked.make(left, caps, missing)
 
@@ -444,8 +395,8 @@ def _largest(asked: StagedQuery, left: Fraction) -> tuple[Caps | None, Missing, 
     raise InternalError("No caps can be planned. Nothing was charged.")
 
 
-def _ends(asked: StagedQuery, left: Fraction, caps: Caps | None, last: Plan) -> tuple[Plan, ...]:
-    """Plans for the widest ranges of all and for the narrowest, with the least caps: what lies between can be planned
+def _ends(asked: StagedQuery, left: Fraction, caps: Caps | None, last: Query) -> tuple[Query, ...]:
+    """Queries for the widest ranges of all and for the narrowest, with the least caps: what lies between can be planned
     as they can.
 
     Raises:
@@ -464,7 +415,7 @@ def _ends(asked: StagedQuery, left: Fraction, caps: Caps | None, last: Plan) -> 
         ) from None
 
 
-def _narrowed(plan: Plan) -> Plan:
+def _narrowed(plan: Query) -> Query:
     """The same question under the least caps: its identity and its texts, to be tried before the charge."""
     question = replace(plan.question, table=_under(plan.question.table, Caps(1, 1)))
     text, distinct = statements(question)

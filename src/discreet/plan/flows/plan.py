@@ -15,12 +15,11 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from typing import Any, Never
+from typing import Any
 
 from discreet.accounting.convert import mu_squared_for
-from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
-from discreet.errors import InvalidParameter, UnsupportedQuery
+from discreet.errors import UnsupportedQuery
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.bound import BoundedQuery, lattice_sql, rows_with
 from discreet.plan.cost import Allocation, Kind, allocate, root_above, sensitivity_of
@@ -28,12 +27,13 @@ from discreet.plan.expr import Column, Expr
 from discreet.plan.flows.network import Flow, Network, coarser, network
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.parse import parse_select
-from discreet.plan.plan import Plan
+from discreet.plan.plan import Payer, Plan, PlanOutput
+from discreet.plan.query import Query
 from discreet.plan.question import Question, read_question
 from discreet.plan.render import finite
 from discreet.plan.schema import TableSchema
 from discreet.privacy.event import Composed
-from discreet.privacy.guarantee import Approximate, words
+from discreet.privacy.guarantee import Approximate
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.claim import Cost
@@ -61,105 +61,54 @@ class Party:
     allowed: Allowed
     paid: PartyCost
 
-    @property
-    def charge(self) -> Charge:
-        """What its account is asked to pay."""
-        return Charge(self.paid.events, self.paid.guarantee)
-
-    @property
-    def cost(self) -> PrivacyLoss:
-        """What running the question costs it."""
-        return PrivacyLoss(self.paid.events)
-
-    @property
-    def price(self) -> str:
-        """What is charged to it, in words."""
-        g = self.paid.guarantee
-        return f"{words(g.epsilon, g.delta)} of {self.population!r}"
-
 
 @dataclass(frozen=True, slots=True)
-class SharedPlan(Plan):
-    """A question to two populations that has been decided. Nothing has been read or charged.
+class Flows:
+    """What a plan has besides where two populations pay for it.
 
     Attributes:
         networks: the flows of each column.
         parties: the two populations, and what each pays.
     """
 
-    networks: tuple[Network, ...] = ()
-    parties: tuple[Party, ...] = ()
+    networks: tuple[Network, ...]
+    parties: tuple[Party, Party]
 
     @property
     def flows(self) -> tuple[Flow, ...]:
         """All flows, in the order of the statement's numbers."""
         return tuple(flow for n in self.networks for flow in n.flows)
 
-    @property
-    def charges(self) -> dict[str, Charge]:
-        """What each population's account is asked to pay."""
-        return {p.population: p.charge for p in self.parties}
-
-    @property
-    def costs(self) -> dict[str, PrivacyLoss]:
-        """What running it costs each population."""
-        return {p.population: p.cost for p in self.parties}
-
-    @property
-    def cost(self) -> Never:
-        """There is no one cost: see `costs`."""
-        _two()
-
-    @property
-    def charge(self) -> Never:
-        """There is no one charge: see `charges`."""
-        _two()
-
-    @property
-    def price(self) -> str:
-        return ", ".join(p.price for p in self.parties)
-
-    @property
-    def notes(self) -> tuple[str, ...]:
+    def notes(self, query: Query) -> tuple[str, ...]:
+        """What the numbers leave out, in sentences."""
         from discreet.plan.notes import clamped, many, said_of, undeclared
 
-        each = " in each group" if self.question.keys.exprs else ""
+        each = " in each group" if query.question.keys.exprs else ""
         caps = [
             f"one {p.unit.column!r} counts for at most {many(p.unit.max_rows or 1, 'row')}{each}"
             for p in self.parties
         ]
-        found = (said_of([*clamped(self.question), *caps]), undeclared(self.question))
+        found = (said_of([*clamped(query.question), *caps]), undeclared(query.question))
         return tuple(sentence for sentence in found if sentence)
 
-    def is_keyed(self, text: str) -> bool:
-        """No group is chosen by the account's key."""
-        return False
-
-    @property
-    def claim(self) -> FlowClaim:
+    def claim(self, query: Query) -> FlowClaim:
         """What the second derivation judges."""
         places = iter(range(len(self.flows)))
         columns = [
             FlowColumn(tuple(Pipe(next(places), f.sign, f.caps) for f in n.flows), noise)
-            for n, noise in zip(self.networks, self.allocation.noises, strict=True)
+            for n, noise in zip(self.networks, query.allocation.noises, strict=True)
         ]
         first, second = (_side(p) for p in self.parties)
-        table, lists = self.question.table, self.question.keys.lists or ()
+        table, lists = query.question.table, query.question.keys.lists or ()
         return FlowClaim(
             table.name,
             frozenset(table.columns),
-            self.sql,
+            query.sql,
             tuple(len(v) for v in lists),
             tuple(columns),
             (first, second),
-            self.question.table.view,
+            table.view,
         )
-
-    def explain(self) -> str:
-        """The derivation in the textbook's terms, with the numbers of this question."""
-        from discreet.plan.flows.words import explain
-
-        return explain(self)
 
 
 def make_shared_plan(
@@ -173,7 +122,7 @@ def make_shared_plan(
     epsilons: tuple[Fraction, Fraction],
     deltas: tuple[Fraction, Fraction],
     kind: Kind,
-) -> SharedPlan:
+) -> Plan:
     """Decides a question to two populations.
 
     Args:
@@ -214,27 +163,27 @@ def make_shared_plan(
         for i, relation in enumerate(relations)
     )
     noises, paid = shared_noise(sides, kind)
-    parties = tuple(
+    first_party, second_party = (
         Party(name, unit, relation, side, pays)
         for name, unit, relation, side, pays in zip(
             populations, (first, second), relations, sides, paid, strict=True
         )
     )
-    plan = SharedPlan(
+    flows = Flows(networks, (first_party, second_party))
+    query = Query(
         question,
-        _identity(question, networks, parties, version, kind),
+        _identity(question, networks, flows.parties, version, kind),
         max(epsilons),
         max(deltas),
-        edges_sql(question, second.column, [f for n in networks for f in n.flows]),
+        edges_sql(question, second.column, flows.flows),
         (),
         _largest(sides),
         # its events and its guarantee are nobody's: each population has its own
         Allocation(noises, None, (), Composed(), Approximate(max(epsilons), max(deltas))),
-        networks=networks,
-        parties=parties,
     )
-    check_flows(plan.claim)
-    return plan
+    check_flows(flows.claim(query))
+    payers = tuple(Payer(p.population, p.paid.events, p.paid.guarantee) for p in flows.parties)
+    return Plan(query.identity, (query,), {"": PlanOutput(query)}, payers, flows=flows)
 
 
 def _question(sql: str, tables: Sequence[TableSchema]) -> Question:
@@ -318,13 +267,6 @@ def _identity(
         "noise": kind.value,
     }
     return hashlib.sha256(json.dumps(described, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
-
-
-def _two() -> Never:
-    raise InvalidParameter(
-        "a question to two populations costs each of them something else.",
-        hint="look at .costs or .charges, by the names of the populations",
-    )
 
 
 def edges_sql(question: Question, second: str, flows: Sequence[Flow]) -> str:

@@ -10,14 +10,15 @@ from discreet.privacy.guarantee import decimal, words
 from discreet.privacy.unit import Relation
 
 if TYPE_CHECKING:
-    from discreet.plan.flows.plan import SharedPlan
+    from discreet.plan.plan import Plan
 
 
-def explain(plan: SharedPlan) -> str:
+def explain(plan: Plan) -> str:
     """Who is protected, how far one unit of either population moves each number, and what each is charged."""
-    q = plan.question
+    assert plan.flows is not None
+    q, flows = plan.query.question, plan.flows
     lines = []
-    for p in plan.parties:
+    for p in flows.parties:
         differ = "is there or not" if p.relation is Relation.ADD_REMOVE else "is replaced by any other"
         lines.append(
             f"Protected as {p.population!r}: all rows that share one {p.unit.column!r} of {q.table.name!r}. "
@@ -31,12 +32,12 @@ def explain(plan: SharedPlan) -> str:
         else f"Groups: {count}, declared, so all are shown. Each unit is charged for all {count}, as none of them "
         "can be left out without moving the other population's; max_groups limits nothing here."
     )
-    rows = zip(q.measures, plan.networks, plan.allocation.noises, strict=True)
+    rows = zip(q.measures, flows.networks, plan.query.allocation.noises, strict=True)
     for i, (measure, network, noise) in enumerate(rows):
         step = "" if measure.step == 1 else f", in steps of {decimal(measure.step)}"
         of = "difference of two maximum flows" if len(network.flows) > 1 else "maximum flow"
         lines += ["", f"Column {i}: {measure.word}{step}, as the {of} in each group."]
-        for side, p in enumerate(plan.parties):
+        for side, p in enumerate(flows.parties):
             low, high = network.span(side)
             s = p.allowed.sensitivities[i]
             lines.append(
@@ -51,7 +52,7 @@ def explain(plan: SharedPlan) -> str:
             case RoundedGaussianNoise(sigma):
                 lines.append(f"  Gaussian noise, rounded to the integers, with σ = {float(sigma):,.6g}.")
     lines.append("")
-    for p in plan.parties:
+    for p in flows.parties:
         g = p.paid.guarantee
         of = words(p.allowed.epsilon, p.allowed.delta)
         lines.append(
@@ -66,10 +67,10 @@ def explain(plan: SharedPlan) -> str:
     return "\n".join(lines)
 
 
-def cited(plan: SharedPlan) -> list[str]:
+def cited(plan: Plan) -> list[str]:
     """The works on which the plan's guarantee rests."""
     return [
-        *citations(plan),
+        *citations(plan.query),
         (
             "Kasiviswanathan, Nissim, Raskhodnikova, Smith 2013, Analyzing graphs with node differential privacy, "
             "https://doi.org/10.1007/978-3-642-36594-2_26"

@@ -19,17 +19,17 @@ from discreet.plan.needs import is_composed
 from discreet.plan.nodes.within import Within
 from discreet.plan.partition.choose import is_no_noisier
 from discreet.plan.partition.joint import condition, in_ratios, joint_spread
-from discreet.plan.plan import bounding, spread_moves
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.quantile_tree.sql import spread_sql
+from discreet.plan.query import bounding, spread_moves
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:
-    from discreet.plan.plan import Plan
+    from discreet.plan.query import Query
 
 
-def lifted(alone: Mapping[str, Plan], kind: Kind) -> dict[str, Plan]:
+def lifted(alone: Mapping[str, Query], kind: Kind) -> dict[str, Query]:
     """The questions of a batch by their names, those that can be read from one partition rewritten so.
 
     What a rewritten plan costs is decided by the batch: its `allocation` is that of the question alone.
@@ -55,7 +55,7 @@ def lifted(alone: Mapping[str, Plan], kind: Kind) -> dict[str, Plan]:
     return found
 
 
-def counted_now(plan: Plan, alone: Plan) -> tuple[float, float] | None:
+def counted_now(plan: Query, alone: Query) -> tuple[float, float] | None:
     """The variances of the count of a question that is read from a partition in a batch only, and of its column alone;
     None for others.
     """
@@ -66,12 +66,12 @@ def counted_now(plan: Plan, alone: Plan) -> tuple[float, float] | None:
     return found, alone.allocation.noises[0].variance
 
 
-def keeps_to(plan: Plan, alone: Plan) -> bool:
+def keeps_to(plan: Query, alone: Query) -> bool:
     """Whether a question of a batch that is read from a partition only there has no more noise than alone."""
     return plan.question.measures == alone.question.measures or is_no_noisier(plan, alone)
 
 
-def _condition(plan: Plan) -> Expr | None:
+def _condition(plan: Query) -> Expr | None:
     """The condition whose rows a question counts, if that is all that it measures and may be lifted."""
     q = plan.question
     if len(q.measures) != 1 or q.spreads or q.outer.sets is not None or q.relation is not None:
@@ -90,7 +90,7 @@ def _condition(plan: Plan) -> Expr | None:
     return parts[0] if len(parts) == 1 else call("and", parts)
 
 
-def _read_from(plan: Plan, count: Within, measured: tuple[Sensitivity, str]) -> Plan:
+def _read_from(plan: Query, count: Within, measured: tuple[Sensitivity, str]) -> Query:
     outer = plan.question.outer.with_columns(lambda _: count)
     question = replace(plan.question, where=None, measures=(), outer=outer)
     return replace(plan, question=question, sql="", sensitivities=(), distinct=(), spreads=(measured,))

@@ -30,7 +30,7 @@ from discreet.plan.bound import (
 from discreet.plan.cost import sensitivity_of
 from discreet.plan.grouping_sets.moves import ColumnReach, level_moves
 from discreet.plan.grouping_sets.split_budget import levels_of
-from discreet.plan.plan import Plan, bounding
+from discreet.plan.query import Query, bounding
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
 
@@ -103,7 +103,7 @@ class PersonCost:
         return f"SELECT u, {', '.join(added)} FROM ({' UNION ALL '.join(shown)}) a GROUP BY u"
 
 
-def toll_of(plans: Sequence[Plan], charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
+def toll_of(plans: Sequence[Query], charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
     """What a charge for these measurements costs each person, counted by a filter of this capacity.
 
     Raises:
@@ -117,7 +117,7 @@ def toll_of(plans: Sequence[Plan], charge: Charge, rule: Filter, capacity: Tally
     return PersonCost(statements, parts)
 
 
-def whole_toll(plan: Plan, charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
+def whole_toll(plan: Query, charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
     """As `toll_of`, for a charge of which `plan` says whose rows are in it: everybody pays the worst case."""
     _check_people([plan])
     worst = rule.cost(charge)
@@ -125,12 +125,12 @@ def whole_toll(plan: Plan, charge: Charge, rule: Filter, capacity: Tally) -> Per
     return PersonCost((_everybody(bounding(plan.question), parts),), parts)
 
 
-def same_people(plan: Plan, other: Plan) -> bool:
+def same_people(plan: Query, other: Query) -> bool:
     """Whether the same people have rows in both, whatever the data."""
     return scope_stages(bounding(plan.question)) == scope_stages(bounding(other.question))
 
 
-def _statement(plan: Plan, rates: Rates, capacity: Tally, worst: tuple[int, ...]) -> Statement:
+def _statement(plan: Query, rates: Rates, capacity: Tally, worst: tuple[int, ...]) -> Statement:
     b = bounding(plan.question)
     rest = tuple(parts_of(x, most) for x, most in zip(rates.fixed[1:], capacity[1:], strict=True))
     if not rates.columns:
@@ -156,7 +156,7 @@ def _everybody(b: BoundedQuery, parts: tuple[int, ...]) -> Statement:
     return Statement(text, False, parts[1:], parts[0])
 
 
-def _check_people(plans: Sequence[Plan]) -> None:
+def _check_people(plans: Sequence[Query]) -> None:
     if any(p.question.table.unit.is_row for p in plans):
         raise UnsupportedQuery(
             "Each person has an own budget, and in this table nobody can be told from others: each row is a unit.",
@@ -281,7 +281,7 @@ class Rates:
     fixed: Tally
 
 
-def rates_of(plan: Plan, rule: Filter, worst: Tally) -> Rates:
+def rates_of(plan: Query, rule: Filter, worst: Tally) -> Rates:
     """The rates of a plan under a person's filter; `worst` is what the whole charge costs under it.
 
     What is charged by contribution is the noise of sums. The rest of the plan's events, whatever they are of, is
@@ -320,7 +320,7 @@ def rate_of(noises: Sequence[Additive], rule: Filter) -> Rate | None:
             return None
 
 
-def _noisy_columns(plan: Plan) -> list[tuple[list[Additive], Composed]]:
+def _noisy_columns(plan: Query) -> list[tuple[list[Additive], Composed]]:
     """Of each column that is a sum over units, in the order of the plan's statement: its noises, and what they cost."""
     if not plan.sql:
         return []

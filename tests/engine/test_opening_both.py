@@ -14,7 +14,7 @@ from discreet.ledger.account import Account
 from discreet.ledger.export import verify_export
 from discreet.ledger.joint_charge import charge_together
 from discreet.ledger.ledger import Ledger
-from tests.shared.test_shared_session import BUDGET, COUNT, UNITS, both, visits
+from tests.engine.test_two_populations import BUDGET, COUNT, UNITS, both, left, visits
 from tests.written import written
 
 
@@ -58,7 +58,7 @@ def test_what_is_refused_opens_neither_account(tmp_path: Path, wrong: dict[str, 
     with Ledger.open(place) as book:
         assert book.populations() == []
     with both(place=place, budget=dict.fromkeys(UNITS, dp.Budget(5))) as session:
-        assert set(session.budget.values()) == {dp.Budget(5)}
+        assert {a.budget for a in session.accounts.values()} == {dp.Budget(5)}
 
 
 def test_terms_that_differ_from_those_of_an_open_account_open_no_other(tmp_path: Path) -> None:
@@ -87,16 +87,16 @@ def test_the_first_charge_opens_pins_and_charges_both_or_neither(
         return real(self, table, schema)
 
     with both({"visits": visits(), "stays": visits()}, place=place) as session:
-        plan = session.plan(COUNT, epsilon=0.2)
+        plan, desk = session.plan(COUNT, epsilon=0.2), session._desk
         assert not place.exists()
         with monkeypatch.context() as broken:
             broken.setattr(Account, "pinning", failing)
             with pytest.raises(KeyboardInterrupt) if at else nullcontext():
-                session._charge(plan)
+                desk.payers.charge(plan, desk._note(plan))
         if at:
             assert not place.exists()
-            assert session.remaining == BUDGET
-            session._charge(plan)
+            assert left(session) == BUDGET
+            desk.payers.charge(plan, desk._note(plan))
     with Ledger.open(place) as book:
         accounts = [a for name in UNITS if (a := book.account(name)) is not None]
         assert [len(a.pins()) for a in accounts] == [2, 2]

@@ -15,11 +15,10 @@ from discreet.privacy.unit import PrivacyUnit, Relation
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
     from discreet.backends.duckdb import DuckDB
+    from discreet.engine.session import Session
     from discreet.ledger.account import Account
     from discreet.ledger.ledger import Ledger
     from discreet.plan.schema import Fact, TableSchema
-    from discreet.session import Session
-    from discreet.shared.session import SharedSession
     from discreet.tables.shapes import Kept, Owners
 
 T = TypeVar("T")
@@ -84,7 +83,7 @@ def connect(
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
     """
     from discreet.backends.duckdb import DuckDB
-    from discreet.session import Session
+    from discreet.engine.session import Session
     from discreet.tables.owners import find_owners
 
     who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
@@ -112,7 +111,7 @@ def connect(
         book, (account,), tables = _open(
             opened, backend, place, facts, {whose: who}, {whose: owners}, accounts
         )
-        session = Session(book, account, backend, tables, version, bounds=bounds)
+        session = Session(book, [account], backend, tables, version, bounds=bounds)
         opened.pop_all()
         return session
 
@@ -129,7 +128,7 @@ def connect_both(
     relation: str | Relation | Mapping[str, str | Relation] | None = None,
     filter: str | Mapping[str, str] | None = None,  # noqa: A002  # as in `connect`
     analyst: str | Mapping[str, str] | None = None,
-) -> SharedSession:
+) -> Session:
     """A session over tables each of whose rows belongs to two populations at once, patients and doctors say.
 
     Each question is charged to both populations, or to none. A table that holds one of them only is asked in a session
@@ -152,7 +151,7 @@ def connect_both(
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
     """
     from discreet.backends.duckdb import DuckDB
-    from discreet.shared.session import SharedSession
+    from discreet.engine.session import Session
     from discreet.tables.owners import find_both
 
     facts = columns or {}
@@ -187,8 +186,7 @@ def connect_both(
         backend = opened.enter_context(closing(DuckDB(source, names=names)))
         owners = find_both(units, backend.tables, backend.views)
         book, both, tables = _open(opened, backend, place, facts, units, owners, accounts)
-        named = dict(zip(units, both, strict=True))
-        session = SharedSession(book, named, backend, tables, _units_of_tables(owners, units), version)
+        session = Session(book, both, backend, tables, version, units=_units_of_tables(owners, units))
         opened.pop_all()
         return session
 

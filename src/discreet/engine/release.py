@@ -10,7 +10,8 @@ from fractions import Fraction
 from functools import cache, cmp_to_key
 from typing import TYPE_CHECKING, Any
 
-from discreet.errors import InvalidParameter, LedgerError, MissingExtra
+from discreet.engine.noisy_table import NoisyTable
+from discreet.errors import InvalidParameter, MissingExtra
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate
 
@@ -22,14 +23,12 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
     from discreet.plan.quantile_tree.chosen import ChosenLeaves
     from discreet.plan.quantile_tree.shape import Spread
-    from discreet.plan.quantile_tree.tree import Families, NoisyTree
+    from discreet.plan.quantile_tree.tree import NoisyTree
+    from discreet.plan.query import Query
     from discreet.plan.question import OrderBy
     from discreet.plan.reported import Reported
     from discreet.plan.schema import Scalar
     from discreet.plan.totals import TotalRow
-
-_FORMAT = 1
-"""Version of the stored form."""
 
 SHOWN_ROWS = 60
 """Rows that a printed release shows; `rows` has all."""
@@ -45,60 +44,6 @@ OVER_PEOPLE = (
     "people still in."
 )
 """What every release says where people have budgets of their own, whether anybody was left out or not."""
-
-
-@dataclass(frozen=True, slots=True)
-class NoisyTable:
-    """The noisy integers of one measurement, as they are stored in the ledger.
-
-    Attributes:
-        keys: the group keys, one tuple a row; a single empty one without GROUP BY.
-        cells: the noisy integers of each row, in the order of the question's measures.
-        reports: the noisy counts of the truncation reports, side by side, when they were asked for.
-        spreads: for each spread that the question reads, and each row, the noisy nodes that were looked at.
-        levels: for each level of totals that was measured as well, its noisy integers, in the order of its keys.
-    """
-
-    keys: tuple[tuple[Scalar, ...], ...]
-    cells: tuple[tuple[int, ...], ...]
-    reports: tuple[int, ...] = ()
-    spreads: tuple[tuple[Families, ...], ...] = ()
-    levels: tuple[tuple[tuple[int, ...], ...], ...] = ()
-
-    def to_json(self) -> dict[str, Any]:
-        """The stored form; integers are text, since JSON readers lose digits of large ones."""
-        from discreet.plan.quantile_tree.tree import families_json
-
-        return {
-            "format": _FORMAT,
-            "keys": [[_stored(v) for v in key] for key in self.keys],
-            "cells": [[str(c) for c in row] for row in self.cells],
-            "reports": [str(c) for c in self.reports],
-            "spreads": [[families_json(f) for f in rows] for rows in self.spreads],
-            "levels": [[[str(c) for c in row] for row in level] for level in self.levels],
-        }
-
-    @classmethod
-    def from_json(cls, kept: dict[str, Any]) -> NoisyTable:
-        """Return what `to_json` wrote.
-
-        Raises:
-            LedgerError: another version of discreet wrote it.
-        """
-        from discreet.plan.quantile_tree.tree import families_of
-
-        if kept.get("format") != _FORMAT:
-            raise LedgerError(
-                "Another version of discreet stored this answer, in another form.",
-                hint="what was spent still counts; fresh=True asks again, and is charged",
-            )
-        return cls(
-            tuple(tuple(_restored(v) for v in key) for key in kept["keys"]),
-            tuple(tuple(int(c) for c in row) for row in kept["cells"]),
-            tuple(int(c) for c in kept["reports"]),
-            tuple(tuple(families_of(f) for f in rows) for rows in kept["spreads"]),
-            tuple(tuple(tuple(int(c) for c in row) for row in level) for level in kept["levels"]),
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,25 +77,36 @@ class Release:
         plan: Plan,
         table: NoisyTable,
         *,
-        charged: Approximate,
-        stored: bool,
+        name: str | None = None,
+        stored: bool = False,
         paid: Paid | None = None,
         original: Release | None = None,
         drawn: Drawn | None = None,
     ) -> None:
+        self.plan = plan
+        self.table = table
+        self.name = next(iter(plan.outputs)) if name is None else name
+        self.query = plan.outputs[self.name].query
+        self.stored = stored
         self.paid = paid
         self.drawn = drawn
         self._original = original
-        self.plan = plan
-        self.table = table
-        self._charged = charged
-        self.stored = stored
-        self._selected = _selected(plan, table, raised=original is not None)
+        self._selected = _selected(self.query, table, raised=original is not None)
+
+    @property
+    def charges(self) -> dict[str, Approximate]:
+        """What each population was charged for this asking: nothing where the ledger had the answer."""
+        free = Approximate(Fraction(0))
+        return {p.population: free if self.stored else p.guarantee for p in self.plan.payers}
 
     @property
     def charged(self) -> Approximate:
-        """What this asking was charged: nothing where the ledger had the answer."""
-        return self._charged
+        """What this asking was charged: nothing where the ledger had the answer.
+
+        Raises:
+            InvalidParameter: two populations paid for it, each something else.
+        """
+        return Approximate(Fraction(0)) if self.stored else self.plan.charge.guarantee
 
     def nonnegative(self) -> Release:
         """This release with numbers that cannot be negative, such as counts, made non-negative: post-processing, free.
@@ -170,7 +126,7 @@ class Release:
         return Release(
             self.plan,
             self.table,
-            charged=self.charged,
+            name=self.name,
             stored=self.stored,
             paid=self.paid,
             original=self,
@@ -180,7 +136,7 @@ class Release:
     @property
     def columns(self) -> list[str]:
         """The names of the output columns."""
-        return self.plan.columns
+        return self.query.columns
 
     @property
     def rows(self) -> list[tuple[Any, ...]]:
@@ -189,8 +145,17 @@ class Release:
 
     @property
     def cost(self) -> PrivacyLoss:
-        """What the measurement behind this release cost when it was drawn."""
+        """What the measurement behind this release cost when it was drawn.
+
+        Raises:
+            InvalidParameter: two populations paid for it, each something else.
+        """
         return self.plan.cost
+
+    @property
+    def costs(self) -> dict[str, PrivacyLoss]:
+        """What the measurement behind this release cost each population when it was drawn."""
+        return self.plan.costs
 
     def interval(self, column: str, confidence: Real = Fraction(19, 20)) -> list[Any]:
         """One interval for each row, which contains the bounded answer with probability `confidence`.
@@ -204,11 +169,11 @@ class Release:
             UnknownColumn: no such output column.
             InvalidParameter: a confidence outside (0, 1).
         """
-        from discreet.plan.plan import confidence_level
+        from discreet.plan.query import confidence_level
 
-        if self.plan.is_end(column):
+        if self.query.is_end(column):
             return [None] * len(self._selected)
-        of_line = _interval_of_line(self.plan, self.plan.column(column), confidence_level(confidence))
+        of_line = _interval_of_line(self.query, self.query.column(column), confidence_level(confidence))
         return [of_line(line) for line, _ in self._selected]
 
     @property
@@ -221,9 +186,10 @@ class Release:
         raised = (
             ["Numbers that cannot be negative are not shown below 0."] if self._original is not None else []
         )
-        people = [OVER_PEOPLE] if self.paid is not None and self.paid.account.people is not None else []
-        reports = report_notes(self.plan, self.truncation, self._lines_of)
-        return (*self.plan.chosen, *self.plan.notes, *reports, *raised, *people)
+        people = [OVER_PEOPLE] if self.paid is not None and self.paid.over_people else []
+        reports = report_notes(self.query, self.truncation, self._lines_of)
+        chosen = () if self.query.chosen is None else self.query.chosen.sentences
+        return (*chosen, *self.plan.notes_of(self.name), *reports, *raised, *people)
 
     def _lines_of(self, column: str) -> list[tuple[Any, Any, Any]]:
         """For each row its noisy integers, their noises, and the interval of a column."""
@@ -235,7 +201,7 @@ class Release:
         """What the truncation reports say, where they were asked for (`truncation=`): shares with intervals."""
         from discreet.plan.reported import reported
 
-        return reported(self.plan, self.table.reports)
+        return reported(self.query, self.table.reports)
 
     def uncertain(self, column: str, confidence: Real = Fraction(19, 20)) -> list[bool]:
         """Whether the margin of error of a column is at least as large as its value, row by row.
@@ -250,13 +216,11 @@ class Release:
 
     def explain(self) -> str:
         """The derivation in the textbook's terms, with the numbers of this release."""
-        return self.plan.explain()
+        return self.plan.explain(self.name)
 
     def citations(self) -> list[str]:
         """The works on which this release's guarantee rests."""
-        from discreet.plan.explain import citations
-
-        return citations(self.plan)
+        return self.plan.citations(self.name)
 
     def certificate(self) -> dict[str, Any]:
         """The proof of this release, as JSON that `discreet verify` checks without the data: the question, the SQL that
@@ -270,19 +234,13 @@ class Release:
             InvalidParameter: the release was not made by a session, or the ledger does not keep it as it is.
             LedgerError: the ledger cannot be read.
         """
-        prove = self._prove
-        if prove is None:
+        if self.paid is None:
             raise InvalidParameter(
                 "only a release of a session has a certificate: a ledger vouches for it.",
                 hint="ask with session.sql(…) or session.batch(…)",
             )
         shown = self if self._original is None else self._original
-        return prove(shown.columns, shown.rows)
-
-    @property
-    def _prove(self) -> Callable[[Sequence[str], Sequence[Sequence[Any]]], dict[str, Any]] | None:
-        """What makes the certificate of rows; None where no ledger vouches for them."""
-        return None if self.paid is None else self.paid.certificate
+        return self.paid.certificate(self.name, shown.columns, shown.rows)
 
     def to_arrow(self) -> Any:
         """The rows as a pyarrow table, in which lists and maps have Arrow's types of these names."""
@@ -368,7 +326,7 @@ class _Line:
     before: tuple[Any, ...] | None = None
 
 
-def _selected(plan: Plan, table: NoisyTable, *, raised: bool) -> list[tuple[_Line, tuple[Any, ...]]]:
+def _selected(plan: Query, table: NoisyTable, *, raised: bool) -> list[tuple[_Line, tuple[Any, ...]]]:
     """Lines with their output values, after HAVING, ORDER BY, LIMIT and OFFSET."""
     outer = plan.question.outer
     columns = [_of_line(e.compiled()) for _, e in outer.columns]
@@ -388,7 +346,7 @@ def _of_line(value: Answer) -> Callable[[_Line], Any]:
     return lambda line: value(line.keys, line.cells)
 
 
-def _end(plan: Plan, place: int, *, upper: bool) -> Callable[[_Line], float | None]:
+def _end(plan: Query, place: int, *, upper: bool) -> Callable[[_Line], float | None]:
     """An end of the interval of a column's expression, as a column."""
     from discreet.plan.interval_ends import CONFIDENCE
 
@@ -401,7 +359,7 @@ def _end(plan: Plan, place: int, *, upper: bool) -> Callable[[_Line], float | No
     return value
 
 
-def _interval_of_line(plan: Plan, expr: Expr, level: Fraction) -> Callable[[_Line], Any]:
+def _interval_of_line(plan: Query, expr: Expr, level: Fraction) -> Callable[[_Line], Any]:
     """The interval of a column, prepared once for each noise that lines have."""
     from discreet.plan.nonnegative import honest, never_negative
 
@@ -434,7 +392,7 @@ def _everything(interval: Any) -> Any:
     return None if interval is None else (-math.inf, math.inf)
 
 
-def _raised(plan: Plan, table: NoisyTable) -> list[_Line]:
+def _raised(plan: Query, table: NoisyTable) -> list[_Line]:
     """The rows with numbers that cannot be negative made so, and what they were."""
     from discreet.plan.nonnegative import never_negative, raised
     from discreet.plan.quantile_tree.tree import NoisyTree
@@ -450,7 +408,7 @@ def _raised(plan: Plan, table: NoisyTable) -> list[_Line]:
     return [_Line(after.keys, after.cells, after.noises, before.cells) for before, after in lines]
 
 
-def _lines(plan: Plan, table: NoisyTable, finest: Sequence[tuple[int, ...]]) -> list[_Line]:
+def _lines(plan: Query, table: NoisyTable, finest: Sequence[tuple[int, ...]]) -> list[_Line]:
     """The rows of these finest cells, noisy ones or others; with grouping sets, those that are added up from them."""
     noises, sets = tuple(plan.allocation.noises), plan.question.outer.sets
     if sets is None:
@@ -466,7 +424,7 @@ def _lines(plan: Plan, table: NoisyTable, finest: Sequence[tuple[int, ...]]) -> 
 
 
 def _agreed(
-    plan: Plan, table: NoisyTable
+    plan: Query, table: NoisyTable
 ) -> tuple[Sequence[tuple[int, ...]], Callable[[TotalRow], tuple[Additive, ...]]]:
     """The finest cells, such that totals are their sums, and the noise of each total."""
     from discreet.plan.totals import summed_noises
@@ -488,7 +446,7 @@ def _agreed(
     return list(zip(*columns, strict=True)), lambda row: of_level(row.kept)
 
 
-def _cells(plan: Plan, table: NoisyTable, finest: Sequence[tuple[int, ...]], row: int) -> tuple[Any, ...]:
+def _cells(plan: Query, table: NoisyTable, finest: Sequence[tuple[int, ...]], row: int) -> tuple[Any, ...]:
     """The integers of a row and, after them, the noisy trees of its spreads."""
     if not table.spreads:
         return finest[row]
@@ -520,25 +478,6 @@ def _ordering(term: OrderBy, value: Callable[[_Line], Any]) -> Callable[[_Line],
 
     key: Callable[[_Line], Any] = cmp_to_key(compare)
     return key
-
-
-def _stored(value: Scalar) -> Any:
-    if isinstance(value, dt.datetime):
-        return {"timestamp": value.isoformat()}
-    if isinstance(value, dt.date):
-        return {"date": value.isoformat()}
-    if isinstance(value, float):
-        return {"real": value.hex()}
-    return value
-
-
-def _restored(value: Any) -> Scalar:
-    if not isinstance(value, dict):
-        return value  # type: ignore[no-any-return]  # JSON's own scalars
-    ((kind, text),) = value.items()
-    if kind == "real":
-        return float.fromhex(text)
-    return dt.datetime.fromisoformat(text) if kind == "timestamp" else dt.date.fromisoformat(text)
 
 
 def _arrow(column: list[Any], pa: Any) -> Any:

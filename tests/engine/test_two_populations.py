@@ -14,10 +14,15 @@ import pytest
 from scipy.optimize import linprog
 
 import discreet as dp
+from discreet.engine import flows
+from discreet.engine.flows import exact_flows, flow_uses, measured_flows
+from discreet.engine.meter import Meter, follow
+from discreet.engine.session import Session
 from discreet.errors import (
     BackendFailed,
     BudgetExceeded,
     DiscreetError,
+    InternalError,
     InvalidParameter,
     MissingBounds,
     UnknownColumn,
@@ -25,10 +30,7 @@ from discreet.errors import (
 )
 from discreet.ledger.ledger import Ledger
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.flows.plan import SharedPlan
-from discreet.shared import run
-from discreet.shared.run import exact_flows
-from discreet.shared.session import SharedSession
+from discreet.plan.plan import Plan
 from tests.written import written
 
 UNITS = {
@@ -58,22 +60,27 @@ def visits(seed: int = 0, rows: int = 14) -> pd.DataFrame:
     )
 
 
-def both(source: object = None, place: object = ":memory:", **changed: Any) -> SharedSession:
+def both(source: object = None, place: object = ":memory:", **changed: Any) -> Session:
     given: dict[str, Any] = {"units": UNITS, "budget": BUDGET, "columns": FACTS, **changed}
     table = {"visits": visits()} if source is None else source
     return dp.connect_both(table, ledger=place, **given)  # type: ignore[arg-type]  # bad ones are tried too
 
 
 @pytest.fixture
-def session() -> Iterator[SharedSession]:
+def session() -> Iterator[Session]:
     with both() as opened:
         yield opened
 
 
-def exact(session: SharedSession, sql: str) -> list[list[int]]:
+def left(session: Session) -> dict[str, dp.Budget]:
+    """What remains of each population's budget."""
+    return {name: account.remaining for name, account in session.accounts.items()}
+
+
+def exact(session: Session, sql: str) -> list[list[int]]:
     """The exact numbers that noise would be added to."""
     plan = session.plan(sql, epsilon=1)
-    return exact_flows(plan, lambda text: session._backend.rows(text, {}))
+    return exact_flows(plan, lambda text: session._desk.backend.rows(text, {}))
 
 
 def best(rows: pd.DataFrame, values: pd.Series, caps: tuple[float, float]) -> float:
@@ -103,14 +110,18 @@ def test_the_numbers_are_the_largest_totals_within_the_caps(seed: int) -> None:
     with both({"visits": rows}, budget={"patients": dp.Budget(1e9), "doctors": dp.Budget(1e9)}) as session:
         plan = session.plan(ASKED, epsilon=20)
         found = dict(
-            zip([str(m.identity[0]) for m in plan.question.measures], exact(session, ASKED), strict=False)
+            zip(
+                [str(m.identity[0]) for m in plan.query.question.measures],
+                exact(session, ASKED),
+                strict=False,
+            )
         )
-        steps = [m.step for m in plan.question.measures]
+        steps = [m.step for m in plan.query.question.measures]
         numbers = exact(session, ASKED)
     assert found
     measured = {
         str(m.identity): [n * float(s) for n in of]
-        for m, of, s in zip(plan.question.measures, numbers, steps, strict=True)
+        for m, of, s in zip(plan.query.question.measures, numbers, steps, strict=True)
     }
     rows = rows[rows.doctor.notna() & (rows.cost > -7)]
     for place, ward in enumerate(("a", "b")):
@@ -144,7 +155,7 @@ def test_no_unit_moves_the_numbers_further_than_planned(seed: int, relation: str
     """On the real database: every unit of either population is taken away, and put in another's place."""
     rng = np.random.default_rng(seed)
     table = visits(seed)
-    plan: SharedPlan | None = None
+    plan: Plan | None = None
 
     def answers(rows: pd.DataFrame) -> np.ndarray[Any, Any]:
         nonlocal plan
@@ -162,29 +173,31 @@ def test_no_unit_moves_the_numbers_further_than_planned(seed: int, relation: str
             changed = pd.concat([without, other])
             moved = here - answers(changed if relation == "replace" else without)
             assert plan is not None
-            for by, said in zip(moved, plan.parties[side].allowed.sensitivities, strict=True):
+            assert plan.flows is not None
+            for by, said in zip(moved, plan.flows.parties[side].allowed.sensitivities, strict=True):
                 assert abs(by).max() <= said.linf
                 assert abs(by).sum() <= said.l1
                 assert (by**2).sum() <= said.l2_squared
 
 
-def test_each_population_is_charged_its_own_and_the_answer_is_free_again(session: SharedSession) -> None:
+def test_each_population_is_charged_its_own_and_the_answer_is_free_again(session: Session) -> None:
     release = session.sql(COUNT, epsilon=0.6)
     assert release.charges["doctors"].epsilon == Fraction(3, 5)
     assert release.charges["patients"].epsilon == Fraction(2, 5)
-    assert session.remaining == {"patients": dp.Budget("13/5"), "doctors": dp.Budget("7/5")}
+    assert left(session) == {"patients": dp.Budget("13/5"), "doctors": dp.Budget("7/5")}
     again = session.sql("SELECT COUNT(*) AS visits FROM visits", epsilon=0.6)
     assert again.stored
     assert again.rows == release.rows
     assert set(again.charges.values()) == {dp.Budget(0).guarantee}
-    assert session.remaining["doctors"] == dp.Budget("7/5")
+    assert session.accounts["doctors"].remaining == dp.Budget("7/5")
     assert not session.sql(COUNT, epsilon=0.6, fresh=True).stored
-    assert session.spent["doctors"].epsilon() == 1.2
-    assert [len(h) for h in session.history().values()] == [6, 6]
-    assert {e.note["together"][0] for h in session.history().values() for e in h if e.note} == {"patients"}
+    assert session.accounts["doctors"].spent.epsilon() == 1.2
+    histories = [account.history() for account in session.accounts.values()]
+    assert [len(h) for h in histories] == [6, 6]
+    assert {e.note["together"][0] for h in histories for e in h if e.note} == {"patients"}
 
 
-def test_a_plan_says_what_each_would_have_left(session: SharedSession) -> None:
+def test_a_plan_says_what_each_would_have_left(session: Session) -> None:
     told = session.plan(COUNT, epsilon=0.6).explain()
     assert "'patients': Asked now, it leaves ε = 2.6 of ε = 3, enough for 6 more like it." in told
     assert "'doctors': Asked now, it leaves ε = 1.4 of ε = 2, enough for 2 more like it." in told
@@ -194,7 +207,7 @@ def test_a_plan_says_what_each_would_have_left(session: SharedSession) -> None:
     assert "'doctors': It would be refused now" in session.plan(COUNT, epsilon=5).explain()
 
 
-def test_each_may_be_allowed_its_own(session: SharedSession) -> None:
+def test_each_may_be_allowed_its_own(session: Session) -> None:
     release = session.sql(COUNT, epsilon={"doctors": 1, "patients": 0.1})
     assert {p: c.epsilon for p, c in release.charges.items()} == {
         "patients": Fraction(1, 10),
@@ -202,7 +215,7 @@ def test_each_may_be_allowed_its_own(session: SharedSession) -> None:
     }
 
 
-def test_a_release_is_shown_with_both_prices_and_is_explained(session: SharedSession) -> None:
+def test_a_release_is_shown_with_both_prices_and_is_explained(session: Session) -> None:
     release = session.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=0.5)
     assert "charged ε = 0.333333 of 'patients', ε = 0.5 of 'doctors'" in str(release)
     assert "answered again" in str(
@@ -225,71 +238,114 @@ def test_a_release_is_shown_with_both_prices_and_is_explained(session: SharedSes
         with pytest.raises(InvalidParameter) as refused:
             getattr(holder, name)
         assert refused.value.hint
-    assert "SharedSession(tables=visits" in repr(session)
-    assert session.promises["patients"]
-    assert session.budget == BUDGET
-    assert (session.tables, session.populations) == (["visits"], ("patients", "doctors"))
+    assert "Session(tables=visits" in repr(session)
+    for account in session.accounts.values():
+        assert account.promises()
+        assert account.budget == BUDGET[account.population]
+    assert (session.tables, list(session.accounts)) == (["visits"], ["patients", "doctors"])
+
+
+def test_what_one_account_says_is_asked_of_each(session: Session) -> None:
+    """The short forms of a session of one population are refused with where to look instead."""
+    for short in ("population", "analyst", "promises", "budget", "spent", "remaining"):
+        with pytest.raises(InvalidParameter, match="two populations") as refused:
+            getattr(session, short)
+        assert "accounts['patients']" in str(refused.value.hint)
+    with pytest.raises(InvalidParameter, match="two populations"):
+        session.history()
+    with pytest.raises(InvalidParameter, match="two populations"):
+        session.batch({"n": COUNT}, epsilon=1)
+    with pytest.raises(InvalidParameter, match="two populations"):
+        session.plan(COUNT, error={"n": 10})
+    assert left(session) == BUDGET
 
 
 def test_a_refusal_by_either_charges_neither_and_says_what_fits(tmp_path: Path) -> None:
     with both(place=tmp_path / "l") as session:
-        before = session.remaining
+        before = left(session)
         for epsilon, poor in ((2.5, "doctors"), ({"patients": 19, "doctors": 19}, "patients")):
             with pytest.raises(
                 BudgetExceeded, match=poor if poor == "doctors" else "nothing was charged to either"
             ) as refused:
                 session.sql(COUNT, epsilon=epsilon)
-            assert session.remaining == before
+            assert left(session) == before
             hint = str(refused.value.hint)
             fits = hint.split("epsilon=")[1].split(" would")[0]
-            assert session._affords(session.plan(COUNT, epsilon=fits))
+            fitting = session.plan(COUNT, epsilon=fits).charges
+            assert all(a.refusal(fitting[name]) is None for name, a in session.accounts.items())
         with Ledger.open(tmp_path / "l") as book:
             book.open_account("doctors", BUDGET["doctors"])
             account = book.open_account("patients", BUDGET["patients"])
             account.freeze(by="owner", reason="a look")
         with pytest.raises(BudgetExceeded, match="frozen"):
             session.sql(COUNT, epsilon=0.5)
-        assert session.remaining == before
+        assert left(session) == before
 
 
 def test_a_crash_after_the_charge_leaves_both_charged_and_no_answer(
-    session: SharedSession, monkeypatch: pytest.MonkeyPatch
+    session: Session, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def failing(*_: object, **__: object) -> None:
         raise ValueError("a cell")
 
     with monkeypatch.context() as broken:
-        broken.setattr(run, "largest_flows", failing)
+        broken.setattr(flows, "largest_flows", failing)
         with pytest.raises(BackendFailed, match="charge stands") as failed:
             session.sql(COUNT, epsilon=0.5)
     assert "cell" not in str(failed.value)
     assert failed.value.__context__ is None or "cell" not in str(failed.value.__context__)
-    assert {p: s.epsilon() for p, s in session.spent.items()} == {
+    assert {p: a.spent.epsilon() for p, a in session.accounts.items()} == {
         "patients": pytest.approx(1 / 3),
         "doctors": 0.5,
     }
     assert not session.sql(COUNT, epsilon=0.5).stored
-    assert session.spent["doctors"].epsilon() == 1
+    assert session.accounts["doctors"].spent.epsilon() == 1
 
 
-def test_an_interruption_shows_no_frame_with_what_was_read(
-    session: SharedSession, monkeypatch: pytest.MonkeyPatch
+def reached(error: BaseException, seen: set[int]) -> Iterator[str]:
+    """The functions whose frames can be reached from an error, by its traceback and by errors in these frames."""
+    if id(error) in seen:
+        return
+    seen.add(id(error))
+    place = error.__traceback__
+    while place is not None:
+        yield place.tb_frame.f_code.co_name
+        for value in (*place.tb_frame.f_locals.values(), error.__context__, error.__cause__):
+            if isinstance(value, BaseException):
+                yield from reached(value, seen)
+        place = place.tb_next
+
+
+@pytest.mark.parametrize(
+    ("broken", "error", "shown"),
+    [
+        ("largest_flows", KeyboardInterrupt, KeyboardInterrupt),
+        ("largest_flows", ValueError, BackendFailed),
+        ("quietly", KeyboardInterrupt, KeyboardInterrupt),
+        ("quietly", ValueError, InternalError),
+    ],
+)
+def test_a_failure_shows_no_frame_with_what_was_read(
+    session: Session,
+    monkeypatch: pytest.MonkeyPatch,
+    broken: str,
+    error: type[BaseException],
+    shown: type[BaseException],
 ) -> None:
-    def interrupted(*_: object, **__: object) -> None:
-        raise KeyboardInterrupt
+    def failing(*_: object, **__: object) -> None:
+        raise error("a cell")
 
-    monkeypatch.setattr(run, "largest_flows", interrupted)
-    with pytest.raises(KeyboardInterrupt, match="charges stand") as failed:
+    monkeypatch.setattr(flows, broken, failing)
+    with pytest.raises(shown, match="charge stands") as failed:
         session.sql(COUNT, epsilon=0.5)
-    seen, names = failed.value.__traceback__, []
-    while seen is not None:
-        names.append(seen.tb_frame.f_code.co_name)
-        seen = seen.tb_next
-    assert "_flows" not in names
+    names = set(reached(failed.value, set()))
+    assert "perform" in names
+    assert not names & {"_flows", "exact_flows", "failing"}
     assert failed.value.__context__ is None
+    assert "cell" not in str(failed.value)
 
 
-def test_many_threads_that_ask_the_same_pay_once(session: SharedSession) -> None:
+def test_many_threads_that_ask_the_same_pay_once(session: Session) -> None:
     found: list[list[tuple[Any, ...]]] = []
     asking = [
         threading.Thread(target=lambda: found.append(session.sql(COUNT, epsilon=0.5).rows)) for _ in range(6)
@@ -299,7 +355,7 @@ def test_many_threads_that_ask_the_same_pay_once(session: SharedSession) -> None
     for thread in asking:
         thread.join()
     assert len({str(rows) for rows in found}) == 1
-    assert session.spent["doctors"].epsilon() == 0.5
+    assert session.accounts["doctors"].spent.epsilon() == 0.5
 
 
 def test_neither_population_can_be_left_out_later(tmp_path: Path) -> None:
@@ -348,7 +404,7 @@ def test_a_table_of_one_population_is_asked_in_its_own_session_on_the_same_accou
         with dp.connect({"people": people}, unit=unit, population="patients", ledger=place) as alone:
             assert alone.remaining == dp.Budget("13/5")
             alone.sql("SELECT COUNT(*) FROM people", epsilon=1)
-        assert session.remaining == {"patients": dp.Budget("8/5"), "doctors": dp.Budget("7/5")}
+        assert left(session) == {"patients": dp.Budget("8/5"), "doctors": dp.Budget("7/5")}
 
 
 def test_columns_that_were_pinned_stay_and_a_later_file_must_fit(tmp_path: Path) -> None:
@@ -396,14 +452,15 @@ def test_several_groups_have_flows_of_their_own() -> None:
         ]
 
 
-def test_the_noise_is_that_of_the_plan(session: SharedSession) -> None:
+def test_the_noise_is_that_of_the_plan(session: Session) -> None:
     plan = session.plan(COUNT, epsilon=1)
     (truth,) = exact(session, COUNT)
-    drawn = [
-        run.measure_shared(plan, lambda text: session._backend.rows(text, {}), SystemEntropy()).cells[0][0]
-        - truth[0]
-        for _ in range(400)
-    ]
+
+    def noisy() -> int:
+        meter = Meter(flow_uses(plan), lambda text, _: session._desk.backend.rows(text, {}), SystemEntropy())
+        return follow(measured_flows(plan), meter).cells[0][0]
+
+    drawn = [noisy() - truth[0] for _ in range(400)]
     scale = 3.0  # of Laplace noise: one doctor's three rows, at ε = 1
     mean = float(np.mean(np.abs(drawn)))
     assert 0.75 * scale < mean < 1.25 * scale  # five deviations
@@ -422,7 +479,7 @@ def test_analysts_are_named_in_each_account(tmp_path: Path) -> None:
         session.sql(COUNT, epsilon=0.5)
         with pytest.raises(BudgetExceeded, match="ann"):
             session.sql(COUNT, epsilon=0.5, fresh=True)
-        assert session.remaining["patients"] == dp.Budget(3 - Fraction(1, 3))
+        assert session.accounts["patients"].remaining == dp.Budget(3 - Fraction(1, 3))
 
 
 def test_accounts_that_promise_more_are_refused(tmp_path: Path) -> None:
@@ -450,7 +507,8 @@ def test_relations_and_filters_are_each_accounts_own(tmp_path: Path) -> None:
         place=tmp_path / "l",
     ) as session:
         plan = session.plan("SELECT SUM(cost) FROM visits", epsilon=0.5, delta=1e-7, noise="gaussian")
-        assert [p.relation.value for p in plan.parties] == ["replace", "add-remove"]
+        assert plan.flows is not None
+        assert [p.relation.value for p in plan.flows.parties] == ["replace", "add-remove"]
         session.sql("SELECT SUM(cost) FROM visits", epsilon=0.5, delta=1e-7, noise="gaussian")
         session.sql(COUNT, epsilon={"patients": 0.2, "doctors": 0.3}, delta={"patients": 0, "doctors": 0})
         with pytest.raises(BudgetExceeded):
@@ -528,11 +586,11 @@ def test_connect_says_where_two_are_connected() -> None:
     ],
 )
 def test_what_is_asked_wrongly_is_refused_and_free(
-    session: SharedSession, changed: dict[str, Any], error: type[DiscreetError], match: str
+    session: Session, changed: dict[str, Any], error: type[DiscreetError], match: str
 ) -> None:
     with pytest.raises(error, match=match):
         session.sql(COUNT, **changed)
-    assert session.remaining == BUDGET
+    assert left(session) == BUDGET
 
 
 def test_a_unit_without_a_cap_is_asked_for_one() -> None:
@@ -543,7 +601,7 @@ def test_a_unit_without_a_cap_is_asked_for_one() -> None:
         session.sql(COUNT, epsilon=1)
 
 
-def test_a_clause_of_one_unit_is_refused(session: SharedSession) -> None:
+def test_a_clause_of_one_unit_is_refused(session: Session) -> None:
     with pytest.raises(UnsupportedQuery, match="two populations"):
         session.sql(
             "SELECT WITH DIFFERENTIAL_PRIVACY OPTIONS (epsilon = 1, privacy_unit_column = patient) COUNT(*) "
@@ -553,11 +611,11 @@ def test_a_clause_of_one_unit_is_refused(session: SharedSession) -> None:
         )
 
 
-def test_a_closed_session_says_so(session: SharedSession) -> None:
+def test_a_closed_session_says_so(session: Session) -> None:
     session.close()
     with pytest.raises(DiscreetError):
         session.sql(COUNT, epsilon=1)
-    assert "SharedSession" in repr(session)
+    assert "Session(tables=visits; remaining=unknown" in repr(session)
 
 
 def test_ids_that_are_no_number_are_one_unit_as_they_are_to_the_database() -> None:

@@ -1,0 +1,294 @@
+"""Uses of verified queries: their exact numbers are read once, and the noise is added that was planned.
+
+The numbers of a query are cells of groups, sums of cells, and leaves of trees. No code of anybody else stands between
+the statements, which were derived twice, and the noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.recipe import Draw, Running, drawn
+from discreet.engine.uses import PlannedUse, PrivateReads
+from discreet.errors import BackendFailed
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.plan.keys import sort_key
+from discreet.plan.quantile_tree.chosen import named
+from discreet.plan.quantile_tree.tree import ExactLeaves, Families, NoisyTree
+from discreet.plan.query import Query
+
+if TYPE_CHECKING:
+    from discreet.mechanisms.additive import Additive
+    from discreet.noise.entropy import Entropy
+    from discreet.plan.schema import Scalar
+
+Run: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
+"""Runs SQL on the data."""
+
+Key: TypeAlias = "tuple[Scalar, ...]"
+
+Cells: TypeAlias = "dict[Key, list[int]]"
+"""Group key → exact bounded integers. Private."""
+
+Leaves: TypeAlias = "dict[Key, ExactLeaves]"
+"""Group key → exact weights of a spread's leaves; a group that is not there has none. Private."""
+
+
+def uses_of(query: Query, of: str = "") -> list[PlannedUse]:
+    """Every use of a mechanism that a query was planned with; their names begin with `of`."""
+    a = query.allocation
+    found: list[PlannedUse] = [ReportsUse(f"{of}reports", query)] if query.truncation else []
+    if a.threshold is not None:
+        found.append(GroupsUse(f"{of}groups", query, of))
+    found += [ColumnUse(f"{of}column {i}", query, of, i) for i in range(len(a.noises))]
+    found += [
+        TotalsUse(f"{of}totals {level} {i}", query, of, level, i)
+        for level, noise in enumerate(a.levels)
+        for i in range(len(noise.noises))
+    ]
+    return [*found, *(TreeUse(f"{of}tree {i}", query, of, i) for i in range(len(a.spreads)))]
+
+
+def measured(query: Query, of: str = "") -> Running[NoisyTable]:
+    """Draws every use of a query, for all of its groups: its noisy table.
+
+    Guarantee:
+        The result is a function of the cells with the query's noise added and of the groups that its mechanism
+        selected, in an order that follows the keys alone; it costs the query's events.
+    """
+    a, keys = query.allocation, query.question.keys
+    reports = (yield Draw(f"{of}reports")) if query.truncation else ()
+    shown = (yield Draw(f"{of}groups")) if a.threshold is not None else tuple(keys.all())
+    columns = yield from drawn(Draw(f"{of}column {i}", shown) for i in range(len(a.noises)))
+    levels = []
+    for level, noise in enumerate(a.levels):
+        totals = yield from drawn(Draw(f"{of}totals {level} {i}") for i in range(len(noise.noises)))
+        levels.append(tuple(zip(*totals, strict=True)))
+    trees = yield from drawn(Draw(f"{of}tree {i}", shown) for i in range(len(a.spreads)))
+    rows = zip(*columns, strict=True) if columns else (() for _ in shown)
+    return NoisyTable(
+        tuple(shown), tuple(tuple(r) for r in rows), tuple(reports), tuple(trees), tuple(levels)
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ReportsUse(PlannedUse):
+    """The noisy counts of all truncation reports, side by side."""
+
+    query: Query
+
+    def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> tuple[int, ...]:
+        return _reports(self.query, _run(self.query, exact), rng)
+
+
+@dataclass(frozen=True, slots=True)
+class CellUse(PlannedUse):
+    """A use that reads a query's cells and leaves, which are read once for all of them.
+
+    Attributes:
+        query: what they are of.
+        of: what the names of its uses begin with.
+    """
+
+    query: Query
+    of: str
+
+    def cells(self, exact: PrivateReads) -> Cells:
+        """The exact cells. Private."""
+        return self._read(exact)[0]
+
+    def leaves(self, exact: PrivateReads, place: int) -> Leaves:
+        """The exact leaves of a spread. Private."""
+        return self._read(exact)[1][place]
+
+    def _read(self, exact: PrivateReads) -> tuple[Cells, list[Leaves]]:
+        return exact.once(self.of, lambda: exact_all(self.query, _run(self.query, exact)))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupsUse(CellUse):
+    """The keys of the groups that the selection keeps, in the order of their keys."""
+
+    def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> tuple[Key, ...]:
+        threshold, cells = self.query.allocation.threshold, self.cells(exact)
+        assert threshold is not None
+        keys = sorted(cells, key=sort_key)
+        kept = threshold.keep([cells[k][-1] for k in keys], rng)
+        return tuple(k for k, keep in zip(keys, kept, strict=True) if keep)
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnUse(CellUse):
+    """A column's noisy numbers in groups of these keys; a group that is not there has 0."""
+
+    place: int
+
+    def draw(self, exact: PrivateReads, args: Sequence[Key], rng: Entropy) -> list[int]:
+        cells, i = self.cells(exact), self.place
+        return self.query.allocation.noises[i].add([cells[k][i] if k in cells else 0 for k in args], rng)
+
+
+@dataclass(frozen=True, slots=True)
+class TotalsUse(CellUse):
+    """The noisy totals of a level, of one column, in the order of the level's keys."""
+
+    level: int
+    place: int
+
+    def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> list[int]:
+        level = self.query.allocation.levels[self.level]
+        sums = exact.once((self.of, self.level), lambda: level_sums(level.kept, self.cells(exact)))
+        return level.noises[self.place].add([row[self.place] for row in sums.values()], rng)
+
+
+@dataclass(frozen=True, slots=True)
+class TreeUse(CellUse):
+    """For each of these groups the noisy nodes of a spread that the answers read, each drawn when it is first looked
+    at; or the leaves that are chosen by rank.
+    """
+
+    place: int
+
+    def draw(self, exact: PrivateReads, args: Sequence[Key], rng: Entropy) -> tuple[Families, ...]:
+        leaves = self.leaves(exact, self.place)
+        return tuple(_looked_at(self.query, self.place, leaves.get(k, NOTHING), rng) for k in args)
+
+
+def _run(query: Query, exact: PrivateReads) -> Run:
+    return lambda text: exact.read(text, query.is_keyed(text))
+
+
+def exact_all(plan: Query, run: Run) -> tuple[Cells, list[Leaves]]:
+    """The exact cells, and the exact leaves of each spread. Private. When one of them fails, the others are forgotten
+    first, so that no exact number is in any frame of the traceback.
+    """
+    leaves: list[Leaves] = []
+    try:
+        leaves.extend(exact_leaves(plan, place, run) for place in range(len(plan.spreads)))
+        return exact_cells(plan, run), leaves
+    except BaseException:
+        leaves.clear()
+        raise
+
+
+def exact_leaves(plan: Query, place: int, run: Run) -> Leaves:
+    """The exact weights of the leaves of one of the plan's spreads, in each group that has any. Private."""
+    keys, most = plan.question.keys, plan.question.spreads[place].spread.leaves - 1
+    n = len(keys.exprs)
+    found: dict[tuple[Scalar, ...], dict[int, int]] = {}
+    for row in run(plan.spreads[place][1]):
+        key = _plain(row[:n]) if keys.lists is None else _declared(row[:n], keys.lists)
+        weights = found.setdefault(key, {})
+        leaf = min(max(int(row[n]), 0), most)  # as it is anyhow: what is private may not fail here
+        weights[leaf] = weights.get(leaf, 0) + int(row[n + 1])
+    return {key: ExactLeaves.of(weights) for key, weights in found.items()}
+
+
+def level_sums(kept: Sequence[int], cells: Cells) -> Cells:
+    """The exact totals of a level, which keeps these keys: sums of the bounded cells, in their order. Private."""
+    found: Cells = {}
+    for key, row in cells.items():
+        shown = tuple(key[i] for i in kept)
+        found[shown] = (
+            [a + b for a, b in zip(found[shown], row, strict=True)] if shown in found else list(row)
+        )
+    return found
+
+
+NOTHING = ExactLeaves.of({})
+"""The leaves of a group without rows."""
+
+
+def _looked_at(plan: Query, place: int, leaves: ExactLeaves, rng: Entropy) -> Families:
+    """The noisy nodes of a group that the question's answers read, the noise of each drawn when it is first read; or
+    the leaves that are chosen by rank.
+    """
+    looked = plan.question.spreads[place]
+    noise, spread = plan.allocation.spreads[place], looked.spread
+    if isinstance(noise, ExponentialQuantile):
+        return named(noise.choose(leaves.leaves, leaves.before, spread.leaves, rng))
+
+    def draw(level: int, node: int) -> tuple[int, ...]:
+        return tuple(noise.add(leaves.sums(spread, level, node), rng))
+
+    tree = NoisyTree(spread, noise, {}, is_row=plan.question.table.unit.is_row, draw=draw)
+    tree.look(looked)
+    return tree.families
+
+
+def exact_cells(plan: Query, run: Run) -> Cells:
+    """The exact bounded integers of each group, every declared one included. Private: only uses
+    and audits call it.
+    """
+    keys = plan.question.keys
+    found: list[Cells] = []
+    try:
+        found.extend(_read(plan, run, text) for _, text in plan.distinct)
+        cells = _read(plan, run, plan.sql) if plan.sql else {}
+    except BaseException:
+        found.clear()  # so that no exact number is in any frame of the traceback
+        raise
+    if keys.lists is not None:
+        empty = [0] * (len(plan.question.measures) - len(plan.distinct))
+        cells = {key: cells.get(key, list(empty)) for key in keys.all()}
+    for (place, _), counts in zip(plan.distinct, found, strict=True):
+        for key, cell in cells.items():
+            cell.insert(place, counts.get(key, [0])[0])
+    return cells
+
+
+def _read(plan: Query, run: Run, text: str) -> Cells:
+    """The cells of the groups that a statement gives."""
+    keys = plan.question.keys
+    n = len(keys.exprs)
+    rows = run(text)
+    if keys.lists is None:
+        found = {_plain(row[:n]): [int(c) for c in row[n:]] for row in rows}
+    else:
+        found = {_declared(row[:n], keys.lists): [int(c) for c in row[n:]] for row in rows}
+    if len(found) != len(rows):  # two rows of one group would mean that a unit was counted in both
+        raise BackendFailed(
+            "The database gave one group twice. The charge stands.", hint="please report the question"
+        )
+    return found
+
+
+def _declared(places: tuple[Any, ...], lists: tuple[tuple[Scalar, ...], ...]) -> tuple[Scalar, ...]:
+    """A declared key by the places of its values in their lists."""
+    return tuple(values[i] for values, i in zip(lists, places, strict=True))
+
+
+def _reports(plan: Query, run: Run, rng: Entropy) -> tuple[int, ...]:
+    noises = [
+        z
+        for report, z in zip(plan.reports, plan.allocation.reports, strict=True)
+        for _ in range(report.places)
+    ]
+    found: list[int] = []
+    for text in plan.truncation:
+        found += _noisy_counts(
+            run, text, noises[len(found) :], rng
+        )  # in a frame of its own, as the next may fail
+    if len(found) != len(noises):
+        raise _no_report()
+    return tuple(found)
+
+
+def _noisy_counts(run: Run, text: str, noises: Sequence[Additive], rng: Entropy) -> list[int]:
+    """The one row of counts of a statement, each with its own noise."""
+    rows = run(text)
+    if len(rows) != 1 or len(rows[0]) > len(noises):
+        rows.clear()
+        raise _no_report()
+    return [noise.add([int(c)], rng)[0] for noise, c in zip(noises, rows[0], strict=False)]
+
+
+def _no_report() -> BackendFailed:
+    return BackendFailed("The database gave no truncation report. The charge stands.")
+
+
+def _plain(key: tuple[Any, ...]) -> tuple[Scalar, ...]:
+    return tuple(v + 0.0 if isinstance(v, float) else v for v in key)  # −0.0 is 0

@@ -1,0 +1,89 @@
+"""The noisy integers of one measurement, and the form in which the ledger keeps them."""
+
+from __future__ import annotations
+
+import datetime as dt
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from discreet.errors import LedgerError
+
+if TYPE_CHECKING:
+    from discreet.plan.quantile_tree.tree import Families
+    from discreet.plan.schema import Scalar
+
+_FORMAT = 1
+"""Version of the stored form."""
+
+
+@dataclass(frozen=True, slots=True)
+class NoisyTable:
+    """The noisy integers of one measurement, as they are stored in the ledger.
+
+    Attributes:
+        keys: the group keys, one tuple a row; a single empty one without GROUP BY.
+        cells: the noisy integers of each row, in the order of the question's measures.
+        reports: the noisy counts of the truncation reports, side by side, when they were asked for.
+        spreads: for each spread that the question reads, and each row, the noisy nodes that were looked at.
+        levels: for each level of totals that was measured as well, its noisy integers, in the order of its keys.
+    """
+
+    keys: tuple[tuple[Scalar, ...], ...]
+    cells: tuple[tuple[int, ...], ...]
+    reports: tuple[int, ...] = ()
+    spreads: tuple[tuple[Families, ...], ...] = ()
+    levels: tuple[tuple[tuple[int, ...], ...], ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        """The stored form; integers are text, since JSON readers lose digits of large ones."""
+        from discreet.plan.quantile_tree.tree import families_json
+
+        return {
+            "format": _FORMAT,
+            "keys": [[_stored(v) for v in key] for key in self.keys],
+            "cells": [[str(c) for c in row] for row in self.cells],
+            "reports": [str(c) for c in self.reports],
+            "spreads": [[families_json(f) for f in rows] for rows in self.spreads],
+            "levels": [[[str(c) for c in row] for row in level] for level in self.levels],
+        }
+
+    @classmethod
+    def from_json(cls, kept: dict[str, Any]) -> NoisyTable:
+        """Return what `to_json` wrote.
+
+        Raises:
+            LedgerError: another version of discreet wrote it.
+        """
+        from discreet.plan.quantile_tree.tree import families_of
+
+        if kept.get("format") != _FORMAT:
+            raise LedgerError(
+                "Another version of discreet stored this answer, in another form.",
+                hint="what was spent still counts; fresh=True asks again, and is charged",
+            )
+        return cls(
+            tuple(tuple(_restored(v) for v in key) for key in kept["keys"]),
+            tuple(tuple(int(c) for c in row) for row in kept["cells"]),
+            tuple(int(c) for c in kept["reports"]),
+            tuple(tuple(families_of(f) for f in rows) for rows in kept["spreads"]),
+            tuple(tuple(tuple(int(c) for c in row) for row in level) for level in kept["levels"]),
+        )
+
+
+def _stored(value: Scalar) -> Any:
+    if isinstance(value, dt.datetime):
+        return {"timestamp": value.isoformat()}
+    if isinstance(value, dt.date):
+        return {"date": value.isoformat()}
+    if isinstance(value, float):
+        return {"real": value.hex()}
+    return value
+
+
+def _restored(value: Any) -> Scalar:
+    if not isinstance(value, dict):
+        return value  # type: ignore[no-any-return]  # JSON's own scalars
+    ((kind, text),) = value.items()
+    if kind == "real":
+        return float.fromhex(text)
+    return dt.datetime.fromisoformat(text) if kind == "timestamp" else dt.date.fromisoformat(text)

@@ -1,0 +1,128 @@
+"""Who pays: one account, or those of two populations at once, whose charges and releases are made together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any
+
+from discreet.errors import BudgetExceeded, DiscreetError
+from discreet.ledger.joint_charge import charge_together, find_together
+from discreet.ledger.outlook import outlook
+from discreet.plan.least import LEAST_EPSILON, most, with_fitting
+from discreet.privacy.guarantee import decimal, words
+
+if TYPE_CHECKING:
+    from discreet.ledger.account import Account
+    from discreet.ledger.entry import Entry
+    from discreet.plan.plan import Plan
+
+
+@dataclass(frozen=True, slots=True)
+class Payers:
+    """The accounts that pay for a session's plans, in the order of a plan's payers.
+
+    Guarantee:
+        All of them are charged for a plan, in one transaction, or none is.
+    """
+
+    accounts: tuple[Account, ...]
+
+    def found(self, identity: str) -> Entry | None:
+        """The last release of a question, which all accounts have; None where there is none."""
+        if len(self.accounts) > 1:
+            return find_together(self.accounts, identity)
+        return self.accounts[0].found(identity)
+
+    def charge(self, plan: Plan, note: dict[str, Any]) -> list[Entry]:
+        """Charges a plan, before its data is read; the entries are durable.
+
+        Raises:
+            BudgetExceeded, InvalidParameter: an account cannot pay, or takes no such charge; nothing was charged.
+            LedgerError: the ledger could not be written; nothing may be released then.
+        """
+        charges = [payer.charge for payer in plan.payers]
+        if len(self.accounts) > 1:
+            pairs = list(zip(self.accounts, charges, strict=True))
+            return charge_together(pairs, plan.identity, note=note)
+        return [self.accounts[0].charge(plan.identity, charges[0], note=note)]
+
+    def foretold(self, plan: Plan) -> Plan:
+        """The plan with what the accounts would say to it now; a question that was answered costs nothing."""
+        known = self.found(plan.identity) is not None
+        if len(self.accounts) == 1:
+            (account,) = self.accounts
+            if known:
+                left = account.remaining
+                has = words(left.epsilon, left.delta)
+                said = f"It has been answered: asking it again is free, and leaves {has}."
+                return replace(plan, left=left, outlook=said)
+            found = outlook(account, plan.charge)
+            return replace(plan, left=found.left, outlook=found.words)
+        if known:
+            return replace(plan, outlook="It has been answered: asking it again is free.")
+        told = [
+            f"{account.population!r}: {outlook(account, charge).words}"
+            for account, charge in zip(self.accounts, plan.charges.values(), strict=True)
+        ]
+        return replace(plan, outlook=" ".join(told))
+
+    def fitting(self, refusal: BudgetExceeded, plan: Plan, at: Callable[[Fraction], Plan]) -> BudgetExceeded:
+        """The refusal of a plan, with the ε that would fit where there is one. No data is read.
+
+        Args:
+            refusal: what an account said.
+            plan: what was refused.
+            at: the same at so large a part of the ε asked for.
+        """
+        if len(self.accounts) > 1:
+            share = most(lambda part: self._affords(at, part), Fraction(1))
+            return _fitting_both(refusal, plan, share)
+        (account,) = self.accounts
+        if account.filter == "basic":  # ε itself adds up, and the account has said it
+            return refusal
+        asked = plan.epsilon
+        return with_fitting(
+            refusal, lambda e: at(e / asked).charge, lambda c: account.refusal(c) is None, asked
+        )
+
+    def _affords(self, at: Callable[[Fraction], Plan], part: Fraction) -> bool:
+        """Whether all accounts would pay now for a plan at a part of its ε."""
+        try:
+            charges = at(part).charges.values()
+            return all(a.refusal(c) is None for a, c in zip(self.accounts, charges, strict=True))
+        except DiscreetError:  # too little for this question to be planned at all
+            return False
+
+
+def part_of(epsilon: Fraction, part: Fraction) -> Fraction:
+    """So large a part of an ε, and never too little for a question."""
+    return max(epsilon * part, LEAST_EPSILON)
+
+
+def _fitting_both(refusal: BudgetExceeded, plan: Plan, share: Fraction | None) -> BudgetExceeded:
+    """The refusal, with what each population would have paid, and the ε that would fit where there is one."""
+    pays = ", ".join(f"{p.population!r} ε = {decimal(p.guarantee.epsilon)}" for p in plan.payers)
+    hint = refusal.hint
+    if share is not None and plan.flows is not None:
+        fits = {p.population: decimal(part_of(p.allowed.epsilon, share)) for p in plan.flows.parties}
+        same = len(set(fits.values())) == 1
+        said = (
+            next(iter(fits.values()))
+            if same
+            else "{" + ", ".join(f"{p!r}: {e}" for p, e in fits.items()) + "}"
+        )
+        hint = f"epsilon={said} would fit; {hint.split('; ', 1)[-1]}"
+    return BudgetExceeded(
+        f"{refusal.message} The question would charge {pays}; nothing was charged to either.",
+        asked=refusal.asked,
+        left=refusal.left,
+        hint=hint,
+    )
+
+
+def account_of(accounts: Sequence[Account]) -> Account:
+    """The one account."""
+    (account,) = accounts
+    return account

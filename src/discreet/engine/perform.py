@@ -1,0 +1,208 @@
+"""The one pipeline: plan, find, rehearse, charge, settle who takes part, draw, store, certify, in this order.
+
+Guarantee:
+    Nothing is read of private data before the charge is durable, and nothing of it leaves but what the meter gave for
+    what was charged. Where anything fails after the charge, it stands (docs/proofs/pipeline.md).
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from discreet.certificate.paid import Paid
+from discreet.certificate.seal import noted
+from discreet.engine.cells import uses_of
+from discreet.engine.meter import Meter, follow
+from discreet.engine.payers import Payers
+from discreet.engine.recipe import Receipt, Recipe
+from discreet.engine.release import Drawn
+from discreet.engine.uses import PlannedUse, Reserved
+from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
+from discreet.noise.entropy import SystemEntropy
+from discreet.plan.claim import claim_of
+from discreet.tables.people import PeopleOf
+from discreet.tables.shapes import check_views, look_again
+from discreet.verify.check import check, check_look
+from discreet.verify.flows import FlowClaim, check_flows
+from discreet.verify.price import check_charge
+from discreet.verify.shapes import reject
+
+if TYPE_CHECKING:
+    from discreet.backends.backend import Backend
+    from discreet.ledger.entry import Entry
+    from discreet.plan.people.person_cost import PersonCost
+    from discreet.plan.plan import Plan
+    from discreet.plan.schema import TableSchema
+    from discreet.tables.people import Rows
+
+S = TypeVar("S")
+R = TypeVar("R")
+
+
+def is_ours(recipe: object) -> bool:
+    """Whether a recipe is this package's own, whose planners verify what they make."""
+    return type(recipe).__module__.startswith("discreet.")
+
+
+def verify(plan: Plan) -> None:
+    """Refuses a plan that the second derivation does not agree with.
+
+    Raises:
+        InternalError: the two derivations disagree.
+    """
+    claim = plan.claim
+    if isinstance(claim, FlowClaim):
+        check_flows(claim)
+        return
+    if plan.stages is None:
+        check(claim)
+        return
+    looks = [look for look in (plan.stages.of_caps, plan.stages.of_values) if look is not None]
+    said = [(look.claim, look.sql, look.noise) for look in looks]
+    if said != [(look, look.sql, look.noise) for look in plan.looks]:
+        reject("what is looked at first")
+    for look in plan.looks:
+        check_look(look)
+    for query in plan.stages.rehearsed:
+        check(claim_of(query))
+    check_charge(claim)
+
+
+class Desk:
+    """What a session performs with: accounts that pay, the database, its tables, and the owner's label of the data."""
+
+    def __init__(
+        self, payers: Payers, backend: Backend, tables: Sequence[TableSchema], version: str | None
+    ) -> None:
+        self.payers = payers
+        self.backend = backend
+        self.tables = tuple(tables)
+        self.version = version
+        account = payers.accounts[0]  # of two populations none has budgets of its people
+        self._people = None if account.people is None else PeopleOf(account, backend, tables)
+        self._locks: dict[str, threading.Lock] = {}
+
+    def perform(self, recipe: Recipe[S, R], *, fresh: bool = False, trusted_code: bool = False) -> R:
+        """Does what a recipe asks, and returns its result; the same again is answered from the ledger, free.
+
+        Args:
+            recipe: what is asked.
+            fresh: whether to draw again, and be charged, even if the answer is stored.
+            trusted_code: whether a recipe that is not this package's own may run. Its plan is verified anew; but it
+                runs in the owner's process, where Python cannot keep it from reading memory.
+
+        Raises:
+            InternalError: the second derivation refuses the plan; nothing was charged.
+            PlanError, InvalidParameter: it cannot be done as asked; nothing was charged.
+            BudgetExceeded: an account cannot pay; nothing was charged and no data was read.
+            LedgerError: the ledger cannot be used; no data was read, or nothing is released.
+            BackendFailed: the database failed after the charge, which stands.
+        """
+        self.tables = look_again(self.backend, self.tables)
+        plan = recipe.plan(self.tables)
+        if not (ours := is_ours(recipe)):
+            if not trusted_code:
+                raise InvalidParameter(
+                    f"{type(recipe).__name__} is a recipe of your own, and it would run beside the data.",
+                    hint="pass trusted_code=True, in a process of the data's owner",
+                )
+            verify(plan)
+        if [p.population for p in plan.payers] != [a.population for a in self.payers.accounts]:
+            raise InternalError(
+                "This plan is paid for by others than this session's accounts. Nothing was charged."
+            )
+        try:
+            # one thread at a time asks a question; another that asks the same waits, and gets the stored answer
+            with nullcontext() if fresh else self._locks.setdefault(plan.identity, threading.Lock()):
+                found = None if fresh else self.payers.found(plan.identity)
+                return (
+                    self._draw(recipe, plan, ours=ours) if found is None else self._again(recipe, plan, found)
+                )
+        except BudgetExceeded as refusal:
+            refused = refusal
+        raise self.payers.fitting(refused, plan, lambda part: recipe.plan(self.tables, part))
+
+    def _again(self, recipe: Recipe[S, R], plan: Plan, found: Entry) -> R:
+        """The result of a stored state."""
+        from discreet.ledger.entry import release_in
+
+        state = recipe.restore(plan, release_in(found))
+        plan = recipe.settled(plan, state)
+        return recipe.build(plan, state, self._receipt(recipe, plan, state, found.time, stored=True))
+
+    def _draw(self, recipe: Recipe[S, R], plan: Plan, *, ours: bool) -> R:
+        """Rehearses, charges, draws, and stores."""
+        check_views(self.backend, self.tables)
+        for text, keyed in plan.rehearsals:
+            self.backend.rehearse(text, self._parameters(keyed))
+        cost = None if self._people is None else self._people.cost(plan)
+        charges = self.payers.charge(plan, self._note(plan))
+        with self._taking_part(cost, charges[0]) as rows:
+            meter = Meter(
+                self._uses(plan, ours=ours),
+                lambda text, keyed: rows(text, self._parameters(keyed)),
+                SystemEntropy(),
+            )
+            state = follow(recipe.run(plan), meter)
+        plan = recipe.settled(plan, state)
+        receipt = self._receipt(recipe, plan, state, charges[0].time, stored=False)
+        result = recipe.build(plan, state, receipt)
+        receipt.paid.keep(charges, recipe.answers(plan, state, result))
+        return result
+
+    def _receipt(self, recipe: Recipe[S, R], plan: Plan, state: S, time: str, *, stored: bool) -> Receipt:
+        paid = Paid(self.payers.accounts, plan.identity, lambda: recipe.keep(state), lambda: plan.claim)
+        return Receipt(Drawn(time, self.version), stored, paid)
+
+    def _uses(self, plan: Plan, *, ours: bool) -> list[PlannedUse]:
+        """Every use of a mechanism that a plan was charged for."""
+        if plan.flows is not None:
+            from discreet.engine.flows import flow_uses
+
+            return flow_uses(plan)
+        stages = plan.stages
+        if stages is None:
+            return [use for i, query in enumerate(plan.measurements) for use in uses_of(query, f"{i} ")]
+        from discreet.engine.looks import SECOND, look_uses
+
+        people = self._people
+
+        def second(settled: Plan) -> list[PlannedUse]:
+            """What the second stage may draw: its query was verified, and costs what was set aside at most."""
+            stages.refuse_costlier(settled.query)
+            if not ours:
+                check(claim_of(settled.query))
+            if people is not None:
+                people.check_stages(stages.last, settled.query)
+            return uses_of(settled.query, f"{SECOND} ")
+
+        return [*look_uses(stages), Reserved(SECOND, second)]
+
+    def _note(self, plan: Plan) -> dict[str, Any]:
+        """The public facts beside a charge; they commit to all that will run, before the data is read."""
+        says: dict[str, Any] = {"version": self.version, **noted(plan.claim)}
+        if [*plan.outputs] == [""]:
+            question = plan.query.question
+            return {"sql": question.text, "table": question.table.name, **says}
+        texts = {name: output.query.question.text for name, output in plan.outputs.items()}
+        tables = sorted({q.question.table.name for q in plan.measurements})
+        return {"batch": texts, "tables": tables, **says}
+
+    @contextmanager
+    def _taking_part(self, cost: PersonCost | None, charge: Entry) -> Iterator[Rows]:
+        """What runs SQL on the data of those who take part: of everybody, where people have no budgets of their own."""
+        if cost is None or self._people is None:
+            yield self.backend.rows
+            return
+        with self._people.taking_part(cost, charge.seq, self._secret) as rows:
+            yield rows
+
+    def _parameters(self, keyed: bool) -> dict[str, int]:
+        return {"secret": self._secret} if keyed else {}
+
+    @property
+    def _secret(self) -> int:
+        return int.from_bytes(self.payers.accounts[0].secret[:8], "big")

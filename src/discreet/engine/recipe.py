@@ -1,0 +1,99 @@
+"""What is asked of the one pipeline: a public plan, a public run that draws, and what is made of the noisy values.
+
+A recipe never holds private data. Its run is a generator of draws: each is sent the noisy values that the meter gave
+for it, and what the run does next follows from these alone. So a run that is sent the same values makes the same
+draws and the same result, whatever the data hold (docs/proofs/pipeline.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from discreet.certificate.paid import Paid
+    from discreet.engine.release import Drawn
+    from discreet.plan.plan import Plan
+    from discreet.plan.schema import TableSchema
+
+S = TypeVar("S")
+R = TypeVar("R", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Draw:
+    """The next noisy values that a run asks for, from public facts and noisy values alone.
+
+    Attributes:
+        of: the name of a planned use of a mechanism; it is used up.
+        args: public arguments of it, such as the keys of the groups.
+        plan: the plan of a later stage, for a use that was reserved for one.
+    """
+
+    of: str
+    args: Any = None
+    plan: Plan | None = None
+
+
+Running: TypeAlias = Generator[Draw, Any, S]
+"""A run: it yields draws, is sent their noisy values, and returns the state that the ledger keeps."""
+
+
+def drawn(draws: Iterable[Draw]) -> Running[list[Any]]:
+    """Several draws, one after the other."""
+    found = []
+    for draw in draws:
+        noisy = yield draw
+        found.append(noisy)
+    return found
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """What a result is handed with: when it was drawn, whether the ledger had it, and what proves it."""
+
+    drawn: Drawn
+    stored: bool
+    paid: Paid
+
+
+class Recipe(Protocol[S, R]):
+    """What the pipeline needs of anything that is asked of private data."""
+
+    def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+        """The verified plan, free and without data; with `part`, at so large a part of the ε asked for.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be done as asked.
+        """
+        ...
+
+    def run(self, plan: Plan) -> Running[S]:
+        """Draws what was planned: public, a function of the plan and of the noisy values that it is sent."""
+        ...
+
+    def settled(self, plan: Plan, state: S) -> Plan:
+        """The plan with what its first stage chose, where it has one."""
+        ...
+
+    def keep(self, state: S) -> dict[str, Any]:
+        """The state as JSON, as the ledger keeps it."""
+        ...
+
+    def restore(self, plan: Plan, kept: dict[str, Any]) -> S:
+        """What `keep` wrote.
+
+        Raises:
+            LedgerError: another version of discreet wrote it.
+        """
+        ...
+
+    def build(self, plan: Plan, state: S, receipt: Receipt) -> R:
+        """The result, from a settled plan and a state: post-processing, and all that a replay does."""
+        ...
+
+    def answers(self, plan: Plan, state: S, result: Any) -> Mapping[str, dict[str, Any]]:
+        """The answers in a result as JSON, by name, of which the ledger keeps digests."""
+        ...

@@ -1,0 +1,337 @@
+"""The front door: `Session`. It reads what is asked, and has it performed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from fractions import Fraction
+from typing import TYPE_CHECKING, TypeVar
+
+from discreet.engine.payers import Payers
+from discreet.engine.perform import Desk
+from discreet.engine.questions import Questions
+from discreet.errors import InvalidParameter, LedgerError
+from discreet.plan.parameters import bounds_asked
+from discreet.privacy.exact import Real
+from discreet.privacy.guarantee import Budget
+
+if TYPE_CHECKING:
+    from discreet.accounting.loss import PrivacyLoss
+    from discreet.backends.backend import Backend
+    from discreet.engine.asked import AskedOfOne, ForEach
+    from discreet.engine.recipe import Recipe
+    from discreet.engine.release import Release
+    from discreet.ledger.account import Account
+    from discreet.ledger.entry import Entry
+    from discreet.ledger.ledger import Ledger
+    from discreet.plan.least import WantedErrors
+    from discreet.plan.plan import Plan
+    from discreet.plan.schema import TableSchema
+    from discreet.privacy.unit import PrivacyUnit
+
+S = TypeVar("S")
+R = TypeVar("R")
+
+
+class Session:
+    """Questions to private tables, each charged to one population's account before the data is read.
+
+    Guarantee:
+        Everything that `sql`, `batch` and `perform` have returned or raised, together, is differentially private for
+        each unit of the population, at the account's budget, under the account's relation, for any analyst who chooses
+        each question after seeing all earlier answers. Where rows belong to two populations, this holds for each of
+        them at its own account (docs/proofs/flows.md): both are charged for an answer, or none is and there is no
+        answer. `plan` reads no data. A session is safe among threads; processes share the ledger.
+    """
+
+    def __init__(
+        self,
+        ledger: Ledger,
+        accounts: Sequence[Account],
+        backend: Backend,
+        tables: Sequence[TableSchema],
+        version: str | None,
+        *,
+        units: Mapping[str, tuple[PrivacyUnit, PrivacyUnit]] | None = None,
+        bounds: str | None = None,
+    ) -> None:
+        self._ledger = ledger
+        self._desk = Desk(Payers(tuple(accounts)), backend, tables, version)
+        self._units = units
+        self._bounds = bounds_asked(bounds)
+
+    @property
+    def tables(self) -> list[str]:
+        """The names that FROM takes."""
+        return [t.name for t in self._desk.tables]
+
+    @property
+    def accounts(self) -> dict[str, Account]:
+        """Who pays, by the names of the populations: one account, or those of two populations."""
+        return {account.population: account for account in self._desk.payers.accounts}
+
+    @property
+    def population(self) -> str:
+        """Whose account pays; of two, look at `accounts`, as for all that follows."""
+        return self._account.population
+
+    @property
+    def analyst(self) -> str | None:
+        """Who asks; None where the account has no analysts."""
+        return self._account.analyst
+
+    @property
+    def promises(self) -> list[str]:
+        """What holds for each unit, in sentences: of all answers, and where it is so of this analyst's alone."""
+        return self._account.promises()
+
+    @property
+    def budget(self) -> Budget:
+        """The account's budget, for life; the analyst's cap where one asks."""
+        return self._account.budget
+
+    @property
+    def spent(self) -> PrivacyLoss:
+        """What the account, or the analyst, has paid so far: a tally; the promise is the budget."""
+        return self._account.spent
+
+    @property
+    def remaining(self) -> Budget:
+        """What is left of the budget, and of the caps of who asks."""
+        return self._account.remaining
+
+    def history(self) -> list[Entry]:
+        """The account's entries, oldest first: public facts only, and the own ones of an analyst kept apart."""
+        return self._account.history()
+
+    @property
+    def _account(self) -> Account:
+        """The one account.
+
+        Raises:
+            InvalidParameter: there are two.
+        """
+        accounts = self.accounts
+        if len(accounts) == 1:
+            return next(iter(accounts.values()))
+        raise InvalidParameter(
+            "two populations pay in this session, each from an account of its own.",
+            hint=f"look at .accounts[{next(iter(accounts))!r}]",
+        )
+
+    def perform(self, recipe: Recipe[S, R], *, fresh: bool = False, trusted_code: bool = False) -> R:
+        """Does what a recipe asks: charged to the ledger before the data is read, and answered from there again, free.
+
+        Args:
+            recipe: what is asked.
+            fresh: whether to draw again even if the answer is stored.
+            trusted_code: whether a recipe that is not this package's own may run beside the data.
+
+        Raises:
+            PlanError, InvalidParameter: it cannot be done as asked; nothing was charged.
+            BudgetExceeded: an account cannot pay; nothing was charged and no data was read.
+            LedgerError: the ledger cannot be used; no data was read.
+            BackendFailed: the database failed after the charge, which stands.
+        """
+        return self._desk.perform(recipe, fresh=fresh, trusted_code=trusted_code)
+
+    def plan(
+        self,
+        sql: str,
+        *,
+        epsilon: ForEach | None = None,
+        delta: ForEach = 0,
+        noise: str | None = None,
+        truncation: Real = 0,
+        error: Mapping[str, Real] | None = None,
+        confidence: Real = Fraction(19, 20),
+        assuming: Mapping[str, Real] | None = None,
+        bounds: str | None = None,
+        dialect: str = "duckdb",
+    ) -> Plan:
+        """Decides a question without asking it: free, and no data is touched.
+
+        Args:
+            sql: the question.
+            epsilon: the ε to be spent; leave it out to have the least one for `error`.
+            delta: the δ to be spent.
+            noise: "laplace" (the default) or "gaussian".
+            truncation: the share of ε, below 1, spent on reporting how much is cut off by caps, ranges and lists.
+            error: output column → the largest error that it may have with probability `confidence`: a number, or a
+                share of its size as "5%". The plan then has the least ε, to three digits, that gives it.
+            confidence: of `error`.
+            assuming: public guesses at the answer, for errors that depend on it: output column → its size, "rows" →
+                over how many rows a mean is.
+            bounds: "auto" or "values" to have caps and bounds chosen by a first stage, as in `sql`.
+            dialect: whose spelling `sql` has: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
+
+        Raises:
+            PlanError, InvalidParameter: the question cannot be answered as asked.
+        """
+        from discreet.plan.least import read_wanted
+        from discreet.plan.query import confidence_level
+
+        asked = self._asked(sql, delta, noise, truncation, bounds, dialect)
+        tables, payers = self._desk.tables, self._desk.payers
+        if error is None and assuming is not None:
+            raise InvalidParameter(
+                "assuming goes with error.", hint="plan(…, epsilon=0.5).error('n', assuming={'n': 10_000})"
+            )
+        if error is None:
+            if epsilon is None and asked.prepared(tables).epsilon_or(None) is None:
+                raise InvalidParameter(
+                    "A plan needs epsilon= (what may be spent) or error= (how exact the answer must be).",
+                    hint="epsilon=0.5, or error={'n': 50} for the least ε that gives it",
+                )
+            return payers.foretold(asked.plan(tables, epsilon))
+        wanted = read_wanted(error, confidence_level(confidence), assuming)
+        return payers.foretold(self._least(asked, epsilon, wanted))
+
+    def sql(
+        self,
+        sql: str,
+        *,
+        epsilon: ForEach | None = None,
+        delta: ForEach = 0,
+        noise: str | None = None,
+        truncation: Real = 0,
+        bounds: str | None = None,
+        fresh: bool = False,
+        dialect: str = "duckdb",
+    ) -> Release:
+        """Asks a question: a table with ± intervals, charged to the ledger before the data is read.
+
+        The same question again is answered from the ledger, free; `fresh=True` draws again and is charged. Where rows
+        belong to two populations, noise is added once, so large that neither pays more than `epsilon`; each is charged
+        by how far one of its own units moves the answer.
+
+        Args:
+            sql: one SELECT over the connected tables (docs/sql-reference.md).
+            epsilon: the ε to be spent, above 0; of two populations one for both or each: {"patients": 0.5, …}.
+            delta: the δ to be spent; private selection of groups and Gaussian noise need it above 0.
+            noise: "laplace" (the default) or "gaussian".
+            truncation: the share of ε, below 1, spent on reporting how much is cut off by caps, ranges and lists.
+            bounds: "auto" to have max_groups and max_rows chosen for the least error, and the bounds of values that
+                have none, by a first stage: each of the two costs a tenth of ε. "values" for the bounds of values
+                alone, under the declared caps; it costs nothing where none are missing.
+            fresh: whether to draw again even if the answer is stored.
+            dialect: whose spelling `sql` has: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
+
+        Raises:
+            PlanError, InvalidParameter: the question cannot be answered as asked; nothing was charged.
+            BudgetExceeded: an account cannot pay; nothing was charged and no data was read.
+            LedgerError: the ledger cannot be used; no data was read.
+            BackendFailed: the database failed after the charge, which stands.
+        """
+        asked = self._asked(sql, delta, noise, truncation, bounds, dialect)
+        recipe = Questions(lambda tables, part: asked.plan(tables, epsilon, part))
+        return self.perform(recipe, fresh=fresh)[""]
+
+    def batch(
+        self,
+        questions: Mapping[str, str],
+        *,
+        epsilon: Real | None = None,
+        delta: Real = 0,
+        noise: str | None = None,
+        fresh: bool = False,
+        dialect: str = "duckdb",
+    ) -> dict[str, Release]:
+        """Asks several questions together: one charge, shared by all of their columns.
+
+        What two of them measure alike is measured once, and questions over the same rows and groups are one pass of
+        the database. The same measurements again are answered from the ledger, free.
+
+        Args:
+            questions: name → SQL.
+            epsilon: the ε to be spent on all of them together, above 0.
+            delta: the δ to be spent on all of them together.
+            noise: "laplace" (the default) or "gaussian", which costs less where there are many columns.
+            fresh: whether to draw again even if the answers are stored.
+            dialect: whose spelling the questions have: "duckdb", "postgres", "bigquery", "snowflake" or "spark".
+
+        Raises:
+            PlanError, InvalidParameter: one of them cannot be answered as asked; none is, and nothing was charged.
+            BudgetExceeded: the account cannot pay; nothing was charged and no data was read.
+            LedgerError: the ledger cannot be used; no data was read.
+            BackendFailed: the database failed after the charge, which stands.
+        """
+        from discreet.plan.batch import plan_batch
+        from discreet.plan.parameters import epsilon_asked, share_asked
+
+        if self._bounds is not None:
+            raise InvalidParameter(
+                "a batch is planned for declared caps and bounds, and this session has them chosen for each question.",
+                hint="ask one by one, or connect with caps: dp.PrivacyUnit(column, max_groups=…, max_rows=…)",
+            )
+        population = self._account.population
+
+        def make(tables: Sequence[TableSchema], part: Fraction) -> Plan:
+            return plan_batch(
+                questions,
+                tables,
+                population=population,
+                version=self._desk.version,
+                epsilon=epsilon_asked(epsilon) * part,
+                delta=share_asked("delta", delta),
+                noise=noise,
+                dialect=dialect,
+            )
+
+        return self.perform(Questions(make), fresh=fresh)
+
+    def _least(self, asked: AskedOfOne, epsilon: ForEach | None, wanted: WantedErrors) -> Plan:
+        """The plan of least ε that has the wanted errors."""
+        from discreet.engine.asked import one
+        from discreet.plan.least import least
+        from discreet.plan.plan import alone
+
+        account = self._account
+        if asked.chosen == "auto":
+            raise InvalidParameter(
+                "the error follows from caps that bounds='auto' chooses privately.",
+                hint="plan with declared caps for the least ε of an error",
+            )
+        prepared = asked.prepared(self._desk.tables)
+        if prepared.epsilon_or(None if epsilon is None else one("epsilon", epsilon)) is not None:
+            raise InvalidParameter(
+                "epsilon and error cannot both be given: each follows from the other.",
+                hint="leave epsilon out to have the least one for this error",
+            )
+        found = least(lambda e: asked.query(prepared, e), wanted, account.budget.per_query)
+        return alone(found, account.population)
+
+    def _asked(
+        self, sql: str, delta: ForEach, noise: str | None, truncation: Real, bounds: str | None, dialect: str
+    ) -> AskedOfOne:
+        """A question as it was asked, without its ε."""
+        from discreet.engine.asked import AskedOfBoth, AskedOfOne
+
+        chosen = bounds if self._units else bounds_asked(bounds) or self._bounds
+        desk = self._desk
+        given = (sql, dialect, delta, noise, truncation, chosen, desk.version, desk.payers.accounts)
+        return AskedOfOne(*given) if self._units is None else AskedOfBoth(*given, units=self._units)
+
+    def close(self) -> None:
+        """Closes the database and the ledger."""
+        self._desk.backend.close()
+        self._ledger.close()
+
+    def __enter__(self) -> Session:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def __repr__(self) -> str:
+        try:
+            told = [_described(account) for account in self.accounts.values()]
+        except LedgerError:
+            told = ["remaining=unknown, since the ledger cannot be read"]
+        return f"Session(tables={', '.join(self.tables)}; {'; '.join(told)})"
+
+
+def _described(account: Account) -> str:
+    """Who pays, who asks, and what is left."""
+    who = "" if account.analyst is None else f"; analyst={account.analyst!r}"
+    apart = "; kept apart from the others" if account.alone else ""
+    return f"population={account.population!r}{who}{apart}; remaining={account.remaining!r}"

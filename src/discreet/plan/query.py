@@ -1,0 +1,424 @@
+"""A decided question: the SQL to run and the noise for each number. A value; nothing has been touched."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from discreet.errors import InvalidParameter, MissingBounds, UnknownColumn
+from discreet.mechanisms.additive import Additive
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.plan.bound import BoundedQuery, bounded_sql, needs_secret
+from discreet.plan.claim import claim_of
+from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
+from discreet.plan.expr import Expr
+from discreet.plan.measures.distinct import DistinctCount, distinct_sql
+from discreet.plan.measures.measure import UnitCount
+from discreet.plan.measures.ranges import Ranges
+from discreet.plan.nodes.noise import Laws
+from discreet.plan.partition.choose import is_more_accurate
+from discreet.plan.partition.joint import counted_jointly, shares_of, width_of
+from discreet.plan.quantile_tree.chosen import is_chosen
+from discreet.plan.quantile_tree.shape import TreeRead
+from discreet.plan.quantile_tree.sql import spread_sql
+from discreet.plan.question import Question, read_question
+from discreet.plan.reports import Report, report_moves, report_sql, reports_of
+from discreet.plan.schema import TableSchema
+from discreet.plan.totals import summed_noises
+from discreet.privacy.exact import Real, exact, positive, probability
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.verify.check import check
+
+if TYPE_CHECKING:
+    from discreet.plan.auto_bounds.staged import ChosenBounds
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """A question that has been decided: what the database runs for it, and the noise on what that gives.
+
+    Attributes:
+        question: what is measured, and how the answer is made from it.
+        identity: the same for the same question (decision 0001).
+        epsilon, delta: what was asked to be spent at most.
+        sql: what the database will run; `$secret` stands for the account's key. Empty where no column is a sum over
+            units and the groups are public.
+        truncation: the statements that count units of which something is cut off, when such reports were asked for.
+        sensitivities: of each integer column, exactly.
+        allocation: noise, selection of groups, events and the guarantee to be charged.
+        distinct: the place of each COUNT(DISTINCT x) among the columns, and the statement of its own that counts it.
+        spreads: for each spread that the question reads, how far one unit moves a level of it, and its statement.
+        chosen: what a first stage chose for it, where it did.
+    """
+
+    question: Question
+    identity: str
+    epsilon: Fraction
+    delta: Fraction
+    sql: str
+    truncation: tuple[str, ...]
+    sensitivities: tuple[Sensitivity, ...]
+    allocation: Allocation
+    distinct: tuple[tuple[int, str], ...] = ()
+    spreads: tuple[tuple[Sensitivity, str], ...] = ()
+    chosen: ChosenBounds | None = None
+
+    @property
+    def statements(self) -> tuple[str, ...]:
+        """Every text that the database will run."""
+        texts = (*self.truncation, self.sql, *(own for _, own in (*self.distinct, *self.spreads)))
+        return tuple(text for text in texts if text)
+
+    @property
+    def reports(self) -> tuple[Report, ...]:
+        """What the statements of `truncation` count, in the order of their counts."""
+        return reports_of(self.question) if self.truncation else ()
+
+    @property
+    def columns(self) -> list[str]:
+        """The names of the answer's columns."""
+        return [n for n, _ in self.question.outer.columns]
+
+    def is_unsure(self, expr: Expr) -> bool:
+        """Whether nothing is known of how far the truth may be from an output column: it is made of values that were
+        clamped to bounds chosen privately, and too many of them may lie outside.
+        """
+        return self.chosen is not None and self.chosen.is_unsure(expr, self.question)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What its numbers leave out, in sentences: truncation bias, undeclared values, groups that may be missing.
+
+        They follow from the plan alone, so that they are the same whatever the data hold.
+        """
+        from discreet.plan.notes import notes
+
+        return notes(self)
+
+    @property
+    def needs_secret(self) -> bool:
+        """Whether a statement has the `$secret` parameter."""
+        return any(self.is_keyed(text) for text in self.statements)
+
+    def is_keyed(self, text: str) -> bool:
+        """Whether this statement has the `$secret` parameter; constants of the user may be spelled like it."""
+        if text in [own for _, own in self.distinct]:
+            return not self.question.table.unit.is_row
+        return text in (self.sql, *(own for _, own in self.spreads)) and needs_secret(bounding(self.question))
+
+    def column(self, name: str) -> Expr:
+        """An output column's expression, by its name.
+
+        Raises:
+            UnknownColumn: no output column is called that.
+        """
+        found = [e for n, e in self.question.outer.columns if n == name]
+        if not found:
+            raise UnknownColumn(
+                f"The answer has no column {name!r}.", hint=f"its columns are: {', '.join(self.columns)}"
+            )
+        return found[0]
+
+    @property
+    def row_noises(self) -> tuple[Additive, ...]:
+        """The noise of each column in a row: with grouping sets, in the rows of the set in which it is largest.
+
+        Raises:
+            InvalidParameter: how many groups a row adds up is private.
+        """
+        sets, lists = self.question.outer.sets, self.question.keys.lists
+        if sets is None:
+            return self.allocation.noises
+        if lists is None:
+            raise InvalidParameter(
+                "the error of a total depends on how many groups it adds up, which is private.",
+                hint="declare the keys with dp.Values; the release itself has intervals",
+            )
+        if self.allocation.levels:
+            from discreet.plan.grouping_sets.split_budget import agreements
+
+            found = [
+                [a.noise(kept) for kept in a.levels.kept] for a in agreements(self.question, self.allocation)
+            ]
+            return tuple(max(noises, key=lambda z: z.variance) for noises in found)
+        parts = max(math.prod(len(v) for i, v in enumerate(lists) if i not in kept) for kept in sets)
+        return summed_noises(self.allocation.noises, parts)
+
+    @property
+    def laws(self) -> Laws:
+        """The noise in each row of the answer.
+
+        Raises:
+            InvalidParameter: see `row_noises`.
+        """
+        spreads = (looked.spread for looked in self.question.spreads)
+        sources: dict[Hashable, Additive | ExponentialQuantile]
+        sources = dict(zip(spreads, self.allocation.spreads, strict=True))
+        return Laws(self.row_noises, sources, self.question.table.unit.is_row)
+
+    def is_end(self, name: str) -> bool:
+        """Whether an output column is an end of another one's interval."""
+        return name in [self.columns[place] for place, _ in self.question.outer.ends]
+
+    def error(
+        self, column: str, confidence: Real = Fraction(19, 20), *, assuming: Mapping[str, Real] | None = None
+    ) -> float:
+        """The half-width t such that the noise moves the column by at most t with probability `confidence`.
+
+        For counts, sums, what is affine in them and each count of a histogram it is known before the data. A mean's
+        depends on how many rows it is over: give a public guess, `assuming={"rows": 10_000}` (the key is any name).
+
+        Raises:
+            InvalidParameter: a column whose error depends on the data, without an assumption that settles it.
+        """
+        expr, level = self.column(column), confidence_level(confidence)
+        if self.is_end(column):
+            raise InvalidParameter(
+                f"{column!r} is an end of an interval, and has no error of its own.",
+                hint="ask for the error of the column that the interval is of",
+            )
+        width = self._known_error(expr, level)
+        if width is not None:
+            return width
+        from discreet.plan.assumed import Assumed
+
+        return Assumed.of(self, assuming).error(column, level)
+
+    def rank_error(self, column: str, confidence: Real = Fraction(19, 20)) -> float:
+        """How many rows the rank of a quantile is off by, or less, with probability `confidence`, where values lie
+        evenly about it: from the noise, before the data. `explain` has a bound whatever the data.
+
+        Raises:
+            InvalidParameter: a column that is no quantile of a share strictly between 0 and 1.
+        """
+        expr, level = self.column(column), confidence_level(confidence)
+        found = expr.rank_error(self.laws, level) if expr.shares else None
+        if found is None:
+            raise InvalidParameter(
+                f"{column!r} has no rank.", hint="SELECT MEDIAN(x) AS m has one: rank_error('m')"
+            )
+        return found
+
+    def _known_error(self, expr: Expr, level: Fraction) -> float | None:
+        """The error of a column that does not depend on the data, of a histogram that of each count; else None.
+
+        Infinite where nothing is known of it.
+        """
+        return math.inf if self.is_unsure(expr) else expr.known_error(self.laws, level)
+
+    @property
+    def errors(self) -> list[str]:
+        """How far the noise moves each column, in lines, as far as that is known before the data."""
+        lines = []
+        unknown = self.question.outer.sets is not None and self.question.keys.lists is None
+        for name, expr in () if unknown else self.question.outer.columns:
+            if self.is_end(name):
+                continue
+            width = self._known_error(expr, Fraction(19, 20))
+            if width is not None:
+                lines.append(f"  {name}: ± {width:,.6g} at 95 %".replace("± inf", "± ∞"))
+            elif expr.mean_width is not None:
+                example = expr.error_over(10_000, self.row_noises, Fraction(19, 20))
+                lines.append(f"  {name}: ± {example:,.6g} at 95 % if it is over 10,000 rows")
+            elif (off := expr.rank_error(self.laws, Fraction(19, 20))) is not None:
+                lines.append(f"  {name}: of a rank that is off by {off:,.3g} rows or less at 95 %")
+        if self.truncation:
+            from discreet.plan.explain import report_lines
+
+            lines += [f"  {line}" for line in report_lines(self)]
+        return lines
+
+
+def make_query(
+    sql: str,
+    tables: Sequence[TableSchema],
+    *,
+    population: str,
+    version: str | None,
+    epsilon: Real,
+    delta: Real = 0,
+    noise: str | None = None,
+    truncation: Real = 0,
+    ranges: Ranges | None = None,
+    trees: bool = False,
+    jointly: bool = True,
+) -> Query:
+    """Decides a question.
+
+    Args:
+        sql: the question.
+        tables: the connected private tables.
+        population: whose account pays.
+        version: the owner's public label of the data.
+        epsilon: the ε to be spent at most, above 0.
+        delta: the δ to be spent at most; 0 for pure ε.
+        noise: "laplace" (the default) or "gaussian".
+        truncation: the share of ε, below 1, spent on counting the units of which something is cut off; 0 for none.
+        ranges: of values without bounds, where those were chosen.
+        trees: quantiles are read from trees, which questions can share, and never chosen by rank.
+        jointly: counts under conditions may be read from one partition (`plan/partition`); not in two stages, the
+            second of which is rehearsed before it is known.
+
+    Raises:
+        PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.
+    """
+    eps, dlt, kind, share = (
+        positive("epsilon", epsilon),
+        probability("delta", delta),
+        kind_of(noise),
+        probability("truncation", truncation),
+    )
+    decide = partial(
+        _decided, population=population, version=version, epsilon=eps, delta=dlt, kind=kind, share=share
+    )
+    question = read_question(sql, tables, ranges)
+    plan = decide(question, trees=trees)
+    joint = counted_jointly(question, bounding(question), gaussian=kind is Kind.GAUSSIAN) if jointly else None
+    if joint is not None:
+        other = decide(joint, trees=True)
+        plan = other if is_more_accurate(other, plan) else plan
+    check(claim_of(plan))
+    return plan
+
+
+def _decided(
+    question: Question,
+    *,
+    population: str,
+    version: str | None,
+    epsilon: Fraction,
+    delta: Fraction,
+    kind: Kind,
+    share: Fraction,
+    trees: bool,
+) -> Query:
+    """The query of a bound question; `share` is that of the truncation reports."""
+    b = bounding(question)
+    relation, groups = question.table.relation, question.keys.count
+    sensitivities = tuple(
+        sensitivity_of(m.span(b.max_rows), b.max_groups, groups, relation) for m in question.measures
+    )
+    reports = reports_of(question) if share else ()
+    spreads = tuple((spread_moves(b, s), spread_sql(b, s.spread)) for s in question.spreads)
+    allocation = allocate(
+        sensitivities,
+        epsilon=epsilon,
+        delta=delta,
+        kind=kind,
+        select=(b.max_groups, relation) if groups is None else None,
+        reports=[report_moves(relation)] * len(reports),
+        report_share=share,
+        spreads=[(m, s.spread.depth) for (m, _), s in zip(spreads, question.spreads, strict=True)],
+        chosen={} if trees or kind is not Kind.LAPLACE else _chosen(question, b, [m for m, _ in spreads]),
+        shares=shares_of(question),
+        width=width_of(question),
+    )
+    allocation = with_levels(question, allocation, plain=not allocation.guarantee.delta)
+    text, distinct = statements(question)
+    identity = question.identity(
+        population=population,
+        version=version,
+        epsilon=epsilon,
+        delta=delta,
+        kind=kind,
+        report_share=share,
+        levels=[(level.kept, level.share) for level in allocation.levels],
+        by_rank=[i for i, q in enumerate(allocation.spreads) if isinstance(q, ExponentialQuantile)],
+    )
+    extra = report_sql(b, reports)
+    return Query(
+        question, identity, epsilon, delta, text, extra, sensitivities, allocation, distinct, spreads
+    )
+
+
+def bounding(question: Question) -> BoundedQuery:
+    """The question as the writer of SQL takes it; where groups are selected privately, their units are counted last."""
+    unit = question.table.unit
+    if unit.max_groups is None or unit.max_rows is None:
+        raise MissingBounds(
+            "How much of the data one unit may add has not been said.",
+            hint=f"dp.PrivacyUnit({unit.column!r}, max_groups=3, max_rows=10) lets it enter 3 groups, 10 rows in each",
+        )
+    groups = question.keys.count
+    k = unit.max_groups if groups is None else min(unit.max_groups, groups)
+    sums = tuple(m for m in question.measures if not m.is_apart)
+    measures = sums if groups is not None else (*sums, UnitCount())
+    rows = None if question.relation is None else question.relation.sql
+    return BoundedQuery(question.table, question.where, question.keys, measures, k, unit.max_rows, rows)
+
+
+def statements(question: Question) -> tuple[str, tuple[tuple[int, str], ...]]:
+    """`Plan.sql` and `Plan.distinct`: the sums over units, and what is counted apart."""
+    b = bounding(question)
+    apart = [(i, m) for i, m in enumerate(question.measures) if isinstance(m, DistinctCount)]
+    return bounded_sql(b) if b.measures else "", tuple((i, distinct_sql(b, m.argument)) for i, m in apart)
+
+
+def with_levels(question: Question, allocation: Allocation, *, plain: bool) -> Allocation:
+    """The allocation of a question with totals, with its columns' noise divided among levels where that is better."""
+    if question.outer.sets is None or question.keys.lists is None:
+        return allocation
+    from discreet.plan.grouping_sets.moves import ColumnReach
+    from discreet.plan.grouping_sets.split_budget import weighed
+
+    b = bounding(question)
+    reaches = [
+        ColumnReach(m.span(b.max_rows), b.max_groups, question.table.relation) for m in question.measures
+    ]
+    return weighed(question, allocation, reaches, plain=plain)
+
+
+def spread_moves(b: BoundedQuery, looked: TreeRead) -> Sensitivity:
+    """How far one unit moves each level of a spread; no level has more nodes than there are leaves."""
+    spread, unit = looked.spread, b.table.unit
+    total = spread.total(b.max_rows, is_row=unit.is_row)
+    return spread_sensitivity(total, b.max_groups, b.keys.count, spread.leaves, b.table.relation)
+
+
+def _chosen(
+    question: Question, b: BoundedQuery, moves: Sequence[Sensitivity]
+) -> dict[int, Callable[[Fraction], ExponentialQuantile]]:
+    """The places of the spreads whose quantile is chosen by rank, each with the mechanism for an ε."""
+    found: dict[int, Callable[[Fraction], ExponentialQuantile]] = {}
+    for i, (looked, moved) in enumerate(zip(question.spreads, moves, strict=True)):
+        is_row = b.table.unit.is_row
+        choose = partial(
+            _by_rank,
+            p=looked.at[0] if looked.at else Fraction(0),
+            sensitivity=looked.spread.total(b.max_rows, is_row=is_row),
+            relation=b.table.relation,
+            max_groups=b.max_groups,
+            groups=b.keys.count,
+            row=looked.spread.steps(is_row=is_row),
+        )
+        if is_chosen(question.outer.expressions, looked, moved, choose):
+            found[i] = choose
+    return found
+
+
+def _by_rank(epsilon: Fraction, **public: Any) -> ExponentialQuantile:
+    return ExponentialQuantile(epsilon=epsilon, **public)
+
+
+def confidence_level(confidence: Real) -> Fraction:
+    """A confidence strictly between 0 and 1."""
+    level = exact("confidence", confidence)
+    if not 0 < level < 1:
+        raise InvalidParameter(
+            f"confidence must lie strictly between 0 and 1, not {confidence}.", hint="0.95, for instance"
+        )
+    return level
+
+
+def kind_of(noise: str | None) -> Kind:
+    """The kind of noise that a question asks for; Laplace unless said."""
+    if noise is None:
+        return Kind.LAPLACE
+    try:
+        return Kind(noise)
+    except ValueError:
+        raise InvalidParameter(f"noise must be 'laplace' or 'gaussian', not {noise!r}.") from None
