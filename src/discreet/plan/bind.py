@@ -165,12 +165,13 @@ def _constant(node: exp.Expr) -> Literal | None:
         case exp.Literal():
             digits = node.name.isdigit() and len(node.name) < _LONGEST
             try:
-                return _number(int(node.name) if digits else float(node.name))
+                value = int(node.name) if digits else float(node.name)
             except ValueError:  # the parser reads 1e300+1 as one number
                 raise UnsupportedQuery(
                     f"{node.name!r:.60} is not a number.",
                     hint="put spaces around + and - after an exponent: 1e3 + 1",
                 ) from None
+            return _number(value)  # its refusal is a ValueError too
         case _:
             return None
 
