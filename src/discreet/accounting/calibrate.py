@@ -70,7 +70,7 @@ def calibrate(
     most: Real | None = None,
     integer: bool = False,
 ) -> Fraction | int:
-    """The least parameter of `family` that was found to meet (ε, δ), or the largest when the loss grows with it.
+    """Return the least parameter of `family` that was found to meet (ε, δ), or the largest when the loss grows with it.
 
     Guarantee:
         `family` at the returned parameter meets every promise: exactly that value was evaluated, in exact
@@ -163,7 +163,7 @@ class _Family:
         return self.known[promise, x]
 
     def worst(self, x: Fraction) -> int:
-        """The promise that is missed most at x, or met most barely."""
+        """Return the promise that is missed most at x, or met most barely."""
         x = Fraction(max(round(x), 1)) if self.integer else x
         return max(range(len(self.promises)), key=lambda i: self.excess(i, x))
 
@@ -192,7 +192,7 @@ class _Family:
             return False
 
     def beyond(self, error: InvalidParameter) -> InvalidParameter:
-        """What the family says at a parameter to which the search has led, and the way back."""
+        """Return what the family says at a parameter to which the search has led, and the way back."""
         if not self.known:  # it was the first one
             return error
         return InvalidParameter(
@@ -226,7 +226,7 @@ class _Family:
         )
 
     def grows_from_one(self, promise: int, most: Fraction | None) -> bool:
-        """Whether the loss of two is larger than that of one, so that the least count is no answer."""
+        """Return whether the loss of two is larger than that of one, so that the least count is no answer."""
         if most is not None and most < 2:
             return False
         try:
@@ -261,7 +261,8 @@ def _excess(loss: PrivacyLoss, promise: Approximate) -> float:
 
 
 def _noise(epsilon: Fraction, delta: Fraction) -> float:
-    """The logarithm of μ, roughly, of the Gaussian use with that ε and δ: nearly linear in that of a noise scale.
+    """Return the logarithm of μ, roughly, of the Gaussian use with that ε and δ: nearly linear in that of a noise
+    scale.
 
     Only the speed of the search depends on it, and that it grows with ε: ε = μ²/2 + μz with z the quantile of
     δ, and μ = 2ε/(z + √(z² + 2ε)).
@@ -317,7 +318,7 @@ class Search:
         return found
 
     def place(self, x: Fraction) -> float:
-        """The position of x."""
+        """Return the position of x."""
         s = math.log(x.numerator) - math.log(x.denominator)
         return -s if self.increasing else s
 
@@ -353,12 +354,12 @@ class Search:
         return last.s + way if hit is None else last.s - way
 
     def stalled(self) -> bool:
-        """Whether the last looks hardly narrowed the bracket, as at a jump: then halving is better."""
+        """Return whether the last looks hardly narrowed the bracket, as at a jump: then halving is better."""
         return len(self.looks) > 8 and len(self.looks) % 3 == 0
 
 
 def search_real(search: Search, tolerance: float) -> Fraction | None:
-    """The best x to a relative tolerance; None where there is none between what will do and what will not."""
+    """Return the best x to a relative tolerance; None where there is none between what will do and what will not."""
     digits = max(8, math.ceil(-math.log10(tolerance)) + 2)
     low, high = _range(search)
     search.look(search.first)
@@ -392,7 +393,7 @@ def search_real(search: Search, tolerance: float) -> Fraction | None:
 
 
 def search_integer(search: Search, farthest: int) -> Fraction | None:
-    """The best whole x exactly, if the excess is monotone; None as in `search_real`."""
+    """Return the best whole x exactly, if the excess is monotone; None as in `search_real`."""
     most = farthest if search.most is None else math.floor(search.most)
     if most < 1:
         raise InvalidParameter("most must be at least 1 for an integer parameter.")
@@ -425,7 +426,7 @@ def search_integer(search: Search, farthest: int) -> Fraction | None:
 
 
 def _is_near(search: Search, hit: Trial, tolerance: float) -> bool:
-    """Whether the slope there says that the root is within the tolerance; at a steady slope that is enough."""
+    """Return whether the slope there says that the root is within the tolerance; at a steady slope that is enough."""
     others = [at for at in search.looks if at is not hit and math.isfinite(at.excess) and at.s != hit.s]
     if not others or not math.isfinite(hit.excess):
         return False
@@ -436,7 +437,7 @@ def _is_near(search: Search, hit: Trial, tolerance: float) -> bool:
 
 
 def _inverse(looks: list[Trial], many: int) -> float | None:
-    """The position of excess 0 on the polynomial s(excess) through the `many` looks with the least excess."""
+    """Return the position of excess 0 on the polynomial s(excess) through the `many` looks with the least excess."""
     known = sorted((at for at in looks if math.isfinite(at.excess)), key=lambda at: abs(at.excess))[:many]
     known.sort(key=lambda at: at.s)
     if len(known) < many or any(a.excess <= b.excess for a, b in pairwise(known)):
@@ -458,7 +459,7 @@ def _range(search: Search) -> tuple[float, float]:
 
 
 def _at(search: Search, s: float, low: float, high: float, digits: int) -> Fraction:
-    """The parameter at s, with few digits, so that what is returned is what was looked at."""
+    """Return the parameter at s, with few digits, so that what is returned is what was looked at."""
     if search.most is not None and s == (low if search.increasing else high):
         return search.most
     return Fraction(f"{math.exp(-s if search.increasing else s):.{digits}e}")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def pure(epsilon: Real) -> PrivacyLoss:
-    """The loss of any ε-DP use.
+    """Return the loss of any ε-DP use.
 
     >>> pure(0.5).epsilon()
     0.5
@@ -40,7 +40,7 @@ def pure(epsilon: Real) -> PrivacyLoss:
 
 
 def approximate(epsilon: Real, delta: Real) -> PrivacyLoss:
-    """The loss of any (ε, δ)-DP use.
+    """Return the loss of any (ε, δ)-DP use.
 
     >>> round((approximate(0.5, 1e-7) * 2).epsilon(delta=2e-7), 9)
     1.0
@@ -49,7 +49,7 @@ def approximate(epsilon: Real, delta: Real) -> PrivacyLoss:
 
 
 def zcdp(rho: Real) -> PrivacyLoss:
-    """The loss of any ρ-zCDP use.
+    """Return the loss of any ρ-zCDP use.
 
     >>> round(zcdp(0.5).epsilon(delta=1e-6), 3)
     5.222
@@ -58,7 +58,7 @@ def zcdp(rho: Real) -> PrivacyLoss:
 
 
 def gdp(mu: Real) -> PrivacyLoss:
-    """The loss of any μ-GDP use, as that of the Gaussian use that is exactly μ-GDP.
+    """Return the loss of any μ-GDP use, as that of the Gaussian use that is exactly μ-GDP.
 
     >>> round(gdp(1).epsilon(delta=1e-6), 3)
     4.887
@@ -67,7 +67,7 @@ def gdp(mu: Real) -> PrivacyLoss:
 
 
 def laplace(scale: Real, sensitivity: Real = 1) -> PrivacyLoss:
-    """The loss of Laplace noise of that scale on a number that moves by at most `sensitivity`.
+    """Return the loss of Laplace noise of that scale on a number that moves by at most `sensitivity`.
 
     >>> laplace(scale=2)
     PrivacyLoss: ε = 0.5 (pure)
@@ -79,7 +79,7 @@ def laplace(scale: Real, sensitivity: Real = 1) -> PrivacyLoss:
 
 
 def gaussian(noise_multiplier: Real) -> PrivacyLoss:
-    """The loss of Gaussian noise whose deviation is `noise_multiplier` times the ℓ2 sensitivity.
+    """Return the loss of Gaussian noise whose deviation is `noise_multiplier` times the ℓ2 sensitivity.
 
     It holds in any dimension, and for noise that is rounded afterwards.
 
@@ -91,7 +91,7 @@ def gaussian(noise_multiplier: Real) -> PrivacyLoss:
 
 
 def discrete_laplace(scale: Real, shift: int = 1) -> PrivacyLoss:
-    """The loss of noise with mass ∝ exp(−|k|/scale) on one integer that moves by at most `shift`.
+    """Return the loss of noise with mass ∝ exp(−|k|/scale) on one integer that moves by at most `shift`.
 
     >>> discrete_laplace(scale=4, shift=2).epsilon()
     0.5
@@ -100,7 +100,7 @@ def discrete_laplace(scale: Real, shift: int = 1) -> PrivacyLoss:
 
 
 def discrete_gaussian(sigma: Real, shift: int = 1) -> PrivacyLoss:
-    """The loss of noise with mass ∝ exp(−k²/2σ²) on one integer that moves by at most `shift`.
+    """Return the loss of noise with mass ∝ exp(−k²/2σ²) on one integer that moves by at most `shift`.
 
     >>> discrete_gaussian(sigma=10)
     PrivacyLoss: ρ = 0.005 (zCDP)
@@ -112,7 +112,7 @@ def discrete_gaussian(sigma: Real, shift: int = 1) -> PrivacyLoss:
 
 
 def randomized_response(epsilon: Real, categories: int = 2) -> PrivacyLoss:
-    """The loss of saying the truth with chance e^ε/(e^ε + k − 1), and each other category with 1/(e^ε + k − 1).
+    """Return the loss of saying the truth with chance e^ε/(e^ε + k − 1), and each other category with 1/(e^ε + k − 1).
 
     Guarantee:
         For one person's answer replaced by any other; and for a person added or removed, where an absent person is
@@ -127,7 +127,7 @@ def randomized_response(epsilon: Real, categories: int = 2) -> PrivacyLoss:
 
 
 def exponential(epsilon: Real) -> PrivacyLoss:
-    """The loss of an ε-bounded-range use, as the exponential mechanism with weights exp(εu/2Δ) is one.
+    """Return the loss of an ε-bounded-range use, as the exponential mechanism with weights exp(εu/2Δ) is one.
 
     It is ε-DP, and (ε²/8)-zCDP: a quarter of what ε alone would say.
 
@@ -138,7 +138,7 @@ def exponential(epsilon: Real) -> PrivacyLoss:
 
 
 def geometric(epsilon: Real, *, sensitivity: int = 1) -> PrivacyLoss:
-    """The loss of the geometric mechanism: noise with mass ∝ exp(−ε|k|/sensitivity) on an integer.
+    """Return the loss of the geometric mechanism: noise with mass ∝ exp(−ε|k|/sensitivity) on an integer.
 
     >>> geometric(0.5) == discrete_laplace(scale=2)
     True
@@ -150,7 +150,7 @@ def geometric(epsilon: Real, *, sensitivity: int = 1) -> PrivacyLoss:
 
 
 def staircase(epsilon: Real, *, gamma: Real | None = None) -> PrivacyLoss:
-    """The loss of staircase noise; γ is by default that of the least expected error, 1/(1 + e^(ε/2)).
+    """Return the loss of staircase noise; γ is by default that of the least expected error, 1/(1 + e^(ε/2)).
 
     Guarantee:
         For one number that moves by at most the sensitivity that the noise was made for.
@@ -169,7 +169,7 @@ def staircase(epsilon: Real, *, gamma: Real | None = None) -> PrivacyLoss:
 
 
 def permute_and_flip(epsilon: Real) -> PrivacyLoss:
-    """The loss of ε-DP permute-and-flip, the same as report noisy max with exponential noise.
+    """Return the loss of ε-DP permute-and-flip, the same as report noisy max with exponential noise.
 
     Laplace noise with the same ε dominates it, which costs less than ε alone; it is not ε-bounded-range.
 
@@ -184,7 +184,7 @@ def permute_and_flip(epsilon: Real) -> PrivacyLoss:
 def from_pmfs(
     p: Sequence[Real], q: Sequence[Real], *, relation: str | Relation = Relation.ADD_REMOVE
 ) -> PrivacyLoss:
-    """The loss of a use whose outputs have masses p on a data set with a unit, and q on the one without it.
+    """Return the loss of a use whose outputs have masses p on a data set with a unit, and q on the one without it.
 
     Each sums to 1 exactly: write thirds as '1/3'. With `relation="replace"` they are the laws of two units, of
     which either may replace the other. Where q is p in another order nothing depends on that.
@@ -203,7 +203,7 @@ def from_densities(
     largest: Real | None = None,
     relation: str | Relation = Relation.ADD_REMOVE,
 ) -> PrivacyLoss:
-    """The loss of a use whose output has density p on a data set with a unit, and q on the one without it.
+    """Return the loss of a use whose output has density p on a data set with a unit, and q on the one without it.
 
     The densities are such as `scipy.stats.norm(0, 1)`, and their ratio is monotone. It is taken for a pair of
     finite laws above them, nearer with more `points`; `largest` is the largest loss, where there is one, and
@@ -228,7 +228,7 @@ def _ordered(event: AtomsEvent, relation: str | Relation) -> PrivacyLoss:
 
 
 def renyi(orders: Sequence[Real], divergences: Sequence[Real]) -> PrivacyLoss:
-    """The loss of any use whose Rényi divergences of these orders are at most these, in both directions.
+    """Return the loss of any use whose Rényi divergences of these orders are at most these, in both directions.
 
     >>> round((renyi([2, 8, 32], [0.01, 0.04, 0.16]) * 10).epsilon(delta=1e-6), 3)
     1.902
@@ -239,7 +239,7 @@ def renyi(orders: Sequence[Real], divergences: Sequence[Real]) -> PrivacyLoss:
 
 
 def random_allocation(noise_multiplier: Real, steps: int) -> PrivacyLoss:
-    """The loss of one pass over `steps` noisy steps, of which each unit enters one, drawn uniformly.
+    """Return the loss of one pass over `steps` noisy steps, of which each unit enters one, drawn uniformly.
 
     Guarantee:
         For add-remove neighbours: each unit draws its step by itself, and the draws stay secret. Batches of

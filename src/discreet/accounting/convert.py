@@ -23,7 +23,7 @@ SMALLEST_DELTA = Fraction(1, 10**280)
 
 
 def pure_to_rho(epsilon: Fraction) -> Fraction:
-    """The ρ = ε²/2 of an ε-DP mechanism.
+    """Return the ρ = ε²/2 of an ε-DP mechanism.
 
     References: Bun, Steinke 2016, Proposition 1.4, https://arxiv.org/abs/1605.02065
     """
@@ -31,7 +31,7 @@ def pure_to_rho(epsilon: Fraction) -> Fraction:
 
 
 def zcdp_delta(rho: Fraction, epsilon: Fraction) -> float:
-    """A δ for which every ρ-zCDP mechanism is (ε, δ)-DP.
+    """Return a δ for which every ρ-zCDP mechanism is (ε, δ)-DP.
 
     References: Canonne, Kamath, Steinke 2020, Proposition 12, https://arxiv.org/abs/2004.00010
     """
@@ -48,7 +48,7 @@ def zcdp_delta(rho: Fraction, epsilon: Fraction) -> float:
 
 
 def zcdp_epsilon(rho: Fraction, delta: Fraction) -> float:
-    """An ε for which every ρ-zCDP mechanism is (ε, δ)-DP.
+    """Return an ε for which every ρ-zCDP mechanism is (ε, δ)-DP.
 
     References: Canonne, Kamath, Steinke 2020, Proposition 12, https://arxiv.org/abs/2004.00010
     """
@@ -65,7 +65,7 @@ def zcdp_epsilon(rho: Fraction, delta: Fraction) -> float:
 
 
 def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest ρ, rounded down, such that ρ-zCDP implies (ε, δ)-DP by the conversion of `zcdp_delta`.
+    """Return the largest ρ, rounded down, such that ρ-zCDP implies (ε, δ)-DP by the conversion of `zcdp_delta`.
 
     >>> float(rho_for(Fraction(1), Fraction(1, 10**6)))
     0.02435...
@@ -84,7 +84,7 @@ def rho_for(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def gdp_delta(mu_squared: Fraction, epsilon: Fraction) -> float:
-    """The δ for which every μ-GDP mechanism is (ε, δ)-DP, and no less is true of the Gaussian one.
+    """Return the δ for which every μ-GDP mechanism is (ε, δ)-DP, and no less is true of the Gaussian one.
 
     References: Balle, Wang 2018, Theorem 8, https://arxiv.org/abs/1805.06530; Dong, Roth, Su 2019, Corollary
     2.13, https://arxiv.org/abs/1905.02383
@@ -93,7 +93,7 @@ def gdp_delta(mu_squared: Fraction, epsilon: Fraction) -> float:
 
 
 def gdp_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
-    """The ε for which every μ-GDP mechanism is (ε, δ)-DP, rounded up.
+    """Return the ε for which every μ-GDP mechanism is (ε, δ)-DP, rounded up.
 
     References: Balle, Wang 2018, Theorem 8, https://arxiv.org/abs/1805.06530; beyond μ = 1000 by ρ = μ²/2
     instead
@@ -107,7 +107,7 @@ def gdp_epsilon(mu_squared: Fraction, delta: Fraction) -> float:
 
 @lru_cache(maxsize=1 << 10)
 def mu_squared_for(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest μ², rounded down, such that μ-GDP implies (ε, δ)-DP (the analytic calibration).
+    """Return the largest μ², rounded down, such that μ-GDP implies (ε, δ)-DP (the analytic calibration).
 
     Noise of deviation σ on a vector that moves by at most Δ in ℓ2 is μ-GDP with μ² = Δ²/σ².
 
@@ -133,7 +133,7 @@ def mu_squared_for(epsilon: Fraction, delta: Fraction) -> Fraction:
 
 
 def invert(curve: Callable[[Curve], Curve], target: float, *, high: float) -> float | None:
-    """The least ε ≥ 0 at which a non-increasing curve is at most `target`; None when not at `high`.
+    """Return the least ε ≥ 0 at which a non-increasing curve is at most `target`; None when not at `high`.
 
     A point is returned only after the curve was seen to meet the target there.
     """
@@ -182,7 +182,7 @@ def _slack(terms: tuple[float, ...]) -> float:
 
 
 def _least(f: Callable[[float], float]) -> float:
-    """The least value that golden-section search sees over s = log(α − 1); each seen is a valid bound.
+    """Return the least value that golden-section search sees over s = log(α − 1); each seen is a valid bound.
 
     The bounds are quasi-convex in α: where one of them is at most t is the set on which a convex function is
     at most 0.

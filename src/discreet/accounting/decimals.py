@@ -38,7 +38,7 @@ def coarse(x: Fraction) -> Fraction:
 
 
 def log(x: Fraction) -> Fraction:
-    """The logarithm of sixty digits of x > 0."""
+    """Return the logarithm of sixty digits of x > 0."""
     return Fraction(EXACT.ln(decimal(x)))
 
 

@@ -56,7 +56,7 @@ _EXACT = (*_SYMMETRIC, ZCDPEvent, BoundedRangeEvent, RenyiEvent)
 
 @lru_cache(maxsize=4096)
 def renyi_upper(event: Event, alpha: Fraction) -> Fraction | None:
-    """The Rényi divergence of order α that an event has at most, apart from its failure; None if it has none.
+    """Return the Rényi divergence of order α that an event has at most, apart from its failure; None if it has none.
 
     The least of αρ, of ε and the divergence of randomised response for an ε-DP use, and of the event's own
     formula: Laplace and discrete Laplace noise, randomised response, finite laws, and uses on Poisson samples
@@ -75,7 +75,7 @@ def renyi_upper(event: Event, alpha: Fraction) -> Fraction | None:
 
 
 def orders_of(event: Event) -> tuple[Fraction, ...]:
-    """The orders at which an event's divergence is what is known of it; none of most events."""
+    """Return the orders at which an event's divergence is what is known of it; none of most events."""
     return event.orders if isinstance(event, RenyiEvent) else ()
 
 
@@ -98,7 +98,7 @@ def _known(event: Event, alpha: Fraction) -> list[Fraction]:
 
 @singledispatch
 def _own(event: Event, alpha: Fraction) -> Fraction | None:
-    """An event's own formula, if it has one here."""
+    """Return an event's own formula, if it has one here."""
     return None
 
 
@@ -143,7 +143,9 @@ def _(event: RenyiEvent, alpha: Fraction) -> Fraction | None:
 
 @_own.register(PoissonEvent)
 def _(event: PoissonEvent, alpha: Fraction) -> Fraction | None:
-    """The binomial sum, at an order between two integers by interpolating (α − 1)·D; never above the unsampled."""
+    """Return the binomial sum, at an order between two integers by interpolating (α − 1)·D; never above the
+    unsampled.
+    """
     bounds = [whole] if (whole := renyi_upper(event.event, alpha)) is not None else []
     low = math.floor(alpha)
     if low < _MOST_ORDER and isinstance(event.event, _SYMMETRIC):

@@ -135,7 +135,7 @@ class GDPFilter(Filter):
 
 
 def open_filter(name: str, budget: Budget, *, curve: PrivacyLoss | None = None) -> Filter:
-    """The filter of that name for a budget: 'basic', 'zcdp', 'gdp', 'renyi' or 'renyi-curve'.
+    """Return the filter of that name for a budget: 'basic', 'zcdp', 'gdp', 'renyi' or 'renyi-curve'.
 
     Args:
         name: which quantities are added up.
@@ -156,7 +156,7 @@ def open_filter(name: str, budget: Budget, *, curve: PrivacyLoss | None = None) 
 
 
 def reopen_filter(name: str, budget: Budget, capacity: Tally) -> Filter:
-    """The filter of an account that was opened before, with the capacity that its ledger has for it.
+    """Return the filter of an account that was opened before, with the capacity that its ledger has for it.
 
     Only 'renyi-curve' takes its curve from there; the others follow from the budget.
 

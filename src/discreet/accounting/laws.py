@@ -31,7 +31,7 @@ _FEW = 64  # parameters that are rounded to the next float above
 
 
 def laws(events: Composed) -> tuple[Law, Law] | None:
-    """The law of the loss, and of the reverse loss, apart from `failure`; None when an event has no formula.
+    """Return the law of the loss, and of the reverse loss, apart from `failure`; None when an event has no formula.
 
     Parameters are rounded to floats, towards the larger loss.
     """
@@ -75,7 +75,7 @@ def laws(events: Composed) -> tuple[Law, Law] | None:
 
 
 def samples_nearly_all(event: Event) -> TypeGuard[PoissonEvent]:
-    """Whether it is Gaussian noise on a sample whose rate is 1 but for less than floats can say."""
+    """Return whether it is Gaussian noise on a sample whose rate is 1 but for less than floats can say."""
     return _samples_gaussian(event) and 1 - event.rate < Fraction(1, 2**50)
 
 

@@ -99,11 +99,11 @@ class PrivacyLoss:
         return self.uses.relation
 
     def max(self, other: PrivacyLoss) -> PrivacyLoss:
-        """The loss of these uses and of `other` on two disjoint parts of the data; see `parallel`."""
+        """Return the loss of these uses and of `other` on two disjoint parts of the data; see `parallel`."""
         return parallel(self, other)
 
     def poisson(self, rate: Real) -> PrivacyLoss:
-        """The loss of this one use on a sample that each unit enters independently with chance `rate`.
+        """Return the loss of this one use on a sample that each unit enters independently with chance `rate`.
 
         Guarantee:
             For add-remove neighbours and no others: the sample is secret, and its size is not fixed.
@@ -123,7 +123,7 @@ class PrivacyLoss:
         return self if q == 1 else part
 
     def fixed_size(self, sample: int, population: int) -> PrivacyLoss:
-        """The loss of this one use on `sample` of `population` units, drawn without replacement.
+        """Return the loss of this one use on `sample` of `population` units, drawn without replacement.
 
         Guarantee:
             For replaced units and no others, as both sizes are public. Each use draws afresh, in secret.
@@ -143,7 +143,7 @@ class PrivacyLoss:
         return self if n == of else part
 
     def shuffle(self, users: int) -> PrivacyLoss:
-        """The loss of the shuffled reports of `users`, each made by this ε-DP local randomiser.
+        """Return the loss of the shuffled reports of `users`, each made by this ε-DP local randomiser.
 
         Guarantee:
             For replacing one user's data; every user applies the same randomiser to their own data only, and
@@ -161,7 +161,7 @@ class PrivacyLoss:
         return self._of_one_use(lambda event: shuffled(event, n), "loss.shuffle(n) * k")
 
     def group(self, k: int) -> PrivacyLoss:
-        """The loss for neighbours that differ by up to k units.
+        """Return the loss for neighbours that differ by up to k units.
 
         The textbook's (kε, k·e^((k−1)ε)·δ) is `textbook_group`; this is never worse.
 
@@ -218,7 +218,7 @@ class PrivacyLoss:
         return max(s.failure for s in self._sums)
 
     def epsilon(self, delta: Real = 0) -> float:
-        """An ε for which all of it is (ε, δ)-DP, rounded up to a float (which means its shortest decimal).
+        """Return an ε for which all of it is (ε, δ)-DP, rounded up to a float (which means its shortest decimal).
 
         Raises:
             InvalidParameter: no finite ε exists at that δ: Gaussian noise or zCDP at δ = 0, or a δ below
@@ -232,7 +232,7 @@ class PrivacyLoss:
         return epsilon
 
     def guarantee(self, delta: Real = 0) -> Approximate:
-        """The same as an exact promise. The ε of pure events at δ = 0 is their sum, not rounded.
+        """Return the same as an exact promise. The ε of pure events at δ = 0 is their sum, not rounded.
 
         Raises:
             InvalidParameter: no finite ε exists at that δ.
@@ -241,7 +241,7 @@ class PrivacyLoss:
         return Approximate(self.answer(d).upper, d)
 
     def delta(self, epsilon: Real) -> float:
-        """A δ for which all of it is (ε, δ)-DP, rounded up.
+        """Return a δ for which all of it is (ε, δ)-DP, rounded up.
 
         Raises:
             InvalidParameter: a negative ε.
@@ -267,7 +267,7 @@ class PrivacyLoss:
         return min(answer.lower, math.nextafter(upper, 0.0)) if upper else 0.0, upper
 
     def answer(self, delta: Fraction) -> Answer:
-        """The answer at δ, with its lower bound, its engine and its theorem.
+        """Return the answer at δ, with its lower bound, its engine and its theorem.
 
         Raises:
             InvalidParameter: no finite ε exists at that δ.
@@ -284,7 +284,7 @@ class PrivacyLoss:
         return replace(worst, lower=max(a.lower for a in known))
 
     def explain(self, delta: Real = 0) -> str:
-        """Which engine and which theorem answer at δ, and for whom.
+        """Return which engine and which theorem answer at δ, and for whom.
 
         Raises:
             InvalidParameter: as `epsilon`.
@@ -304,37 +304,39 @@ class PrivacyLoss:
         )
 
     def rdp(self, alpha: Real) -> float:
-        """The Rényi divergence of order α > 1, in the worse direction, rounded up; see `questions.rdp`."""
+        """Return the Rényi divergence of order α > 1, in the worse direction, rounded up; see `questions.rdp`."""
         from discreet.accounting.questions import rdp
 
         return self._greatest(lambda loss: rdp(loss, alpha))
 
     def zcdp(self) -> float:
-        """The least ρ known for which all of it is ρ-zCDP, rounded up; see `questions.zcdp`."""
+        """Return the least ρ known for which all of it is ρ-zCDP, rounded up; see `questions.zcdp`."""
         from discreet.accounting.questions import zcdp
 
         return self._greatest(zcdp)
 
     def gdp(self) -> float:
-        """The least μ known for which all of it is μ-GDP, rounded up; see `mu.gdp`."""
+        """Return the least μ known for which all of it is μ-GDP, rounded up; see `mu.gdp`."""
         from discreet.accounting.mu import gdp
 
         return self._greatest(gdp)
 
     def hockey_stick(self, alpha: Real) -> float:
-        """The hockey-stick divergence of order α ≥ 0, in the worse direction: δ at ε = log α, rounded up."""
+        """Return the hockey-stick divergence of order α ≥ 0, in the worse direction: δ at ε = log α, rounded up."""
         from discreet.accounting.questions import hockey_stick
 
         return self._greatest(lambda loss: hockey_stick(loss, alpha))
 
     def advantage(self) -> float:
-        """The most by which an attacker's true positives can exceed the false: δ at ε = 0, rounded up."""
+        """Return the most by which an attacker's true positives can exceed the false: δ at ε = 0, rounded up."""
         from discreet.accounting.questions import advantage
 
         return self._greatest(advantage)
 
     def success(self, prior: Real = Fraction(1, 2)) -> float:
-        """The chance with which an attacker can say rightly whether a unit is in the data, held for `prior` before."""
+        """Return the chance with which an attacker can say rightly whether a unit is in the data, held for `prior`
+        before.
+        """
         from discreet.accounting.questions import success
 
         return self._greatest(lambda loss: success(loss, prior))
@@ -344,7 +346,7 @@ class PrivacyLoss:
     @overload
     def tradeoff(self, alpha: Curve) -> Curve: ...
     def tradeoff(self, alpha: Real | Curve) -> float | Curve:
-        """The least type II error of any test with type I error α (f-DP), rounded down; see `tradeoff`."""
+        """Return the least type II error of any test with type I error α (f-DP), rounded down; see `tradeoff`."""
         import numpy as np
 
         from discreet.accounting.tradeoff import tradeoff
@@ -383,7 +385,7 @@ class PrivacyLoss:
         return tuple(sums(choice) for choice in self._choices)
 
     def _bracketed(self, ask: Callable[[PrivacyLoss], Answer]) -> Answer:
-        """The answer, where its engine knows no lower bound with what members of the events' classes lose."""
+        """Return the answer, where its engine knows no lower bound with what members of the events' classes lose."""
         from discreet.accounting.operations import members
 
         answer = ask(self)
@@ -468,7 +470,7 @@ def made(uses: Composed | Alternatives, by_use: bool, units: int) -> PrivacyLoss
 
 
 def parallel(*losses: PrivacyLoss) -> PrivacyLoss:
-    """The loss of uses on disjoint parts of the data, one loss for each part: the largest of them.
+    """Return the loss of uses on disjoint parts of the data, one loss for each part: the largest of them.
 
     Guarantee:
         For add-remove neighbours, when a public rule says for each unit by itself which part it belongs to.
@@ -494,5 +496,5 @@ def _alternatives(loss: PrivacyLoss) -> Alternatives:
 
 
 def _uses(events: Composed) -> int:
-    """How many there are, which may be more than `len` can say."""
+    """Return how many there are, which may be more than `len` can say."""
     return sum(n for _, n in events.parts)

@@ -30,7 +30,7 @@ _WORDS = {DiscreteGaussianEvent: "discrete Gaussian noise", ZCDPEvent: "a use kn
 
 
 def gdp(loss: Loss) -> float:
-    """A μ for which all of it is μ-GDP, rounded up: the least one for a single use.
+    """Return a μ for which all of it is μ-GDP, rounded up: the least one for a single use.
 
     Guarantee:
         Any ε-DP use has μ = 2Φ⁻¹(e^ε/(1 + e^ε)), an ε-bounded-range use that of ε/2, Laplace noise
@@ -62,7 +62,7 @@ def gdp(loss: Loss) -> float:
 
 
 def known_mu_squared(events: Composed) -> Fraction | None:
-    """A μ² for which events that spend no δ apart are μ-GDP together; None where one has no known μ."""
+    """Return a μ² for which events that spend no δ apart are μ-GDP together; None where one has no known μ."""
     total = Fraction(0)
     for event, n in events:
         mu_squared = _mu_squared(event)
@@ -73,7 +73,7 @@ def known_mu_squared(events: Composed) -> Fraction | None:
 
 
 def _mu_squared(event: Event) -> Fraction | None:
-    """The least known μ² of one use; None when there is none."""
+    """Return the least known μ² of one use; None when there is none."""
     if event.mu_squared is not None:
         return event.mu_squared
     known = [] if event.pure is None else [Fraction(_mu(event, above(event.pure))) ** 2]
@@ -86,7 +86,7 @@ def _mu_squared(event: Event) -> Fraction | None:
 
 
 def _mu(event: Event, pure: float) -> float:
-    """The least μ of an ε-DP use, by its family where that says more than ε."""
+    """Return the least μ of an ε-DP use, by its family where that says more than ε."""
     if pure == 0:
         return 0.0
     known = _pure(pure)
@@ -112,7 +112,7 @@ def _balanced(centre: float, log_tail: float) -> float:
 
 
 def _deviate(centre: float, log_tail: float) -> float:
-    """The z with Φ(−z) = tail ≤ 1/2, from 1 − 2·tail and log(tail), whichever keeps the digits."""
+    """Return the z with Φ(−z) = tail ≤ 1/2, from 1 − 2·tail and log(tail), whichever keeps the digits."""
     from scipy import special
 
     if centre < 0.5:
@@ -147,7 +147,7 @@ def _randomized_response(epsilon: float, categories: int) -> float:
 
 
 def _atoms(event: AtomsEvent) -> float:
-    """The largest gap at the corners of the trade-off curve, exact up to the quantiles."""
+    """Return the largest gap at the corners of the trade-off curve, exact up to the quantiles."""
     both = ((p, q) for p, q in zip(event.p, event.q, strict=True) if p)
     largest, power, level = 0.0, Fraction(0), Fraction(0)
     for p, q in sorted(both, key=lambda x: x[0] / x[1], reverse=True):

@@ -14,7 +14,7 @@ from discreet.privacy.shuffling import ShuffleEvent
 
 
 def one_use(events: Composed, hint: str) -> Event | None:
-    """The one event there is, None when there is none. Several Gaussian uses are one.
+    """Return the one event there is, None when there is none. Several Gaussian uses are one.
 
     Raises:
         InvalidParameter: there are several.

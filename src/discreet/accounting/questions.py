@@ -24,7 +24,8 @@ _UP = 1 + 2.0**-48  # a few roundings of positive terms
 
 
 def rdp(loss: Loss, alpha: Real) -> float:
-    """A Rényi divergence of order α > 1 that no neighbours' outputs exceed; `math.inf` or 'inf' asks for the pure ε.
+    """Return a Rényi divergence of order α > 1 that no neighbours' outputs exceed; `math.inf` or 'inf' asks for the
+    pure ε.
 
     Guarantee:
         Both directions are bounded by it. It is the divergence itself, up to rounding, where every event's
@@ -56,7 +57,7 @@ def rdp(loss: Loss, alpha: Real) -> float:
 
 
 def zcdp(loss: Loss) -> float:
-    """The least known ρ for which all of it is ρ-zCDP.
+    """Return the least known ρ for which all of it is ρ-zCDP.
 
     Guarantee:
         The sum of the events' ρ, where that of an ε-DP use is ε·tanh(ε/2) (attained by randomised response),
@@ -83,7 +84,7 @@ def zcdp(loss: Loss) -> float:
 
 
 def hockey_stick(loss: Loss, alpha: Real) -> float:
-    """A bound of P(S) − α·Q(S) over all events S and neighbours' outputs P and Q, for any α ≥ 0.
+    """Return a bound of P(S) − α·Q(S) over all events S and neighbours' outputs P and Q, for any α ≥ 0.
 
     Guarantee:
         At α = e^ε it is δ(ε). Below 1 it follows by H_α(P ‖ Q) = 1 − α + α·H_{1/α}(Q ‖ P) from the reverse
@@ -105,7 +106,7 @@ def hockey_stick(loss: Loss, alpha: Real) -> float:
 
 
 def advantage(loss: Loss) -> float:
-    """How far an attacker's true positive rate can exceed the false positive rate: δ(0).
+    """Return how far an attacker's true positive rate can exceed the false positive rate: δ(0).
 
     Guarantee:
         No test whether a unit is in the data, whatever else is known to the attacker, has a larger difference;
@@ -118,7 +119,7 @@ def advantage(loss: Loss) -> float:
 
 
 def success(loss: Loss, prior: Real = Fraction(1, 2)) -> float:
-    """The chance with which an attacker can say rightly whether a unit is in the data, held for `prior` before.
+    """Return the chance with which an attacker can say rightly whether a unit is in the data, held for `prior` before.
 
     Guarantee:
         No rule does better on average: (1 − π) + π·H_{(1−π)/π}, π the prior. Without any answer it is
@@ -138,7 +139,7 @@ def success(loss: Loss, prior: Real = Fraction(1, 2)) -> float:
 
 
 def _is_infinite(alpha: Real) -> bool:
-    """Whether it is infinity as a float or in words; an order with more digits than a float is not."""
+    """Return whether it is infinity as a float or in words; an order with more digits than a float is not."""
     words = not isinstance(alpha, int | Fraction) and str(alpha).strip().lower()
     return words in ("inf", "+inf", "infinity", "+infinity")
 
@@ -172,7 +173,9 @@ def _divergences(event: Event, n: int, alpha: Fraction) -> tuple[Fraction, Fract
 
 
 def _divergence(law: Law, n: int, alpha: Fraction) -> list[Fraction]:
-    """The logarithm of M(α − 1), over α − 1, rounded up; so may α − 1 be, as the divergence grows with the order."""
+    """Return the logarithm of M(α − 1), over α − 1, rounded up; so may α − 1 be, as the divergence grows with the
+    order.
+    """
     z = above(alpha - 1)
     with np.errstate(all="ignore"):  # what leaves the range of floats is no bound
         value, error = law.log_mgf(np.array([complex(z)]))
@@ -196,7 +199,7 @@ def _rho(event: Event) -> Fraction | None:
 
 
 def _rounded(x: Fraction) -> float:
-    """The least float whose shortest decimal is at least x: 7/10 is 0.7."""
+    """Return the least float whose shortest decimal is at least x: 7/10 is 0.7."""
     up = above(x)
     if math.isinf(up):
         raise InvalidParameter("alpha or this loss is so large that the answer leaves the range of floats.")
@@ -205,7 +208,7 @@ def _rounded(x: Fraction) -> float:
 
 
 def _log(x: Fraction) -> float:
-    """The logarithm of x for x ≥ 1, rounded down."""
+    """Return the logarithm of x for x ≥ 1, rounded down."""
     if x < 2:
         return math.log1p(below(x - 1)) * (1 - 2.0**-50)
     logs = math.log(x.numerator), math.log(x.denominator)

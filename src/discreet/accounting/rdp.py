@@ -20,7 +20,7 @@ _GOLDEN = Decimal("0.61803398874989")
 
 
 def renyi_epsilon(alpha: Fraction, divergence: Fraction, delta: Fraction) -> Fraction:
-    """An ε for which a divergence of order α implies (ε, δ)-DP, rounded up.
+    """Return an ε for which a divergence of order α implies (ε, δ)-DP, rounded up.
 
     References: Canonne, Kamath, Steinke 2020, Proposition 12, https://arxiv.org/abs/2004.00010
     """
@@ -28,7 +28,7 @@ def renyi_epsilon(alpha: Fraction, divergence: Fraction, delta: Fraction) -> Fra
 
 
 def renyi_delta(alpha: Fraction, divergence: Fraction, epsilon: Fraction) -> float:
-    """A δ for which a divergence of order α implies (ε, δ)-DP, rounded up.
+    """Return a δ for which a divergence of order α implies (ε, δ)-DP, rounded up.
 
     References: Canonne, Kamath, Steinke 2020, Proposition 12, https://arxiv.org/abs/2004.00010
     """
@@ -42,12 +42,12 @@ def renyi_delta(alpha: Fraction, divergence: Fraction, epsilon: Fraction) -> flo
 
 
 def renyi_for(alpha: Fraction, epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The largest divergence of order α, rounded down, that implies (ε, δ)-DP by `renyi_epsilon`."""
+    """Return the largest divergence of order α, rounded down, that implies (ε, δ)-DP by `renyi_epsilon`."""
     return max(epsilon + _gain(alpha - 1, delta), Fraction(0))
 
 
 def order_for(epsilon: Fraction, delta: Fraction) -> Fraction:
-    """The order at which (ε, δ) affords the most ρ of zCDP, to five digits of α − 1.
+    """Return the order at which (ε, δ) affords the most ρ of zCDP, to five digits of α − 1.
 
     Any order would do for privacy; it depends on the budget alone.
     """

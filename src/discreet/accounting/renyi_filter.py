@@ -138,7 +138,7 @@ class CurveFilter(Filter):
 
 
 def curve_of(loss: PrivacyLoss) -> tuple[Fraction, ...]:
-    """The divergences of a loss at each of `ORDERS`, as a charge of it would count: a filter's curve.
+    """Return the divergences of a loss at each of `ORDERS`, as a charge of it would count: a filter's curve.
 
     Raises:
         InvalidParameter: an event without a Rényi divergence.
@@ -147,7 +147,7 @@ def curve_of(loss: PrivacyLoss) -> tuple[Fraction, ...]:
 
 
 def _divergence(events: Composed, order: Fraction, rule: str) -> Fraction:
-    """The sum of the events' divergences of one order."""
+    """Return the sum of the events' divergences of one order."""
     total = Fraction(0)
     for event, n in events:
         one = renyi_upper(event, order)

@@ -49,7 +49,7 @@ class Charge:
 
     @classmethod
     def of(cls, loss: PrivacyLoss, delta: Real = 0) -> Charge:
-        """The charge of a plan with this loss, composed at δ as one use.
+        """Return the charge of a plan with this loss, composed at δ as one use.
 
         Raises:
             InvalidParameter: the loss has no ε at that δ.
@@ -81,7 +81,7 @@ class Filter(ABC):
 
     @final
     def cost(self, charge: Charge) -> Tally:
-        """What a charge costs in the filter's units, rounded up where its fractions are long (`EXACT`).
+        """Return what a charge costs in the filter's units, rounded up where its fractions are long (`EXACT`).
 
         So all sums are whole multiples of one fraction, which follows from the capacity alone: they never become too
         long to be stored, whatever is charged, and nothing about one charge depends on which others were made before.
@@ -103,15 +103,15 @@ class Filter(ABC):
 
     @abstractmethod
     def _cost(self, charge: Charge) -> Tally:
-        """The cost of a charge, not rounded."""
+        """Return the cost of a charge, not rounded."""
 
     @abstractmethod
     def loss(self, spent: Tally) -> PrivacyLoss:
-        """What has been spent, as a loss that reports it soundly."""
+        """Return what has been spent, as a loss that reports it soundly."""
 
     @abstractmethod
     def remaining(self, spent: Tally) -> Budget:
-        """The promise that everything still affordable would have, taken alone."""
+        """Return the promise that everything still affordable would have, taken alone."""
 
     @property
     def empty(self) -> Tally:
@@ -119,16 +119,16 @@ class Filter(ABC):
         return (Fraction(0),) * len(self.capacity)
 
     def add(self, spent: Tally, cost: Tally) -> Tally:
-        """What is spent after one more charge."""
+        """Return what is spent after one more charge."""
         return tuple(a + b for a, b in zip(spent, cost, strict=True))
 
     def affords(self, spent: Tally, cost: Tally) -> bool:
-        """Whether one more charge stays within the capacity, exactly."""
+        """Return whether one more charge stays within the capacity, exactly."""
         return all(x <= most for x, most in zip(self.add(spent, cost), self.capacity, strict=True))
 
 
 def _short(cost: Fraction, most: Fraction) -> Fraction:
-    """The cost, or the next number above it that is short; the capacity where it lies between them."""
+    """Return the cost, or the next number above it that is short; the capacity where it lies between them."""
     if EXACT % cost.denominator == 0:
         return cost
     above = Fraction(-(-cost.numerator * _PARTS // cost.denominator), _PARTS)

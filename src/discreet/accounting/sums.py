@@ -51,7 +51,7 @@ def total(terms: Iterable[tuple[Fraction | None, int]]) -> Fraction | None:
 
 
 def largest(values: Iterable[Fraction | None]) -> Fraction | None:
-    """The largest of some numbers of at least 0, or None when one of them is."""
+    """Return the largest of some numbers of at least 0, or None when one of them is."""
     out = Fraction(0)
     for x in values:
         if x is None:

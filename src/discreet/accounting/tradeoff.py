@@ -33,7 +33,7 @@ def tradeoff(loss: Loss, alpha: Real) -> float: ...
 @overload
 def tradeoff(loss: Loss, alpha: Curve) -> Curve: ...
 def tradeoff(loss: Loss, alpha: Real | Curve) -> float | Curve:
-    """The least type II error that any test of level α has: the chance to miss a unit that is in the data.
+    """Return the least type II error that any test of level α has: the chance to miss a unit that is in the data.
 
     Guarantee:
         A lower bound, rounded down, for tests between any two neighbours' outputs, either way round. Over one
@@ -162,7 +162,7 @@ class _Curve:
         )
 
     def lines(self, levels: Curve) -> Curve:
-        """The largest of the lines at each level, rounded down, and at least 0."""
+        """Return the largest of the lines at each level, rounded down, and at least 0."""
         best = np.zeros_like(levels)
         for epsilon, delta in self.known.items():
             grown = math.exp(epsilon) * (1 + _SLACK)
@@ -173,7 +173,7 @@ class _Curve:
 
 
 def _farthest(loss: Loss, small: Fraction) -> float:
-    """An ε beyond which no line matters at levels far above `small`."""
+    """Return an ε beyond which no line matters at levels far above `small`."""
     apart = loss.failure + small
     return loss.epsilon(apart) if apart < 1 else 0.0
 
@@ -198,5 +198,5 @@ def _fallen(curve: Callable[[float], float], delta: Fraction) -> float:
 
 
 def _sum_of_pure(loss: Loss) -> float:
-    """The sum of the events' ε, whatever is spent apart; infinite when an event is not pure."""
+    """Return the sum of the events' ε, whatever is spent apart; infinite when an event is not pure."""
     return math.inf if loss.pure_apart is None else above(loss.pure_apart)

@@ -95,7 +95,7 @@ class Canaries:
         return "\n".join([f"{self.name}: {self.verdict.upper()}", "", *lines_of(_rows(self))])
 
     def to_html(self) -> str:
-        """The result as one HTML page without outside parts."""
+        """Return the result as one HTML page without outside parts."""
         return document(self.name, _body(self))
 
     def to_json(self) -> dict[str, Any]:
@@ -369,7 +369,7 @@ class Coins:
     def of(
         cls, canaries: Any, relation: Relation, data: Any, combine: Callable[[Any, list[Any]], Any] | None
     ) -> Coins:
-        """The canaries as records.
+        """Return the canaries as records.
 
         Raises:
             InvalidParameter: there are none, they have no length, or twins that are no pairs.
@@ -408,7 +408,7 @@ class Coins:
         return len(self.first)
 
     def records(self, inside: NDArray[np.bool_]) -> Any:
-        """The data and the canaries that the coins chose, in the canaries' order.
+        """Return the data and the canaries that the coins chose, in the canaries' order.
 
         Raises:
             InvalidParameter: records that do not fit the data.
@@ -443,7 +443,7 @@ class Coins:
 
 
 def trained(train: Callable[[Any], object], records: Any) -> object:
-    """The model.
+    """Return the model.
 
     Raises:
         InvalidParameter: training raised.
@@ -458,7 +458,7 @@ def trained(train: Callable[[Any], object], records: Any) -> object:
 
 
 def finite_scores(coins: Coins, model: object, score: Callable[[Any, Any], float]) -> Floats:
-    """The score of each canary; of twins the difference.
+    """Return the score of each canary; of twins the difference.
 
     Raises:
         InvalidParameter: scoring raised, or a score that is no number or NaN.

@@ -37,7 +37,7 @@ class Claim:
 
     @classmethod
     def of(cls, claimed: Budget | Approximate | PrivacyLoss | Claim | Real) -> Claim:
-        """The claim that a `Budget`, a guarantee, a `PrivacyLoss` or a bare ε stands for.
+        """Return the claim that a `Budget`, a guarantee, a `PrivacyLoss` or a bare ε stands for.
 
         Raises:
             InvalidParameter: something else, or no finite ε at any δ.
@@ -77,7 +77,7 @@ class Claim:
         return self.points[0][1]
 
     def tradeoff(self, alpha: Floats) -> Floats:
-        """The least type II error that the claim allows a test of that type I error.
+        """Return the least type II error that the claim allows a test of that type I error.
 
         References: Dong, Roth, Su 2019, Proposition 2.4 (points), https://arxiv.org/abs/1905.02383
         """
@@ -91,11 +91,11 @@ class Claim:
 
 
 def _above_failure(loss: PrivacyLoss) -> list[float]:
-    """A δ at which a loss that fails with a larger chance than those of the curve still has an ε."""
+    """Return a δ at which a loss that fails with a larger chance than those of the curve still has an ε."""
     return [float(loss.failure + (1 - loss.failure) / 8)] if loss.failure >= _CURVE[0] else []
 
 
 def _above(x: Fraction) -> float:
-    """A float that is at least x: an auditor tests what was claimed, or less."""
+    """Return a float that is at least x: an auditor tests what was claimed, or less."""
     near = float(x)
     return near if Fraction(near) >= x else math.nextafter(near, math.inf)

@@ -45,11 +45,13 @@ class EventPredicate:
         return len(self.at) - self.cut if self.other else self.cut + 1
 
     def __call__(self, outputs: Batch) -> NDArray[np.bool_]:
-        """Whether the event happened, for each of several outputs of the mechanism."""
+        """Return whether the event happened, for each of several outputs of the mechanism."""
         return np.asarray(self.rank(outputs) >= self.least)
 
     def rank(self, outputs: Batch) -> NDArray[np.intp]:
-        """A number from 0 to `ranks` − 1 for each output: the larger, the likelier under the witness's first input."""
+        """Return a number from 0 to `ranks` − 1 for each output: the larger, the likelier under the witness's first
+        input.
+        """
         rows = self.encoder.encode(outputs, needed=self.score.needs)
         found = places(self.at, self.score(rows))
         return len(self.at) - found if self.other else found

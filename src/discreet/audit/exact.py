@@ -35,7 +35,7 @@ def finite(
     neighbours: Iterable[tuple[object, object]] | None = None,
     rounding: Real = 0,
 ) -> Finite:
-    """The exact privacy of a mechanism that is given by the probabilities of its outputs.
+    """Return the exact privacy of a mechanism that is given by the probabilities of its outputs.
 
     Args:
         mechanism: a mapping input → (mapping output → probability); a function of an input that returns such a
@@ -90,7 +90,7 @@ class Finite(ComparedTable):
     def group(
         self, k: int, claimed: Budget | Approximate | PrivacyLoss | Claim | Real | None = None
     ) -> Finite:
-        """The privacy of inputs that are at most k steps of neighbours apart: that of groups of k units."""
+        """Return the privacy of inputs that are at most k steps of neighbours apart: that of groups of k units."""
         pairs = within(self.edges, len(self.inputs), k)
         claim = None if claimed is None else Claim.of(claimed)
         return Finite(self.table, pairs, self.edges, claim, _points(claimed))
@@ -132,11 +132,11 @@ class Finite(ComparedTable):
         return "\n".join(lines)
 
     def to_json(self) -> dict[str, Any]:
-        """The answer in JSON's own types; fractions as text."""
+        """Return the answer in JSON's own types; fractions as text."""
         return _json(self)
 
     def to_html(self) -> str:
-        """The answer as one HTML page without outside parts."""
+        """Return the answer as one HTML page without outside parts."""
         return document("Finite mechanism", _body(self))
 
     def __repr__(self) -> str:
@@ -161,14 +161,14 @@ class Finite(ComparedTable):
         return f"{VIOLATED}: δ is {found} at ε = {decimal(e)}, where {decimal(d)} was claimed."
 
     def _broken(self) -> Iterator[tuple[Fraction, Fraction, int, int]]:
-        """The promises that are broken, with the neighbours that break them."""
+        """Yield the promises that are broken, with the neighbours that break them."""
         for e, d in self.points:
             for i, j in self.ordered():
                 if self._breaks(i, j, e, d):
                     yield e, d, i, j
 
     def _breaks(self, i: int, j: int, e: Fraction, d: Fraction) -> bool:
-        """Whether P(E) > e^ε Q(E) + δ for some event, whatever the probabilities are within the rounding."""
+        """Return whether P(E) > e^ε Q(E) + δ for some event, whatever the probabilities are within the rounding."""
         p, q = self.table.least[i], self.table.most[j]
         event = likelier(p, q, e)
         more = sum(p[k] for k in event) - d * self.table.wide
@@ -176,7 +176,7 @@ class Finite(ComparedTable):
 
 
 def _points(claimed: Any) -> tuple[tuple[Fraction, Fraction], ...]:
-    """The promises of a claim as fractions: never less than was claimed."""
+    """Return the promises of a claim as fractions: never less than was claimed."""
     if claimed is None:
         return ()
     if isinstance(claimed, PrivacyLoss):
@@ -195,7 +195,7 @@ def _points(claimed: Any) -> tuple[tuple[Fraction, Fraction], ...]:
 
 
 def _least_read(x: float) -> Fraction:
-    """A float of a claim, by whichever way of reading it is the milder."""
+    """Return a float of a claim, by whichever way of reading it is the milder."""
     return max(Fraction(x), exact("claimed", x))
 
 

@@ -46,7 +46,7 @@ class Guesses:
 
 
 def tail(canaries: int, guesses: int, right: int, epsilon: float, delta: float) -> float:
-    """The largest chance of at least `right` right guesses that (ε, δ)-DP allows.
+    """Return the largest chance of at least `right` right guesses that (ε, δ)-DP allows.
 
     Guarantee:
         For coins that are fair and independent, a mechanism that is (ε, δ)-DP with respect to each of the
@@ -89,7 +89,7 @@ def tail(canaries: int, guesses: int, right: int, epsilon: float, delta: float) 
 
 
 def epsilon_lower(canaries: int, guesses: int, right: int, delta: float, error: float) -> float:
-    """A lower bound on ε at δ from that many right guesses, which is too high with chance at most `error`.
+    """Return a lower bound on ε at δ from that many right guesses, which is too high with chance at most `error`.
 
     Guarantee:
         Every ε' that `tail` rejects rules out all smaller ones too (ε-DP implies ε'-DP), so any ε' with a tail
@@ -110,7 +110,7 @@ def epsilon_lower(canaries: int, guesses: int, right: int, delta: float, error: 
 
 
 def p_value(canaries: int, guesses: int, right: int, promises: Iterable[tuple[float, float]]) -> float:
-    """The largest chance of at least that many right guesses under all of the promises together.
+    """Return the largest chance of at least that many right guesses under all of the promises together.
 
     No correction for the number of promises is needed: all of them bound tails of one and the same count.
     """
@@ -118,7 +118,7 @@ def p_value(canaries: int, guesses: int, right: int, promises: Iterable[tuple[fl
 
 
 def promises(claim: Claim) -> tuple[tuple[float, float], ...]:
-    """The points of a claim; of a `PrivacyLoss` more of its curve, from ε = 0 on to where δ is about 1e-7."""
+    """Return the points of a claim; of a `PrivacyLoss` more of its curve, from ε = 0 on to where δ is about 1e-7."""
     loss = claim.loss
     if loss is None:
         return claim.points
@@ -133,7 +133,9 @@ def promises(claim: Claim) -> tuple[tuple[float, float], ...]:
 
 
 def ladder(canaries: int) -> tuple[tuple[int, int], ...]:
-    """The numbers of guesses (in, out) that are tried where nobody says: all, half, a quarter, … of the canaries."""
+    """Return the numbers of guesses (in, out) that are tried where nobody says: all, half, a quarter, … of the
+    canaries.
+    """
     both = [(math.ceil(canaries * s / 2), math.floor(canaries * s / 2)) for s in _SHARES]
     only_in = [(math.ceil(canaries * s), 0) for s in _SHARES_IN]
     chosen = [pair for pair in dict.fromkeys([*both, *only_in]) if sum(pair) >= _FEWEST]

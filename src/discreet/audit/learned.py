@@ -70,7 +70,7 @@ class Learned:
         return tuple(_plainness(score) for score in self.scores)
 
     def keep(self, which: Sequence[int]) -> Learned:
-        """The same with some of the scores only."""
+        """Return the same with some of the scores only."""
         scores, cuts = tuple(self.scores[i] for i in which), tuple(self.cuts[i] for i in which)
         return replace(self, scores=scores, cuts=cuts)
 
@@ -84,7 +84,7 @@ class Learned:
         ]
 
     def words(self, event: ScoreEvent) -> str:
-        """An event in words.
+        """Return an event in words.
 
         Scores put "score above a threshold" into words. A complement is the negation of that, except that of a list of
         whole outputs and that of intervals, which are of the same kind.
@@ -99,13 +99,13 @@ class Learned:
         return f"not: {score.words(outputs, hits)}"
 
     def happens(self, event: ScoreEvent) -> EventPredicate:
-        """An event as a function of outputs."""
+        """Return an event as a function of outputs."""
         return EventPredicate(
             self.encoder, self.scores[event.score], self.cuts[event.score].at, event.cut, event.other
         )
 
     def tried(self, delta: float) -> tuple[Tried, ...]:
-        """The scores, and what ε each showed, best first."""
+        """Return the scores, and what ε each showed, best first."""
         found = [Tried(s.name, shown(c, delta), c.n) for s, c in zip(self.scores, self.cuts, strict=True)]
         return tuple(sorted(found, key=lambda t: -t.epsilon))
 
@@ -119,6 +119,6 @@ def _plainness(score: Score) -> int:
 
 
 def count(cuts: Sequence[Cuts], bins: Sequence[Bins]) -> None:
-    """Adds the bins of new outputs to counts."""
+    """Add the bins of new outputs to counts."""
     for cut, (p, q) in zip(cuts, bins, strict=True):
         cut.add(p, q)

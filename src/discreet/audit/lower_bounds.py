@@ -30,7 +30,7 @@ _PART = 0.9
 def lower_bound(
     mechanism: Callable[..., object], audit: Audit, *, samples: int, error: float = 0.05
 ) -> float:
-    """A lower bound on ε at the claimed δ from the event that an audit found, on fresh samples.
+    """Return a lower bound on ε at the claimed δ from the event that an audit found, on fresh samples.
 
     An audit spends its samples on many events. This one knows what to look for: it only ranks outputs by the witness's
     score and counts, so that many more samples are drawn in the same time, and the bound is nearer to the truth.

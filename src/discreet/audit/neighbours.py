@@ -65,7 +65,7 @@ class Vectors:
             )
 
     def pairs(self) -> Iterator[Pair]:
-        """The known patterns on flat, one-sided, halved and rising answers."""
+        """Yield the known patterns on flat, one-sided, halved and rising answers."""
         seen = set()
         bases, steps = list(self._bases()), list(self._steps())
         # Along diagonals: the first pairs of all have early bases and early steps.
@@ -80,7 +80,7 @@ class Vectors:
             yield self._cross()
 
     def mutate(self, pair: Pair, rng: np.random.Generator) -> Pair:
-        """Moves answers together, or changes how the neighbours differ."""
+        """Move answers together, or changes how the neighbours differ."""
         base, step = pair[0].astype(np.float64), (pair[1] - pair[0]).astype(np.float64)
         for _ in range(int(rng.integers(1, 3))):
             i, j = rng.integers(self.length, size=2)
@@ -210,7 +210,7 @@ class Numbers:
                     yield pair
 
     def mutate(self, pair: Pair, rng: np.random.Generator) -> Pair:
-        """Moves both, or changes their difference."""
+        """Move both, or changes their difference."""
         x, step = float(pair[0]), float(pair[1]) - float(pair[0])
         match int(rng.integers(5)):
             case 0:
@@ -304,7 +304,7 @@ class Datasets:
         return [*common[:place], *left, *common[place:]], [*common[:place], b, *common[place:]]
 
     def _parts(self, pair: Pair) -> tuple[list[Any], Any, Any, int]:
-        """What is common, what each has alone, and where."""
+        """Return what is common, what each has alone, and where."""
         x, y = list(pair[0]), list(pair[1])
         if len(x) > len(y):
             x, y = y, x
@@ -326,11 +326,11 @@ class Given:
     given: tuple[Pair, ...]
 
     def pairs(self) -> Iterator[Pair]:
-        """What was given."""
+        """Yield what was given."""
         yield from self.given
 
     def mutate(self, pair: Pair, rng: np.random.Generator) -> Pair:
-        """The same: nothing is known of what else is a neighbour."""
+        """Return the same: nothing is known of what else is a neighbour."""
         return pair
 
 

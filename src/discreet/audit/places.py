@@ -50,7 +50,7 @@ def binned(cuts: Floats, x: Floats) -> Index:
 
 
 def _above(cuts: Floats, x: Floats, first: int) -> Index:
-    """How many of a few cuts are below each number, counted from `first`."""
+    """Return how many of a few cuts are below each number, counted from `first`."""
     found = np.full(len(x), first, dtype=np.uint8)
     for cut in cuts:
         found += x > cut
@@ -72,5 +72,5 @@ def _table(cuts: Floats) -> tuple[NDArray[np.int16], int, float, float] | None:
 
 
 def _cells(x: Floats, low: float, scale: float) -> NDArray[np.int32]:
-    """The cell of each number, from 0 for what is below all cuts; of what is no number, anything."""
+    """Return the cell of each number, from 0 for what is below all cuts; of what is no number, anything."""
     return np.clip((x - low) * scale, -1, _CELLS).astype(np.int32) + 1

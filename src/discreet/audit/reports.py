@@ -44,7 +44,7 @@ _LONGEST = 160
 
 
 def document(title: str, *parts: str) -> str:
-    """A whole page around parts that are HTML already."""
+    """Return a whole page around parts that are HTML already."""
     viewport = '<meta name="viewport" content="width=device-width, initial-scale=1">'
     head = f'<meta charset="utf-8">{viewport}<title>{text(title)}</title><style>{_STYLE}</style>'
     return f'<!doctype html>\n<html lang="en"><head>{head}</head>\n<body>{"".join(parts)}</body></html>\n'
@@ -61,19 +61,19 @@ def head(name: str, verdict: str | None, why: str = "") -> str:
 
 
 def facts(rows: Iterable[tuple[str, str]]) -> str:
-    """What was claimed, found, done: pairs of a word and what it stands for."""
+    """Return what was claimed, found, done: pairs of a word and what it stands for."""
     return f"<dl>{''.join(f'<dt>{text(a)}</dt><dd>{text(b)}</dd>' for a, b in rows)}</dl>"
 
 
 def notes(words: Sequence[str]) -> str:
-    """What a reader should know, as a list under its own heading; nothing where there is nothing."""
+    """Return what a reader should know, as a list under its own heading; nothing where there is nothing."""
     return "".join(
         ["<h2>Notes</h2><ul>", *(f"<li>{text(note)}</li>" for note in words), "</ul>"] if words else []
     )
 
 
 def picture(tradeoff: Tradeoff, caption: str, errors: tuple[str, str] = ERRORS) -> str:
-    """A trade-off with what it shows in words."""
+    """Return a trade-off with what it shows in words."""
     return f"<figure>{svg(tradeoff, errors)}<figcaption>{text(caption)}</figcaption></figure>"
 
 
@@ -83,7 +83,7 @@ def text(words: str) -> str:
 
 
 def svg(tradeoff: Tradeoff, errors: tuple[str, str] = ERRORS) -> str:
-    """What the claim allows, the best test that was found, and its band, over the type I error."""
+    """Return what the claim allows, the best test that was found, and its band, over the type I error."""
     width, height = _LEFT + _SIDE + 14, _TOP + _SIDE + 46
     claimed = _points(tradeoff.alpha, tradeoff.claimed)
     found = _points(tradeoff.alpha, tradeoff.beta)
@@ -140,17 +140,17 @@ def _y(beta: float) -> float:
 
 
 def chance_words(chance: Chance) -> str:
-    """How often, out of how many, and the interval."""
+    """Return how often, out of how many, and the interval."""
     return f"{chance.hits:,} of {chance.samples:,}, a chance of {number(chance.low)} to {number(chance.high)}"
 
 
 def number(x: float) -> str:
-    """A number in four digits, as people read it."""
+    """Return a number in four digits, as people read it."""
     return "∞" if x == math.inf else f"{x:.4g}"
 
 
 def shown(x: object) -> str:
-    """An input on one line, cut where it is long."""
+    """Return an input on one line, cut where it is long."""
     try:
         words = np.array2string(x, separator=", ", threshold=20) if isinstance(x, np.ndarray) else repr(x)
     except Exception as error:  # somebody else's __repr__ must not end an audit

@@ -165,7 +165,7 @@ class Audit:
 
 
 def _witness_lines(witness: Witness) -> list[str]:
-    """The neighbours, the event and its two chances."""
+    """Return the neighbours, the event and its two chances."""
     lines = [
         f"Event: {witness.event}.",
         f"  under x  = {shown(witness.x)}: {chance_words(witness.under_x)}",

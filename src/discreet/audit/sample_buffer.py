@@ -41,15 +41,15 @@ class SampleBuffer:
         return sum(len(p) for p, _ in self._pairs)
 
     def add(self, p: Batch, q: Batch) -> None:
-        """Keeps a batch of each."""
+        """Keep a batch of each."""
         self._pairs.append((p, q))
 
     def clear(self) -> None:
-        """Keeps nothing of what there is."""
+        """Keep nothing of what there is."""
         self._pairs.clear()
 
     def lesson(self) -> tuple[Batch, Batch]:
-        """What is learned from now: all outputs, or the newest of them. The other ones are forgotten."""
+        """Return what is learned from now: all outputs, or the newest of them. The other ones are forgotten."""
         p, q = (_joined([pair[i] for pair in self._pairs], KEPT) for i in (0, 1))
         self._pairs[:] = [(p, q)]
         self.learned_from = len(p)
@@ -61,18 +61,18 @@ class SampleBuffer:
         return min(_ONCE_MORE * self.learned_from, KEPT)
 
     def has_room(self) -> bool:
-        """Whether so many are more than were learned from, and small enough to be kept until then."""
+        """Return whether so many are more than were learned from, and small enough to be kept until then."""
         return _WORTH * self.learned_from <= self.enough and self.enough <= self.most()
 
     def most(self) -> float:
-        """The outputs of each neighbour that are small enough to be kept all at once."""
+        """Return the outputs of each neighbour that are small enough to be kept all at once."""
         if self._pairs and not self._weight:
             self._weight = sum(_bytes_each(batch) for batch in self._pairs[-1])
         return _ROOM / self._weight if self._weight else math.inf
 
 
 def _joined(parts: Sequence[Batch], most: int) -> Batch:
-    """The newest outputs of several batches, at most so many."""
+    """Return the newest outputs of several batches, at most so many."""
     arrays: list[NDArray[np.generic]] = [part for part in parts if isinstance(part, np.ndarray)]
     if len(arrays) == len(parts):
         return np.concatenate(arrays)[-most:]
@@ -80,7 +80,7 @@ def _joined(parts: Sequence[Batch], most: int) -> Batch:
 
 
 def _bytes_each(batch: Batch) -> float:
-    """The bytes of memory that an output takes, about; inf for one of very many parts."""
+    """Return the bytes of memory that an output takes, about; inf for one of very many parts."""
     if isinstance(batch, np.ndarray) and batch.dtype != object:
         return batch.nbytes / len(batch)
     some = batch[:: max(1, len(batch) // _WEIGHED)]

@@ -492,7 +492,7 @@ class Fresh:
         return 1 / _PARTS if self._timed else 1.0
 
     def add(self, bins: Sequence[tuple[Ints, Ints]]) -> None:
-        """Counts more pairs."""
+        """Count more pairs."""
         done, m = 0, len(bins[0][0]) if bins else 0
         while self._sizes and self._sizes[0] <= self._n + m - done:
             size = self._sizes.pop(0)

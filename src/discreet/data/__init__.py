@@ -8,7 +8,7 @@ _HERE = Path(__file__).parent
 
 
 def adult() -> Path:
-    """The path of `adult.parquet`: 32,561 real people, one row each, from the US census survey of 1994.
+    """Return the path of `adult.parquet`: 32,561 real people, one row each, from the US census survey of 1994.
 
     >>> adult().stem
     'adult'
@@ -17,7 +17,7 @@ def adult() -> Path:
 
 
 def clinic_visits() -> Path:
-    """The path of `clinic_visits.parquet`: 25,403 visits of 3,000 invented people to a clinic.
+    """Return the path of `clinic_visits.parquet`: 25,403 visits of 3,000 invented people to a clinic.
 
     >>> clinic_visits().stem
     'clinic_visits'
@@ -26,7 +26,7 @@ def clinic_visits() -> Path:
 
 
 def survey() -> Path:
-    """The path of `survey.parquet`: 7,244 real people of Massachusetts, one row each, from a survey of 2018.
+    """Return the path of `survey.parquet`: 7,244 real people of Massachusetts, one row each, from a survey of 2018.
 
     >>> survey().stem
     'survey'
@@ -35,7 +35,7 @@ def survey() -> Path:
 
 
 def trips() -> Path:
-    """The path of `trips.parquet`: 6,433 real taxi trips of March 2019 in New York; riders are not in it.
+    """Return the path of `trips.parquet`: 6,433 real taxi trips of March 2019 in New York; riders are not in it.
 
     >>> trips().stem
     'trips'
@@ -44,7 +44,8 @@ def trips() -> Path:
 
 
 def housing() -> Path:
-    """The path of `housing.parquet`: the 20,640 block groups of California in the US census of 1990, one row each.
+    """Return the path of `housing.parquet`: the 20,640 block groups of California in the US census of 1990, one row
+    each.
 
     >>> housing().stem
     'housing'

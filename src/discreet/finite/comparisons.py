@@ -26,7 +26,7 @@ def exponential(epsilon: Fraction, digits: int) -> tuple[Fraction, Fraction]:
 
 
 def exceeds(p: Fraction | int, q: Fraction | int, epsilon: Fraction) -> bool:
-    """Whether p > e^ε q, for p, q ≥ 0 and a rational ε ≥ 0: decided exactly.
+    """Return whether p > e^ε q, for p, q ≥ 0 and a rational ε ≥ 0: decided exactly.
 
     For ε ≠ 0 the number e^ε is irrational (Lindemann 1882), so p = e^ε q only where both are 0, and enough
     digits decide.
@@ -51,5 +51,5 @@ def exceeds(p: Fraction | int, q: Fraction | int, epsilon: Fraction) -> bool:
 
 
 def beyond(epsilon: Fraction, most: int) -> bool:
-    """Whether e^ε surely exceeds an integer: most < 2^bits < e^(7 bits/10)."""
+    """Return whether e^ε surely exceeds an integer: most < 2^bits < e^(7 bits/10)."""
     return epsilon * 10 >= 7 * most.bit_length()

@@ -17,7 +17,7 @@ MOST_ENTRIES = 2_000_000
 
 
 def adaptive(first: ProbabilityTable, seconds: Sequence[ProbabilityTable]) -> ProbabilityTable:
-    """The first's output o and then that of the o-th of the others, on the same inputs."""
+    """Return the first's output o and then that of the o-th of the others, on the same inputs."""
     refuse_large(len(first.inputs), sum(len(t.outputs) for t in seconds))
     whole = math.lcm(*(t.whole for t in seconds))
     scale = [whole // t.whole for t in seconds]
@@ -39,7 +39,7 @@ def beside(first: ProbabilityTable, second: ProbabilityTable) -> ProbabilityTabl
 
 
 def mixed(table: ProbabilityTable, inputs: tuple[object, ...], weights: Rows, whole: int) -> ProbabilityTable:
-    """The laws of new inputs, each a mixture of the table's laws with weights / whole."""
+    """Return the laws of new inputs, each a mixture of the table's laws with weights / whole."""
     refuse_large(len(inputs), len(table.outputs))
     columns = list(zip(*table.rows, strict=True))
     rows = tuple(
@@ -52,7 +52,7 @@ def mixed(table: ProbabilityTable, inputs: tuple[object, ...], weights: Rows, wh
 def through(
     table: ProbabilityTable, channel: Callable[[Hashable], Mapping[Hashable, Fraction]]
 ) -> ProbabilityTable:
-    """The table whose output was handed to a channel: a law for each output."""
+    """Return the table whose output was handed to a channel: a law for each output."""
     laws = [channel(o) for o in table.outputs]
     outputs: dict[Hashable, int] = {}
     for law in laws:
@@ -72,7 +72,7 @@ def through(
 
 
 def law_of(given: Any, o: object) -> dict[Hashable, Fraction]:
-    """What a channel does with the output o: a mapping is a law, anything else the new output itself.
+    """Return what a channel does with the output o: a mapping is a law, anything else the new output itself.
 
     Raises:
         InvalidParameter: a law that does not sum to 1, or an output that cannot be one.
@@ -96,7 +96,7 @@ def law_of(given: Any, o: object) -> dict[Hashable, Fraction]:
 
 
 def cost(name: str, value: Any) -> Fraction:
-    """A loss or a utility as a fraction; True and False are 1 and 0."""
+    """Return a loss or a utility as a fraction; True and False are 1 and 0."""
     return Fraction(int(value)) if isinstance(value, bool) else exact(name, value)
 
 
@@ -115,7 +115,7 @@ def refuse_large(inputs: int, outputs: int) -> None:
 
 
 def prior_of(inputs: Sequence[object], prior: Any) -> list[Fraction]:
-    """A law on the inputs: uniform, in their order, or by name.
+    """Return a law on the inputs: uniform, in their order, or by name.
 
     Raises:
         InvalidParameter: it names something else, or is no law.

@@ -19,7 +19,7 @@ _MOST = 10**8
 
 
 def pairs_of(table: ProbabilityTable, neighbours: Neighbours) -> Pairs:
-    """The pairs of neighbouring inputs, as indices.
+    """Return the pairs of neighbouring inputs, as indices.
 
     Raises:
         InvalidParameter: a pair that is none of two inputs, a relation of what are no databases, or too many pairs.
@@ -42,7 +42,7 @@ def pairs_of(table: ProbabilityTable, neighbours: Neighbours) -> Pairs:
 
 
 def _related(table: ProbabilityTable, relation: Relation) -> list[tuple[object, object]]:
-    """The neighbours among databases, each found by looking up what is one step away."""
+    """Return the neighbours among databases, each found by looking up what is one step away."""
     given = [x for x in table.inputs if isinstance(x, Database)]
     hint = "inputs=dp.finite.databases(universe, size), or give pairs or a function"
     if len(given) < len(table.inputs):
@@ -56,7 +56,7 @@ def _related(table: ProbabilityTable, relation: Relation) -> list[tuple[object, 
 
 
 def records_of(x: object) -> Any:
-    """What a function of an input is handed: the records of a `Database`, anything else as it is."""
+    """Return what a function of an input is handed: the records of a `Database`, anything else as it is."""
     return x.records if isinstance(x, Database) else x
 
 

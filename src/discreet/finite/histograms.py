@@ -48,7 +48,7 @@ class Database:
 
     @classmethod
     def of(cls, records: Iterable[object], *, universe: Iterable[object]) -> Database:
-        """The database of these records.
+        """Return the database of these records.
 
         >>> Database.of([4, 0, 4], universe=range(5)).counts
         (1, 0, 0, 0, 2)
@@ -73,7 +73,7 @@ class Database:
         return sum(self.counts)
 
     def distance(self, other: Database) -> int:
-        """The ℓ1 distance ‖x − y‖₁: how many records have to be added or removed to get from one to the other.
+        """Return the ℓ1 distance ‖x − y‖₁: how many records have to be added or removed to get from one to the other.
 
         References: Dwork, Roth 2014, Definition 2.3, https://www.cis.upenn.edu/~aaroth/Papers/privacybook.pdf
         """
@@ -84,14 +84,14 @@ class Database:
         return sum(abs(a - b) for a, b in zip(self.counts, other.counts, strict=True))
 
     def steps(self, other: Database, relation: str | Relation) -> int | None:
-        """How many steps of neighbours lead to the other; None where no number of steps does."""
+        """Return how many steps of neighbours lead to the other; None where no number of steps does."""
         away = self.distance(other)
         if Relation.parse(relation) is Relation.ADD_REMOVE:
             return away
         return away // 2 if self.size == other.size else None
 
     def is_neighbour(self, other: Database, relation: str | Relation) -> bool:
-        """Whether one record is added or removed, or one is replaced by another, between the two."""
+        """Return whether one record is added or removed, or one is replaced by another, between the two."""
         return self.steps(other, relation) == 1
 
     def __str__(self) -> str:
@@ -134,13 +134,13 @@ def neighbours(
 
 
 def how_many(kinds: int, size: int, relation: Relation) -> int:
-    """The number of databases: multisets of exactly, or of at most, `size` records."""
+    """Return the number of databases: multisets of exactly, or of at most, `size` records."""
     more = 1 if relation is Relation.ADD_REMOVE else 0
     return math.comb(kinds + size - 1 + more, size)
 
 
 def how_many_pairs(kinds: int, size: int, relation: Relation) -> int:
-    """The number of pairs of neighbours: what they share, and the one record or two in which they differ."""
+    """Return the number of pairs of neighbours: what they share, and the one record or two in which they differ."""
     if not size:
         return 0
     if relation is Relation.ADD_REMOVE:
@@ -149,7 +149,7 @@ def how_many_pairs(kinds: int, size: int, relation: Relation) -> int:
 
 
 def histograms(kinds: int, size: int, relation: Relation) -> Iterator[tuple[int, ...]]:
-    """The counts of all databases of exactly `size` records, or of 0, 1, … records up to it."""
+    """Yield the counts of all databases of exactly `size` records, or of 0, 1, … records up to it."""
     for n in range(size + 1) if relation is Relation.ADD_REMOVE else [size]:
         for chosen in combinations_with_replacement(range(kinds), n):
             counts = [0] * kinds
@@ -159,7 +159,7 @@ def histograms(kinds: int, size: int, relation: Relation) -> Iterator[tuple[int,
 
 
 def adjacent(kinds: int, size: int, relation: Relation) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-    """The counts of all pairs of neighbours, each pair once."""
+    """Yield the counts of all pairs of neighbours, each pair once."""
     if not size:
         return
     exactly = Relation.REPLACE if relation is Relation.REPLACE else Relation.ADD_REMOVE
@@ -172,7 +172,7 @@ def adjacent(kinds: int, size: int, relation: Relation) -> Iterator[tuple[tuple[
 
 
 def around(counts: tuple[int, ...], relation: Relation, size: int | None = None) -> Iterator[tuple[int, ...]]:
-    """The counts of all neighbours of a database; none beyond `size`, where it is given."""
+    """Yield the counts of all neighbours of a database; none beyond `size`, where it is given."""
     taken = [(*counts[:k], n - 1, *counts[k + 1 :]) for k, n in enumerate(counts) if n]
     if relation is Relation.ADD_REMOVE:
         yield from taken
@@ -186,7 +186,7 @@ def around(counts: tuple[int, ...], relation: Relation, size: int | None = None)
 
 
 def kinds_of(universe: Iterable[object]) -> tuple[object, ...]:
-    """The elements of a universe: at least one, and no two equal.
+    """Return the elements of a universe: at least one, and no two equal.
 
     Raises:
         InvalidParameter: an empty universe, or one with an element twice.
@@ -228,7 +228,7 @@ def refuse_many(many: int, size: int, kinds: int, what: str) -> None:
 
 
 def _known(kinds: tuple[object, ...], counts: tuple[int, ...]) -> Database:
-    """A database whose parts were checked before."""
+    """Return a database whose parts were checked before."""
     x = object.__new__(Database)
     object.__setattr__(x, "universe", kinds)
     object.__setattr__(x, "counts", counts)

@@ -27,7 +27,7 @@ _MOST_SPREAD = 2_000
 
 
 def grown(epsilon: Fraction) -> Fraction:
-    """A fraction of some 24 digits that is at most e^ε, and less than it by at most one part in 10²³."""
+    """Return a fraction of some 24 digits that is at most e^ε, and less than it by at most one part in 10²³."""
     low, _ = bounds_of_exponential(epsilon, DIGITS + 4)
     scale = 10 ** max(0, DIGITS - len(str(int(low))))
     return max(Fraction(1), Fraction(int(low * scale), scale))
@@ -52,7 +52,7 @@ def randomized_response(values: Iterable[Hashable], *, epsilon: Real) -> Mechani
 
 
 def geometric(most: int, *, epsilon: Real, sensitivity: int = 1) -> Mechanism:
-    """The geometric mechanism for a count from 0 to `most`, whose tails beyond both ends are put on the ends.
+    """Return the geometric mechanism for a count from 0 to `most`, whose tails beyond both ends are put on the ends.
 
     P(o | x) ∝ α^|o − x| with α = e^(−ε/Δ). Neighbours are counts that differ by at most `sensitivity` = Δ.
 
@@ -92,7 +92,7 @@ def exponential(
     sensitivity: Real,
     neighbours: Neighbours = None,
 ) -> Mechanism:
-    """The exponential mechanism: P(o | x) ∝ exp(ε · utility(x, o) / 2Δ).
+    """Return the exponential mechanism: P(o | x) ∝ exp(ε · utility(x, o) / 2Δ).
 
     Args:
         utility: a function of the input (the records of a `Database`) and the output; its values are read as

@@ -72,7 +72,7 @@ class ComparedTable(ABC):
 
     @abstractmethod
     def group(self, k: int) -> Self:
-        """The privacy of inputs that are at most k steps of neighbours apart."""
+        """Return the privacy of inputs that are at most k steps of neighbours apart."""
 
     @property
     def inputs(self) -> tuple[object, ...]:
@@ -96,12 +96,14 @@ class ComparedTable(ABC):
         return greatest
 
     def epsilon(self, delta: Real = 0) -> float:
-        """The least ε at δ, rounded up to a float; infinite where there is none."""
+        """Return the least ε at δ, rounded up to a float; infinite where there is none."""
         ratio = self.ratio(delta)
         return math.inf if ratio is None else log_above(ratio)
 
     def delta_bounds(self, epsilon: Real) -> tuple[Fraction, Fraction]:
-        """The least δ at ε, from below and from above: equal where e^ε matters not, else within 10⁻³⁶ of each other."""
+        """Return the least δ at ε, from below and from above: equal where e^ε matters not, else within 10⁻³⁶ of each
+        other.
+        """
         e = exact("epsilon", epsilon)
         if e < 0:
             raise InvalidParameter(f"epsilon must be at least 0, not {epsilon}.")
@@ -116,7 +118,7 @@ class ComparedTable(ABC):
         return Fraction(most_low, high.denominator * whole), Fraction(most_high, low.denominator * whole)
 
     def delta(self, epsilon: Real) -> float:
-        """The least δ at ε, rounded up to a float."""
+        """Return the least δ at ε, rounded up to a float."""
         return above(self.delta_bounds(epsilon)[1])
 
     @property
@@ -125,7 +127,7 @@ class ComparedTable(ABC):
         return Fraction(max((impossible(p, q) for p, q in self.all_rows()), default=0), self.table.whole)
 
     def tradeoff(self, alpha: Real) -> Fraction:
-        """The least type II error of any test of two neighbours with type I error α, exactly.
+        """Return the least type II error of any test of two neighbours with type I error α, exactly.
 
         References: Dong, Roth, Su 2019, Definition 2.1, https://arxiv.org/abs/1905.02383
         """
@@ -136,17 +138,17 @@ class ComparedTable(ABC):
         return min((type_two(p, q, whole, a) for p, q in self.all_rows()), default=1 - a)
 
     def ordered(self) -> Iterator[tuple[int, int]]:
-        """The pairs that are compared, as indices of inputs, in both orders."""
+        """Yield the pairs that are compared, as indices of inputs, in both orders."""
         for i, j in self.pairs:
             yield i, j
             yield j, i
 
     def rows_of(self, i: int, j: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-        """The laws of two inputs, in integers over the table's `whole`."""
+        """Return the laws of two inputs, in integers over the table's `whole`."""
         return self.table.rows[i], self.table.rows[j]
 
     def all_rows(self) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
-        """The laws of all pairs that are compared, in both orders."""
+        """Return the laws of all pairs that are compared, in both orders."""
         return (self.rows_of(i, j) for i, j in self.ordered())
 
     def bracket(self, e: Fraction) -> tuple[Fraction, Fraction]:
@@ -161,7 +163,9 @@ class ComparedTable(ABC):
         return (over - self.bracket(e)[1] * under) / self.table.whole
 
     def largest(self) -> OutputEvent | None:
-        """The outputs with the largest ratio of their probabilities; all the impossible ones if there are any."""
+        """Return the outputs with the largest ratio of their probabilities; all the impossible ones if there are
+        any.
+        """
         best: tuple[int, Fraction, int, int] | None = None
         for i, j in self.ordered():
             p, q = self.rows_of(i, j)
@@ -177,7 +181,7 @@ class ComparedTable(ABC):
         return self.event(i, j, [k for k, (a, b) in both if b and a == ratio * b])
 
     def event(self, i: int, j: int, event: Sequence[int]) -> OutputEvent:
-        """The event of these outputs under two inputs, all as indices."""
+        """Return the event of these outputs under two inputs, all as indices."""
         p, q = self.rows_of(i, j)
         whole = self.table.whole
         chances = Fraction(sum(p[k] for k in event), whole), Fraction(sum(q[k] for k in event), whole)
@@ -185,7 +189,7 @@ class ComparedTable(ABC):
 
 
 def within(edges: Pairs, many: int, steps: int) -> Pairs:
-    """The pairs of `many` inputs that are at most so many steps of neighbours apart, and not equal."""
+    """Return the pairs of `many` inputs that are at most so many steps of neighbours apart, and not equal."""
     count("k", steps)
     near: dict[int, set[int]] = {}
     for i, j in edges:
@@ -204,12 +208,12 @@ def within(edges: Pairs, many: int, steps: int) -> Pairs:
 
 
 def log_above(ratio: Fraction) -> float:
-    """The logarithm of a ratio ≥ 1, rounded up: the sixty digits are off by far less than what is added."""
+    """Return the logarithm of a ratio ≥ 1, rounded up: the sixty digits are off by far less than what is added."""
     return above(log(ratio) * (1 + Fraction(1, 10**50))) if ratio > 1 else 0.0
 
 
 def in_words(x: Fraction) -> str:
-    """A fraction as such where it is short, and as a decimal."""
+    """Return a fraction as such where it is short, and as a decimal."""
     near = f"{float(x) if x < 10**300 else below(x):.6g}"
     if x.numerator.bit_length() + x.denominator.bit_length() > _LONG:
         return near
@@ -218,7 +222,7 @@ def in_words(x: Fraction) -> str:
 
 
 def likelier(p: Sequence[int], q: Sequence[int], epsilon: Fraction) -> list[int]:
-    """The outputs with P > e^ε Q, decided exactly: the event of the largest P − e^ε Q."""
+    """Return the outputs with P > e^ε Q, decided exactly: the event of the largest P − e^ε Q."""
     if beyond(epsilon, max(p)):
         return [k for k in range(len(p)) if p[k] and not q[k]]
     low, high = exponential(epsilon, 40)
@@ -232,7 +236,7 @@ def likelier(p: Sequence[int], q: Sequence[int], epsilon: Fraction) -> list[int]
 
 
 def least_ratio(p: Sequence[int], q: Sequence[int], delta: Fraction) -> Fraction | None:
-    """The least a ≥ 1 with Σ (P − aQ)⁺ ≤ δ; None where no a is enough.
+    """Return the least a ≥ 1 with Σ (P − aQ)⁺ ≤ δ; None where no a is enough.
 
     The sum is convex, falling and piecewise linear in a, with bends at the ratios P/Q.
     """
@@ -251,7 +255,7 @@ def least_ratio(p: Sequence[int], q: Sequence[int], delta: Fraction) -> Fraction
 
 
 def largest_ratio(p: Sequence[int], q: Sequence[int]) -> Fraction:
-    """The largest P/Q among the outputs that Q gives.
+    """Return the largest P/Q among the outputs that Q gives.
 
     Where many outputs have it, as in the geometric mechanism, it is a ratio of much smaller integers than the
     probabilities are; so it is reduced at the first tie.
@@ -270,7 +274,7 @@ def largest_ratio(p: Sequence[int], q: Sequence[int]) -> Fraction:
 
 
 def impossible(p: Sequence[int], q: Sequence[int]) -> int:
-    """How much of P lies on outputs that Q never gives."""
+    """Return how much of P lies on outputs that Q never gives."""
     return sum(a for a, b in zip(p, q, strict=True) if not b)
 
 

@@ -107,7 +107,7 @@ class Mechanism(ComparedTable):
         _set(self, table, pairs_of(table, neighbours))
 
     def law(self, x: object) -> dict[Hashable, Fraction]:
-        """The law of the output on x, which is a point of the probability simplex."""
+        """Return the law of the output on x, which is a point of the probability simplex."""
         row = self.table.rows[self._at(x)]
         return {o: Fraction(p, self.table.whole) for o, p in zip(self.outputs, row, strict=True)}
 
@@ -121,7 +121,7 @@ class Mechanism(ComparedTable):
         return sum((p for o, p in self.law(x).items() if inside(o)), Fraction(0))
 
     def worst(self, epsilon: Real | None = None) -> OutputEvent | None:
-        """The neighbours and the event that tell the most; None where nothing has a neighbour.
+        """Return the neighbours and the event that tell the most; None where nothing has a neighbour.
 
         Without `epsilon` it is the event with the largest ratio of probabilities; with it, the event with the
         largest P(E) − e^ε Q(E), which is δ(ε).
@@ -149,7 +149,7 @@ class Mechanism(ComparedTable):
         return max(known, default=Fraction(1)) if len(known) == len(found) else None
 
     def renyi(self, alpha: Real) -> float:
-        """The largest Rényi divergence D_α(P ‖ Q) of two neighbours for α ≥ 1, rounded up to a float.
+        """Return the largest Rényi divergence D_α(P ‖ Q) of two neighbours for α ≥ 1, rounded up to a float.
 
         For α = 1 it is the Kullback-Leibler divergence; for α = math.inf, ε.
 
@@ -175,7 +175,7 @@ class Mechanism(ComparedTable):
         return from_pmfs(*self.dominating)
 
     def post(self, channel: object) -> Mechanism:
-        """The mechanism whose output is handed to a channel that does not see the input.
+        """Return the mechanism whose output is handed to a channel that does not see the input.
 
         Args:
             channel: a function or a mapping of an output to the new output, or to a mapping of new outputs to
@@ -235,7 +235,7 @@ class Mechanism(ComparedTable):
         return made(table, pairs, edges)
 
     def group(self, k: int) -> Mechanism:
-        """The same mechanism for neighbours that are up to k steps apart: what it promises a group of k.
+        """Return the same mechanism for neighbours that are up to k steps apart: what it promises a group of k.
 
         Steps are those of the neighbours that were given when it was made, also where it is a group's already.
 
@@ -246,7 +246,7 @@ class Mechanism(ComparedTable):
     def of(
         self, f: Callable[..., Hashable], *, inputs: Iterable[object], neighbours: Neighbours = None
     ) -> Mechanism:
-        """The mechanism x ↦ M(f(x)): this one, on the answer to a question about the input.
+        """Return the mechanism x ↦ M(f(x)): this one, on the answer to a question about the input.
 
         `f` is handed the records of a `Database`, and any other input as it is.
         """
@@ -295,7 +295,8 @@ class Mechanism(ComparedTable):
         return made(table, pairs_of(table, Relation.REPLACE))
 
     def posterior(self, output: Hashable, prior: object = None) -> dict[Any, Fraction]:
-        """What somebody believes of the input after the output, by Bayes' rule; the prior is uniform unless given.
+        """Return what somebody believes of the input after the output, by Bayes' rule; the prior is uniform unless
+        given.
 
         Raises:
             InvalidParameter: an output that has no chance under that prior.
@@ -312,7 +313,8 @@ class Mechanism(ComparedTable):
         return {x: j / total for x, j in zip(self.inputs, joint, strict=True)}
 
     def mixture(self, priors: Mapping[Any, object]) -> Mechanism:
-        """The mechanism whose inputs are laws on the inputs of this one: what it tells about where the data came from.
+        """Return the mechanism whose inputs are laws on the inputs of this one: what it tells about where the data came
+        from.
 
         All new inputs are neighbours of each other.
         """
@@ -330,7 +332,7 @@ class Mechanism(ComparedTable):
         return made(table, graph(table, None))
 
     def expected(self, loss: Callable[[Any, Any], Real], prior: object = None) -> Fraction:
-        """The mean of loss(input, output) under a prior on inputs; without one, that on the worst input."""
+        """Return the mean of loss(input, output) under a prior on inputs; without one, that on the worst input."""
         refuse_no_function("loss", loss, hint="lambda x, o: abs(x - o)")
         whole = self.table.whole
         means = [
@@ -414,7 +416,7 @@ def _set(mechanism: Mechanism, table: ProbabilityTable, pairs: Pairs, edges: Pai
 
 
 def made(table: ProbabilityTable, pairs: Pairs, edges: Pairs | None = None) -> Mechanism:
-    """The mechanism of a table that is known to be one."""
+    """Return the mechanism of a table that is known to be one."""
     mechanism = object.__new__(Mechanism)
     _set(mechanism, table, pairs, edges)
     return mechanism
@@ -472,7 +474,7 @@ def dominating(
 
 
 def _curve(p: Row, q: Row) -> Iterable[tuple[int, int]]:
-    """The events {P > aQ} as points (Q, P), from the likeliest outputs on."""
+    """Return the events {P > aQ} as points (Q, P), from the likeliest outputs on."""
     ratios: dict[Fraction | None, tuple[int, int]] = {}
     for a, b in zip(p, q, strict=True):
         if a or b:
@@ -489,7 +491,7 @@ def _curve(p: Row, q: Row) -> Iterable[tuple[int, int]]:
 
 
 def _upper(points: Iterable[tuple[int, int]]) -> list[tuple[int, int]]:
-    """The vertices of the upper hull from (0, 0) to the right end, none between two others (Andrew 1979)."""
+    """Return the vertices of the upper hull from (0, 0) to the right end, none between two others (Andrew 1979)."""
     highest: dict[int, int] = {}
     for x, y in points:
         highest[x] = max(y, highest.get(x, y))

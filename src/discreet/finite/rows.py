@@ -55,7 +55,7 @@ class ProbabilityTable:
 
 
 def read(mechanism: Any, inputs: Iterable[object] | None, rounding: Fraction) -> ProbabilityTable:
-    """The table of a mapping of mappings, of a function and its inputs, or of rows.
+    """Return the table of a mapping of mappings, of a function and its inputs, or of rows.
 
     Raises:
         InvalidParameter: it is none of them, or its rows are no probabilities.
@@ -119,7 +119,9 @@ def graph(
 def of_integers(
     inputs: tuple[object, ...], outputs: tuple[Hashable, ...], rows: Rows, whole: int
 ) -> ProbabilityTable:
-    """The table of exact probabilities rows / whole, each row of which is known to sum to `whole`; in lowest terms."""
+    """Return the table of exact probabilities rows / whole, each row of which is known to sum to `whole`; in lowest
+    terms.
+    """
     shared = math.gcd(whole, *(p for row in rows for p in row))
     least = tuple(tuple(p // shared for p in row) for row in rows)
     return ProbabilityTable(
@@ -212,7 +214,7 @@ def _place(places: dict[Hashable, int], inputs: tuple[object, ...], x: Any) -> i
 
 
 def several(name: str, values: object, *, hint: str) -> tuple[Any, ...]:
-    """The values, one after the other.
+    """Return the values, one after the other.
 
     Raises:
         InvalidParameter: it is a single one, or a range of more than a table could hold.

@@ -17,7 +17,7 @@ _FIT = "make the mechanism on dp.finite.databases(universe, size)"
 
 
 def poisson(table: ProbabilityTable, rate: Fraction) -> ProbabilityTable:
-    """The table on a sample that each record enters by itself with chance `rate`.
+    """Return the table on a sample that each record enters by itself with chance `rate`.
 
     A database with n_k records of kind k has the sample s with chance Π C(n_k, s_k) q^s_k (1−q)^(n_k − s_k).
     """
@@ -43,7 +43,8 @@ def poisson(table: ProbabilityTable, rate: Fraction) -> ProbabilityTable:
 
 
 def fixed_size(table: ProbabilityTable, sample: int, population: int) -> ProbabilityTable:
-    """The table on `sample` of `population` records, drawn without replacement; its inputs are all such databases.
+    """Return the table on `sample` of `population` records, drawn without replacement; its inputs are all such
+    databases.
 
     The sample s has chance Π C(n_k, s_k) / C(n, m).
     """

@@ -46,7 +46,8 @@ def sensitivity(
     relation: str | Relation = Relation.REPLACE,
     norm: float = 1,
 ) -> Attained:
-    """The global sensitivity of f: the largest ‖f(x) − f(y)‖ over all neighbours x and y, which are tried one by one.
+    """Return the global sensitivity of f: the largest ‖f(x) − f(y)‖ over all neighbours x and y, which are tried one by
+    one.
 
     Args:
         f: a function of the tuple of records, listed in the universe's order; its value is a number, several
@@ -92,7 +93,7 @@ def local_sensitivity(
     relation: str | Relation = Relation.REPLACE,
     norm: float = 1,
 ) -> Attained:
-    """The local sensitivity of f at x: the largest ‖f(x) − f(y)‖ over the neighbours y of x.
+    """Return the local sensitivity of f at x: the largest ‖f(x) − f(y)‖ over the neighbours y of x.
 
     It depends on the data: noise of that size does not protect it. See `smooth_sensitivity`.
 
@@ -129,7 +130,7 @@ def smooth_sensitivity(
     relation: str | Relation = Relation.REPLACE,
     norm: float = 1,
 ) -> Attained:
-    """The β-smooth sensitivity of f at x: the largest e^(−βd(x, y)) · LS(y) over all databases y.
+    """Return the β-smooth sensitivity of f at x: the largest e^(−βd(x, y)) · LS(y) over all databases y.
 
     d(x, y) is the number of steps from x to y, LS(y) the local sensitivity there. `pair` is y and the neighbour
     of y between which the change is that large.
@@ -197,7 +198,7 @@ class _Values:
         return self.known[counts]
 
     def change(self, pair: Pair, norm: float) -> Fraction:
-        """The distance of the values at two databases; for the norm 2 its square."""
+        """Return the distance of the values at two databases; for the norm 2 its square."""
         a, b = self.at(pair[0]), self.at(pair[1])
         if a.keys() == b.keys():
             moved: list[Fraction] = [abs(Fraction(v - b[k])) for k, v in a.items()]
@@ -210,7 +211,7 @@ class _Values:
     def local(
         self, counts: Counts, relation: Relation, size: int | None, norm: float
     ) -> tuple[Fraction, Pair | None]:
-        """The largest change from one database to a neighbour, and the two."""
+        """Return the largest change from one database to a neighbour, and the two."""
         best, where = Fraction(-1), None
         for other in around(counts, relation, size):
             change = self.change((counts, other), norm)
@@ -227,7 +228,7 @@ class _Values:
         centre: Database | None = None,
         exactly: bool = True,
     ) -> Attained:
-        """The number with its pair; 0 where there are no neighbours."""
+        """Return the number with its pair; 0 where there are no neighbours."""
         best = max(best, Fraction(0))
         value = _root_above(best) if norm == 2 else best
         pair = None if where is None else (Database(self.kinds, where[0]), Database(self.kinds, where[1]))
@@ -270,7 +271,7 @@ class _Values:
 
 
 def _flat(value: Any) -> Iterator[tuple[object, Any]]:
-    """The numbers that a value of f consists of, each with a name."""
+    """Yield the numbers that a value of f consists of, each with a name."""
     if isinstance(value, Mapping):
         for k, v in value.items():
             yield k, v.tolist() if hasattr(v, "tolist") else v
@@ -361,7 +362,7 @@ class Attained(Fraction):
         squared: Fraction | None = None,
         centre: Database | None = None,
     ) -> Attained:
-        """The number, and where it is attained."""
+        """Return the number, and where it is attained."""
         self = super().__new__(cls, value.numerator, value.denominator)
         self.pair = pair
         self.exact = exact

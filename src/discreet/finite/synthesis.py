@@ -77,7 +77,7 @@ def optimal(
     prior: object = None,
     neighbours: Neighbours = None,
 ) -> Optimal:
-    """The ε-DP mechanism with the least mean loss, by linear programming, made exact and proved to be best.
+    """Return the ε-DP mechanism with the least mean loss, by linear programming, made exact and proved to be best.
 
     Args:
         loss: a function of the input (the records of a `Database`) and the output; for a utility, its negative.
@@ -160,7 +160,7 @@ def remapped(
     prior: object,
     outputs: Iterable[Hashable] | None = None,
 ) -> Mechanism:
-    """The mechanism whose every output is replaced by the best reply to it under a prior: post-processing.
+    """Return the mechanism whose every output is replaced by the best reply to it under a prior: post-processing.
 
     By Bayes' rule the reply to o is the r with the least Σ prior(x) P(o | x) loss(x, r). For counts and a loss that
     grows with the distance this makes the geometric mechanism as good as the best one.
@@ -203,7 +203,8 @@ _MOST_UNKNOWNS = 60  # of a system that is solved in fractions: some seconds; 80
 
 
 def vertex(rows: Matrix, edges: Ordered, grown: Fraction, costs: Matrix | None) -> Matrix | None:
-    """The corner of the set of all private mechanisms that is meant: its equations are read off and solved exactly.
+    """Return the corner of the set of all private mechanisms that is meant: its equations are read off and solved
+    exactly.
 
     Entries near 0 are 0, and ratios near the allowed one are that. So each column falls into parts that are known up
     to a factor, and the factors follow from the sums of the rows (and, with `costs`, from the mean costs that are as
@@ -266,14 +267,14 @@ def mixed_in(rows: Matrix, edges: Ordered, grown: Fraction) -> Matrix:
 
 
 def keeps(rows: Matrix, edges: Ordered, grown: Fraction) -> bool:
-    """Whether rows are laws whose ratios between the given inputs are at most `grown`, exactly."""
+    """Return whether rows are laws whose ratios between the given inputs are at most `grown`, exactly."""
     if any(sum(row) != 1 or min(row) < 0 for row in rows):
         return False
     return all(p <= grown * q for x, y in edges for p, q in zip(rows[x], rows[y], strict=True))
 
 
 def _parts(column: Sequence[Fraction], edges: Ordered, grown: Fraction) -> list[dict[int, Fraction]] | None:
-    """The inputs of a column that met ratios tie together, each with its multiple; None where they disagree."""
+    """Return the inputs of a column that met ratios tie together, each with its multiple; None where they disagree."""
     tied: dict[int, list[tuple[int, Fraction]]] = {}
     for x, y in edges:
         p, q = column[x], column[y]
@@ -299,7 +300,7 @@ def _parts(column: Sequence[Fraction], edges: Ordered, grown: Fraction) -> list[
 
 
 def _solved(system: Matrix, unknowns: int) -> list[Fraction] | None:
-    """The one solution of linear equations, each with its right side last; None where there is none or more."""
+    """Return the one solution of linear equations, each with its right side last; None where there is none or more."""
     for k in range(unknowns):
         pivot = next((r for r in range(k, len(system)) if system[r][k]), None)
         if pivot is None:
@@ -330,7 +331,7 @@ class Solution:
 def solutions(
     costs: Matrix, edges: Ordered, grown: Fraction, prior: list[Fraction] | None
 ) -> Iterator[Solution]:
-    """The least mean cost under the prior, or without one the least of the largest mean cost, in several ways.
+    """Yield the least mean cost under the prior, or without one the least of the largest mean cost, in several ways.
 
     The variables are P(o | x), row by row, and for the second task the largest mean. All solutions are near the truth;
     which of them has the nearest probabilities, or the nearest prices, differs from task to task.
@@ -403,7 +404,7 @@ def solutions(
 def lower_bound(
     costs: Matrix, edges: Ordered, grown: Fraction, prior: Sequence[Fraction], prices: Matrix
 ) -> Fraction:
-    """What no mechanism with all ratios at most `grown` goes below under the prior: the value of the dual.
+    """Return what no mechanism with all ratios at most `grown` goes below under the prior: the value of the dual.
 
     For any prices λ ≥ 0 and every such mechanism, the mean cost is at least what it is with Σ λ(P(o|x) − e^ε P(o|y))
     added, which is ≤ 0; that is a sum over single probabilities with coefficients, and each row gives

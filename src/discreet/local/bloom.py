@@ -25,7 +25,7 @@ class Bloom:
     cohorts: int
 
     def positions(self, values: Iterable[Any], cohorts: Iterable[int]) -> NDArray[np.int64]:
-        """The set bits of each value in its cohort, a row each."""
+        """Return the set bits of each value in its cohort, a row each."""
         size = _WORD * self.hashes
         digests = [
             hashlib.blake2b(
@@ -37,7 +37,7 @@ class Bloom:
         return (words % np.uint64(self.bits)).astype(np.int64)
 
     def filters(self, values: Iterable[Any], cohorts: Iterable[int]) -> NDArray[np.uint8]:
-        """The bits themselves, a row for each value."""
+        """Return the bits themselves, a row for each value."""
         positions = self.positions(values, cohorts)
         bits = np.zeros((len(positions), self.bits), dtype=np.uint8)
         np.put_along_axis(bits, positions, 1, axis=1)
@@ -45,7 +45,7 @@ class Bloom:
 
 
 def text(value: Any) -> bytes:
-    """A value as the text that is hashed: bytes and texts as they are, anything else as `str` writes it."""
+    """Return a value as the text that is hashed: bytes and texts as they are, anything else as `str` writes it."""
     if isinstance(value, bytes):
         return value
     try:

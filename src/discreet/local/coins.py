@@ -66,7 +66,7 @@ def weighted_flips(weights: NDArray[np.uint64], rng: Entropy) -> NDArray[np.bool
 
 
 def rounded_coin(epsilon: Fraction, odds: Fraction = Fraction(1)) -> Coin:
-    """The coin whose odds for heads are the largest multiple of 2^−64 that is surely at most odds·e^ε.
+    """Return the coin whose odds for heads are the largest multiple of 2^−64 that is surely at most odds·e^ε.
 
     A randomizer that puts p evenly on `a` answers and 1 − p evenly on the `b` others has likelihood ratio
     p·b/((1 − p)·a), which is at most e^ε for the coin with odds a/b.
@@ -89,13 +89,15 @@ def rounded_coin(epsilon: Fraction, odds: Fraction = Fraction(1)) -> Coin:
 
 
 def is_within(ratio: Fraction, epsilon: Fraction) -> bool:
-    """Whether a likelihood ratio is proved to be at most e^ε, in integers."""
+    """Return whether a likelihood ratio is proved to be at most e^ε, in integers."""
     _, high = exp_neg(epsilon, _PRECISION)
     return ratio.numerator * high <= ratio.denominator << _PRECISION
 
 
 def exp_floor(epsilon: Fraction) -> Fraction:
-    """A fraction just below e^ε (by a relative 2^−90 for ε up to 100), the same on every machine: for choices."""
+    """Return a fraction just below e^ε (by a relative 2^−90 for ε up to 100), the same on every machine: for
+    choices.
+    """
     _, high = exp_neg(epsilon, _PRECISION)
     return Fraction(1 << _PRECISION, high)
 

@@ -74,7 +74,7 @@ class DeviceBudget:
 
     @classmethod
     def create(cls, path: str | os.PathLike[str], epsilon: Real) -> DeviceBudget:
-        """The budget of a device that has none yet.
+        """Return the budget of a device that has none yet.
 
         Raises:
             LedgerError: there is a tally already, or there was one.
@@ -138,7 +138,8 @@ class DeviceBudget:
             _store(self.path, seen, replace(tally, spent=spent, charges=tally.charges + 1))
 
     def randomize(self, randomizer: Randomizer, x: Any, *, rng: Entropy | None = None) -> Any:
-        """The device's report of `x`, charged before it is drawn; free where `randomizer` has memoised an answer.
+        """Return the device's report of `x`, charged before it is drawn; free where `randomizer` has memoised an
+        answer.
 
         Whether a budget is left follows from public facts, and for a memoised randomizer from how often the value
         changed, which it does not hide. It does not follow from the values.
@@ -161,7 +162,7 @@ class DeviceBudget:
         return randomizer.randomize(x, rng=rng)
 
     def paying(self, epsilon: Real, work: Callable[[], T]) -> T:
-        """What the work returns, which starts when ε is charged: for releases that are no randomizer's."""
+        """Return what the work returns, which starts when ε is charged: for releases that are no randomizer's."""
         self.charge(epsilon)
         return work()
 
@@ -226,7 +227,7 @@ def _parsed(path: str, data: bytes | None) -> DeviceTally:
 
 
 def _witnessed(path: str, witness: bytes, tally: DeviceTally) -> int:
-    """The charges that the companion file has seen; it is empty only before the first charge."""
+    """Return the charges that the companion file has seen; it is empty only before the first charge."""
     if not witness and tally.charges == 0:
         return 0
     try:

@@ -66,7 +66,7 @@ class Domain:
         object.__setattr__(self, "other", None if other is None else self._other(other))
 
     def read(self, x: Any, rng: Entropy) -> tuple[Places, bool]:
-        """The place of each device's value, and whether an array came (or a list) and not one value."""
+        """Return the place of each device's value, and whether an array came (or a list) and not one value."""
         many = is_many(x)
         places = self._found(x) if many else np.array([self._place(x)], dtype=np.int64)
         outside = np.flatnonzero(places < 0)
@@ -99,7 +99,7 @@ class Domain:
         return asked, places
 
     def key(self, x: Any) -> str:
-        """A text by which equal values are known; the same for all values outside."""
+        """Return a text by which equal values are known; the same for all values outside."""
         place = self._place(x)
         return str(place if place >= 0 or self.other is None else self.other)
 
@@ -124,7 +124,7 @@ class Domain:
         return np.fromiter(map(self._place, listed), dtype=np.int64, count=len(listed))
 
     def _place(self, value: Any) -> int:
-        """The place of one value; −1 outside."""
+        """Return the place of one value; −1 outside."""
         if isinstance(value, np.ndarray) and value.ndim == 0:
             value = value.item()
         if self.labels is not None:
@@ -154,19 +154,19 @@ class Domain:
 
 
 def is_many(x: Any) -> bool:
-    """Whether `x` holds a value for each of several devices: a list, or an array, a series or the like."""
+    """Return whether `x` holds a value for each of several devices: a list, or an array, a series or the like."""
     return isinstance(x, list) or (hasattr(x, "__array__") and np.ndim(x) > 0)
 
 
 def listed(values: object) -> tuple[Any, ...]:
-    """The items of a list or an array as plain values; none of them for a text or what is no list at all."""
+    """Return the items of a list or an array as plain values; none of them for a text or what is no list at all."""
     if isinstance(values, str | bytes) or not isinstance(values, Iterable):
         return ()
     return tuple(values.tolist() if isinstance(values, np.ndarray) else values)
 
 
 def read_array(name: str, x: Any) -> NDArray[Any]:
-    """A plain one-dimensional array.
+    """Return a plain one-dimensional array.
 
     Raises:
         InvalidParameter: a masked array, or another number of dimensions.
@@ -185,7 +185,7 @@ def read_array(name: str, x: Any) -> NDArray[Any]:
 
 
 def _usable(label: object) -> bool:
-    """Whether it has a hash and equals itself, as NaN and arrays do not."""
+    """Return whether it has a hash and equals itself, as NaN and arrays do not."""
     try:
         hash(label)
         return bool(label == label)

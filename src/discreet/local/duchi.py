@@ -96,7 +96,7 @@ class Duchi(MeanRandomizer):
         return corners[0] if alone else corners
 
     def estimate(self, reports: Any, *, domain: Sequence[Hashable] | None = None) -> Estimate:
-        """The mean of the values of the devices that reported; of each coordinate of a vector."""
+        """Return the mean of the values of the devices that reported; of each coordinate of a vector."""
         no_domain(domain)
         row = () if self.dimension is None else (self.dimension,)
         bits = read_reports(reports, row=row, low=0, high=1)

@@ -53,7 +53,7 @@ def place(path: object) -> str:
 
 
 def read(path: str) -> bytes | None:
-    """The whole file; None where there is none."""
+    """Return the whole file; None where there is none."""
     try:
         with failing(path):
             return Path(path).read_bytes()
@@ -82,12 +82,12 @@ def replace(path: str, data: bytes) -> None:
 
 
 def exists(path: str) -> bool:
-    """Whether there is such a file."""
+    """Return whether there is such a file."""
     return Path(path).exists()
 
 
 def held(path: str, descriptor: int) -> bytes:
-    """What a short locked file holds."""
+    """Return what a short locked file holds."""
     with failing(path):
         os.lseek(descriptor, 0, os.SEEK_SET)
         return os.read(descriptor, 1 << 12)

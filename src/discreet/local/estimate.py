@@ -131,7 +131,7 @@ class Estimate:
         return (self.other + share * (self.own - self.other)) / self.users
 
     def _interval(self, factor: float, lag: float) -> tuple[Floats, Floats]:
-        """The truths f with (v − f)² − 2·lag·|v − f| ≤ factor·variance(f), within the bounds.
+        """Return the truths f with (v − f)² − 2·lag·|v − f| ≤ factor·variance(f), within the bounds.
 
         With v' = v brought within the bounds, f = v' ± x and g = ±(v' − v), this is x² − 2hx ≤ r on either side, with
         h = lag ± factor·slope/2 − g and r = factor·variance(v') + 2·lag·g − g², where the variance is linear in f.
@@ -187,7 +187,7 @@ class Shares:
 
 
 def projected(values: Floats) -> Floats:
-    """The point of the simplex that is nearest to `values` in ℓ2.
+    """Return the point of the simplex that is nearest to `values` in ℓ2.
 
     References:
         Duchi, Shalev-Shwartz, Singer, Chandra 2008, Figure 1, https://doi.org/10.1145/1390156.1390176

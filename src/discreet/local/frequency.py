@@ -44,7 +44,7 @@ class Scores:
 
     @classmethod
     def of_support(cls, own: Fraction, other: Fraction) -> Scores:
-        """A report supports v (score 1) or not: with these two chances."""
+        """Return a report supports v (score 1) or not: with these two chances."""
         spread = max(own, 1 - own, other, 1 - other)
         return cls(own, other, own * (1 - own), other * (1 - other), spread)
 
@@ -54,7 +54,9 @@ class Scores:
         return self.own - self.other
 
     def variance(self, share: Fraction | None = None) -> Fraction:
-        """The variance of one user's part in users·estimate when v has this share; at the worst share by default."""
+        """Return the variance of one user's part in users·estimate when v has this share; at the worst share by
+        default.
+        """
         if share is None:
             found = max(self.own_variance, self.other_variance)
         else:
@@ -91,7 +93,7 @@ class FrequencyOracle(Randomizer):
         """How a report scores for a value, in fractions of the chances that are used."""
 
     def randomize(self, x: Any, *, rng: Entropy | None = None) -> Any:
-        """The report of one device that holds `x`; for an array or a list, one report for each, as one array.
+        """Return the report of one device that holds `x`; for an array or a list, one report for each, as one array.
 
         Args:
             x: a value, or an array or a list with one value for each device. A tuple is one value.
@@ -105,7 +107,7 @@ class FrequencyOracle(Randomizer):
         return reports[0] if reports.ndim > 1 else int(reports[0])
 
     def estimate(self, reports: Any, *, domain: Sequence[Hashable] | None = None) -> Estimate:
-        """The share of the devices that hold each value.
+        """Return the share of the devices that hold each value.
 
         Args:
             reports: an array with one report for each device, or a list of reports.
@@ -136,7 +138,7 @@ class FrequencyOracle(Randomizer):
         )
 
     def error(self, users: int, confidence: Real = 0.95, *, share: Real | None = None) -> float:
-        """How far an estimated share is off at most, with that confidence, when so many devices report.
+        """Return how far an estimated share is off at most, with that confidence, when so many devices report.
 
         Args:
             users: how many devices report.
@@ -152,7 +154,7 @@ class FrequencyOracle(Randomizer):
         return deviations * math.sqrt(above(self.scores.variance(assumed) / read_users(users)))
 
     def key(self, x: Any) -> str:
-        """A text by which equal values are known, to `Memoised`."""
+        """Return a text by which equal values are known, to `Memoised`."""
         return self.domain.key(x)
 
     @abstractmethod
@@ -164,7 +166,7 @@ class FrequencyOracle(Randomizer):
         """For each value of the domain the sum of the reports' scores; refuses what is no report."""
 
     def _totals_of(self, reports: NDArray[Any], places: Places) -> Integers:
-        """The same for some values only."""
+        """Return the same for some values only."""
         return self._totals(reports)[places]
 
     def _other_variance(self, reports: NDArray[Any]) -> tuple[Any, float]:
@@ -176,7 +178,7 @@ class FrequencyOracle(Randomizer):
 
 
 def read_reports(reports: Any) -> NDArray[Any]:
-    """What a server was given, as one array.
+    """Return what a server was given, as one array.
 
     Raises:
         InvalidParameter: no reports, or of several shapes.
@@ -193,7 +195,7 @@ def read_reports(reports: Any) -> NDArray[Any]:
 
 
 def whole_reports(reports: NDArray[Any], dimensions: int, below: int) -> Integers:
-    """Reports that are whole numbers from 0 up to a limit, in so many dimensions.
+    """Report that are whole numbers from 0 up to a limit, in so many dimensions.
 
     Raises:
         InvalidParameter: others.
@@ -206,7 +208,7 @@ def whole_reports(reports: NDArray[Any], dimensions: int, below: int) -> Integer
 
 
 def no_report(what: str) -> InvalidParameter:
-    """The refusal of what this randomizer cannot have reported."""
+    """Return the refusal of what this randomizer cannot have reported."""
     return InvalidParameter(
         f"these are no reports of this randomizer: {what}.",
         hint="estimate with the parameters that the devices used, from what randomize returned",

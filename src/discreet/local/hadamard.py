@@ -147,14 +147,14 @@ def transformed(table: Integers) -> Integers:
 
 
 def _is_odd(x: Integers) -> NDArray[np.bool_]:
-    """Whether an odd number of bits of x < 2^32 is set."""
+    """Return whether an odd number of bits of x < 2^32 is set."""
     for shift in (16, 8, 4, 2, 1):
         x = x ^ (x >> shift)
     return (x & 1).astype(np.bool_)
 
 
 def _blocks(k: int, e: Fraction) -> int:
-    """The paper's B = 2^(⌈log₂ min(e^ε, 2k)⌉ − 1), at least 1."""
+    """Return the paper's B = 2^(⌈log₂ min(e^ε, 2k)⌉ − 1), at least 1."""
     least = min(e, Fraction(2 * k))
     above = (-(-least.numerator // least.denominator) - 1).bit_length()  # ⌈log₂⌉ of the whole number above
     return 1 << max(above - 1, 0)

@@ -81,14 +81,14 @@ class HadamardSketch(SketchRandomizer):
 
 
 def _parity(words: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Whether the number of ones is odd: the sign (−1)^⟨i, j⟩ of the Hadamard matrix is negative."""
+    """Return whether the number of ones is odd: the sign (−1)^⟨i, j⟩ of the Hadamard matrix is negative."""
     for shift in (32, 16, 8, 4, 2, 1):
         words = words ^ (words >> shift)
     return (words & 1).astype(np.bool_)
 
 
 def _transformed(rows: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The Walsh–Hadamard transform of each row: sums and differences of integers, exact in floats."""
+    """Return the Walsh–Hadamard transform of each row: sums and differences of integers, exact in floats."""
     k, m = rows.shape
     half = 1
     while half < m:

@@ -23,7 +23,7 @@ _LONGEST_SALT = 10_000
 
 
 def mixed(words: Words) -> Words:
-    """A permutation of the 64-bit words that leaves no pattern: the finaliser of SplitMix64.
+    """Return a permutation of the 64-bit words that leaves no pattern: the finaliser of SplitMix64.
 
     References:
         Steele, Lea, Flood 2014 (SplitMix), https://doi.org/10.1145/2660193.2660195
@@ -85,7 +85,7 @@ def _of_one(value: Any, key: int, secret: bytes) -> int:
 
 
 def _whole(value: Any) -> int | None:
-    """The integer that a value is equal to, if any."""
+    """Return the integer that a value is equal to, if any."""
     if isinstance(value, int | np.integer | np.bool_):
         return int(value)
     if isinstance(value, float | np.floating) and float(value).is_integer():
@@ -105,7 +105,7 @@ def _of_integers(words: Words, key: int) -> Words:
 
 
 def read_salt(salt: str) -> str:
-    """A public salt."""
+    """Return a public salt."""
     given: object = salt  # what came need not be what was annotated
     if not isinstance(given, str) or len(salt) > _LONGEST_SALT:
         raise InvalidParameter(

@@ -124,7 +124,7 @@ class HeavyHitters(Randomizer):
         return self.law.scores
 
     def randomize(self, x: Any, *, rng: Entropy | None = None) -> Any:
-        """A whole number; for a list or an array of texts one for each.
+        """Return a whole number; for a list or an array of texts one for each.
 
         Args:
             x: a text, or a list or an array with one for each device.
@@ -141,7 +141,7 @@ class HeavyHitters(Randomizer):
         return reports if many else int(reports[0])
 
     def estimate(self, reports: Any, *, domain: Sequence[Hashable] | None = None) -> Estimate:
-        """The shares of the texts in `domain`, from the reports of the last level.
+        """Return the shares of the texts in `domain`, from the reports of the last level.
 
         Intervals, the proven one too, are of the share of a text's place in the table: it is the text's own unless
         another frequent one falls there, which for two given texts has a chance of one in two million or less.
@@ -167,7 +167,7 @@ class HeavyHitters(Randomizer):
         return self._shares(self.spelling.rows(texts), self.law.totals(last), last.size, tuple(texts))
 
     def find(self, reports: Any, *, error: Real = "0.05") -> Estimate:
-        """The texts that enough reports of the last level support, the most frequent first.
+        """Return the texts that enough reports of the last level support, the most frequent first.
 
         Args:
             reports: an array with one report for each device.
@@ -194,11 +194,11 @@ class HeavyHitters(Randomizer):
         return self._shares(found.rows, totals, split[-1].size, texts)
 
     def key(self, x: Any) -> str:
-        """A text by which texts that count as equal are known, for `Memoised`."""
+        """Return a text by which texts that count as equal are known, for `Memoised`."""
         return self.spelling.text(self.spelling.read(x)[0][0])
 
     def error(self, users: int, confidence: Real = 0.95) -> float:
-        """How far an estimated share is off at most when so many devices report, with that confidence."""
+        """Return how far an estimated share is off at most when so many devices report, with that confidence."""
         own, other = self._variances
         return half_width(max(own, other) * len(self.levels), users, confidence)
 
@@ -291,7 +291,7 @@ class HeavyHitters(Randomizer):
 
 
 def _power(base: int, most: int) -> int:
-    """The largest k with base^k ≤ most, at least 0."""
+    """Return the largest k with base^k ≤ most, at least 0."""
     k = 0
     while base ** (k + 1) <= most:
         k += 1
@@ -323,14 +323,16 @@ class Spelling:
         return (255 if self.alphabet is None else len(self.alphabet)) + 1
 
     def read(self, x: Any) -> tuple[Symbols, bool]:
-        """A row of symbols for each text, and whether several came. What is not a text counts as its `str`."""
+        """Return a row of symbols for each text, and whether several came. What is not a text counts as its `str`."""
         many = is_many(x)
         listed = x if isinstance(x, list) else read_array("x", x).tolist() if many else [x]
         texts = [v if type(v) is str else _text(v) for v in listed]
         return self.rows(texts), many
 
     def rows(self, texts: Sequence[str]) -> Symbols:
-        """A row of symbols for each text: characters outside of the alphabet are left out, a NUL ends the text."""
+        """Return a row of symbols for each text: characters outside of the alphabet are left out, a NUL ends the
+        text.
+        """
         if self.alphabet is None:
             raw = np.array(
                 [t.encode("utf-8", "replace")[: self.length] for t in texts], dtype=f"S{self.length}"
@@ -347,7 +349,7 @@ class Spelling:
         return np.where(ended, 0, symbols).astype(np.uint16)
 
     def text(self, row: Symbols) -> str:
-        """The text of a row."""
+        """Return the text of a row."""
         used = row[: int(np.argmin(row != 0))] if (row == 0).any() else row
         if self.alphabet is None:
             return bytes(used.tolist()).decode("utf-8", "replace")
@@ -369,11 +371,11 @@ class Beginnings:
     salt: str
 
     def start(self, n: int) -> Words:
-        """The hashes of n empty beginnings."""
+        """Return the hashes of n empty beginnings."""
         return np.full(n, key_of("beginnings", self.salt), dtype=np.uint64)
 
     def longer(self, words: Words, symbols: NDArray[Any]) -> Words:
-        """The hashes of the beginnings with one symbol more."""
+        """Return the hashes of the beginnings with one symbol more."""
         return mixed(words ^ (symbols.astype(np.uint64) + np.uint64(1)) * _STEP)
 
     def buckets(self, words: Words, level: int, size: int) -> NDArray[np.int64]:
@@ -384,7 +386,7 @@ class Beginnings:
 
 
 def read_spelling(length: int, alphabet: str | None) -> Spelling:
-    """A public spelling, whose parameters are sound."""
+    """Return a public spelling, whose parameters are sound."""
     if count("length", length) > _LONGEST:
         raise InvalidParameter(
             f"length must be a whole number from 1 to {_LONGEST}: the symbols of a text that count."
@@ -401,7 +403,9 @@ def read_spelling(length: int, alphabet: str | None) -> Spelling:
 
 
 def _text(value: Any) -> str:
-    """The text that another value counts as; one that has none, such as a number of too many digits, is empty."""
+    """Return the text that another value counts as; one that has none, such as a number of too many digits, is
+    empty.
+    """
     try:
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     except (ValueError, RecursionError):

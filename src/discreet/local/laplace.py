@@ -51,7 +51,7 @@ class Laplace(MeanRandomizer):
         return Composed([DiscreteLaplaceEvent(STEPS, self.scale)])
 
     def randomize(self, x: Any, *, rng: Entropy | None = None) -> Any:
-        """An integer: the value in steps from the low end, with noise; for an array one for each entry.
+        """Return an integer: the value in steps from the low end, with noise; for an array one for each entry.
 
         Args:
             x: a number, or a one-dimensional array of numbers.
@@ -64,7 +64,7 @@ class Laplace(MeanRandomizer):
         return int(noisy[0]) if alone else noisy
 
     def estimate(self, reports: Any, *, domain: Sequence[Hashable] | None = None) -> Estimate:
-        """The mean of the values of the devices that reported."""
+        """Return the mean of the values of the devices that reported."""
         no_domain(domain)
         noisy = read_reports(reports)
         n = len(noisy)

@@ -94,7 +94,7 @@ class LinearHash:
         return np.rint((waves.reshape(-1) + reports.size) / q).astype(np.int64)
 
     def supports(self, reports: Integers, place: int) -> NDArray[np.bool_]:
-        """Which reports support a place: the definition that `totals` counts."""
+        """Return which reports support a place: the definition that `totals` counts."""
         drawn, z = np.divmod(reports, self.prime)
         return np.asarray(self._product(drawn, np.full(reports.shape, place)) == z)
 
@@ -115,7 +115,8 @@ class LinearHash:
 
 @lru_cache(maxsize=64)
 def linear_hash(epsilon: Fraction, size: int) -> LinearHash:
-    """The hash for so many values of the least variance, where twice as long a transform weighs like a hundredth of it.
+    """Return the hash for so many values of the least variance, where twice as long a transform weighs like a hundredth
+    of it.
 
     Raises:
         InvalidParameter: there are more values than can be decoded.
@@ -140,7 +141,9 @@ def _digits_for(size: int, q: int) -> int:
 
 
 def least_support(users: int, prime: int, chance: Fraction) -> int:
-    """The least k with P(X ≥ k) ≤ chance, for a binomial X of `users` trials of chance 1/prime; users + 1 if none."""
+    """Return the least k with P(X ≥ k) ≤ chance, for a binomial X of `users` trials of chance 1/prime; users + 1 if
+    none.
+    """
     from scipy.special import betainc
 
     def tail(k: int) -> float:
@@ -157,7 +160,7 @@ def least_support(users: int, prime: int, chance: Fraction) -> int:
 
 
 def read_error(error: Real) -> Fraction:
-    """The chance of a false find, strictly between 0 and 1."""
+    """Return the chance of a false find, strictly between 0 and 1."""
     chance = exact("error", error)
     if not _SMALLEST <= chance < 1:
         raise InvalidParameter(f"error must lie between 0 and 1, not {decimal(chance)}.", hint="error=0.05")

@@ -59,7 +59,7 @@ class LocalHashing(FrequencyOracle):
         return self.law.scores
 
     def find(self, reports: Any, *, error: Real = "0.05") -> Estimate:
-        """The values that enough reports support, the most frequent first: the heavy hitters.
+        """Return the values that enough reports support, the most frequent first: the heavy hitters.
 
         Args:
             reports: an array with one report for each device.

@@ -39,7 +39,7 @@ class MeanRandomizer(Randomizer):
         object.__setattr__(self, "span", read_span(low, high))
 
     def error(self, users: int, confidence: Real = 0.95) -> float:
-        """How far the mean of so many values is off at most, with that confidence, at the worst values.
+        """Return how far the mean of so many values is off at most, with that confidence, at the worst values.
 
         For vectors it is each coordinate of the mean.
         """
@@ -58,7 +58,7 @@ class MeanRandomizer(Randomizer):
 def read_reports(
     reports: Any, *, row: tuple[int, ...] = (), low: int | None = None, high: int | None = None
 ) -> NDArray[Any]:
-    """Reports as an array of integers with one `row` for each device, all from `low` to `high`.
+    """Report as an array of integers with one `row` for each device, all from `low` to `high`.
 
     Raises:
         InvalidParameter: they are not what devices of these parameters send.
@@ -95,7 +95,7 @@ def no_domain(domain: Sequence[Hashable] | None) -> None:
 
 
 def half_width(variance: float, users: int, confidence: Real) -> float:
-    """How far the mean of so many reports is off at most, where each has at most this variance: asymptotic."""
+    """Return how far the mean of so many reports is off at most, where each has at most this variance: asymptotic."""
     from scipy.special import ndtri
 
     z = -float(ndtri(float(1 - read_confidence(confidence)) / 2))

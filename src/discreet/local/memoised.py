@@ -81,7 +81,7 @@ class Memoised(Randomizer):
         return Composed([ApproximateEvent(self.randomizer.lifetime)])
 
     def randomize(self, x: Any, *, rng: Entropy | None = None) -> Any:
-        """The device's report of `x`: drawn when `x` is first seen, and from then on what was kept.
+        """Return the device's report of `x`: drawn when `x` is first seen, and from then on what was kept.
 
         Raises:
             InvalidParameter: values of several devices: each device has answers of its own.
@@ -99,7 +99,7 @@ class Memoised(Randomizer):
         return self._repeated(fixed, source)
 
     def again(self, x: Any, *, rng: Entropy | None = None) -> Any:
-        """A report of `x` from what was kept, which costs nothing more; None where there is no answer yet."""
+        """Return a report of `x` from what was kept, which costs nothing more; None where there is no answer yet."""
         self._check(x)
         kept = self._all().get(f"{self._scope}:{self.randomizer.key(x)}")
         if kept is None:
@@ -109,7 +109,7 @@ class Memoised(Randomizer):
         )
 
     def knows(self, x: Any) -> bool:
-        """Whether there is an answer for `x`, so that a report costs nothing more."""
+        """Return whether there is an answer for `x`, so that a report costs nothing more."""
         self._check(x)
         return f"{self._scope}:{self.randomizer.key(x)}" in self._all()
 
@@ -119,7 +119,7 @@ class Memoised(Randomizer):
         return self.epsilon * sum(key.startswith(f"{self._scope}:") for key in self._all())
 
     def estimate(self, reports: Any, *, domain: Sequence[Hashable] | None = None) -> Estimate:
-        """What the randomizer estimates: one report for each of many devices."""
+        """Return what the randomizer estimates: one report for each of many devices."""
         return self.randomizer.estimate(reports, domain=domain)
 
     def error(self, users: int, confidence: Real = 0.95) -> float:
@@ -169,14 +169,14 @@ class Memoised(Randomizer):
 
 
 def is_one(randomizer: Randomizer, x: Any) -> bool:
-    """Whether `x` is what one device holds: a vector for those that report about vectors, else no array."""
+    """Return whether `x` is what one device holds: a vector for those that report about vectors, else no array."""
     if getattr(randomizer, "dimension", None) is None:
         return not is_many(x)
     return np.ndim(x) <= 1
 
 
 def fingerprint(value: object) -> str:
-    """A digest of all public parameters of a randomizer: another ε or domain is another question."""
+    """Return a digest of all public parameters of a randomizer: another ε or domain is another question."""
     return hashlib.sha256(_described(value).encode()).hexdigest()[:32]
 
 
@@ -190,7 +190,7 @@ def _described(value: object) -> str:
 
 
 def _written(fixed: Any) -> Any:
-    """A report as JSON."""
+    """Return a report as JSON."""
     if isinstance(fixed, np.ndarray):
         return {"dtype": fixed.dtype.str, "values": fixed.tolist()}
     if isinstance(fixed, bool | int | float | str):
@@ -211,7 +211,7 @@ def _text(answers: dict[str, Any]) -> bytes:
 
 
 def _read(path: str) -> dict[str, Any]:
-    """The answers of a file; none where there is no file.
+    """Return the answers of a file; none where there is no file.
 
     Raises:
         LedgerCorrupt: it does not hold what was written. It is not thrown away: new answers would cost more.

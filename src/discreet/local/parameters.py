@@ -15,7 +15,7 @@ _MOST_USERS = 1 << 53
 
 
 def read_epsilon(value: Real, name: str = "epsilon") -> Fraction:
-    """The ε of one report: between 1e-6 and 1000, so that chances of 64 bits can show it."""
+    """Return the ε of one report: between 1e-6 and 1000, so that chances of 64 bits can show it."""
     x = positive(name, value)
     if not _LEAST <= x <= _LARGEST:
         raise InvalidParameter(
@@ -26,7 +26,7 @@ def read_epsilon(value: Real, name: str = "epsilon") -> Fraction:
 
 
 def read_users(users: int) -> int:
-    """A number of users."""
+    """Return a number of users."""
     n = count("users", users)
     if n > _MOST_USERS:
         raise InvalidParameter("users must be at most 2^53.")

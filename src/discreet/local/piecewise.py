@@ -52,7 +52,7 @@ class Window:
         return p - (1 - p) * Fraction(self.width, self.inputs)
 
     def moments(self, i: int) -> tuple[Fraction, Fraction]:
-        """The mean and the variance of the report to input i."""
+        """Return the mean and the variance of the report to input i."""
         p, m, w, k = self.coin.chance, self.inputs, self.width, self.reports
         inside, everywhere = _sums(i, i + w), _sums(0, k)
         mean, square = (p * s / w + (1 - p) * (t - s) / m for s, t in zip(inside, everywhere, strict=True))
@@ -91,7 +91,7 @@ class Piecewise(MeanRandomizer):
         return _window(self.epsilon)
 
     def randomize(self, x: Any, *, rng: Entropy | None = None) -> Any:
-        """An integer from 0 to m + w − 1; for an array one for each entry.
+        """Return an integer from 0 to m + w − 1; for an array one for each entry.
 
         Args:
             x: a number, or a one-dimensional array of numbers.
@@ -109,7 +109,7 @@ class Piecewise(MeanRandomizer):
         return int(reports[0]) if alone else reports
 
     def estimate(self, reports: Any, *, domain: Sequence[Hashable] | None = None) -> Estimate:
-        """The mean of the values of the devices that reported."""
+        """Return the mean of the values of the devices that reported."""
         no_domain(domain)
         law = self.window
         whole = read_reports(reports, low=0, high=law.reports - 1)

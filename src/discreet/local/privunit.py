@@ -151,7 +151,7 @@ class PrivUnit(Randomizer):
         return reports[0] if alone else reports
 
     def estimate(self, reports: Any, *, domain: Sequence[Hashable] | None = None) -> Estimate:
-        """The mean of the vectors of the devices that reported, coordinate by coordinate.
+        """Return the mean of the vectors of the devices that reported, coordinate by coordinate.
 
         The interval of a coordinate is for the worst vectors, those along its axis.
         """
@@ -178,7 +178,7 @@ class PrivUnit(Randomizer):
         )
 
     def error(self, users: int, confidence: Real = 0.95) -> float:
-        """How far each coordinate of the mean of so many vectors is off at most, with that confidence."""
+        """Return how far each coordinate of the mean of so many vectors is off at most, with that confidence."""
         return half_width(self._variance, users, confidence)
 
     @property
@@ -250,7 +250,8 @@ _MASK = np.uint64((1 << 32) - 1)
 
 
 def directions(nonces: Words, index: NDArray[np.int64], dimension: int) -> Floats:
-    """The directions with these indices that each nonce names: shape (nonces, indices, dimension), each of length 1.
+    """Return the directions with these indices that each nonce names: shape (nonces, indices, dimension), each of
+    length 1.
 
     `index` is one-dimensional, the same for all nonces, or has a row for each. A Gaussian vector, divided by its
     length, is uniform on the sphere; the normals are Box and Muller's, of hashed counters.
@@ -317,7 +318,7 @@ def best_numbers(epsilon: Fraction, dimension: int) -> tuple[int, int]:
 
 
 def best_nearest(epsilon: Fraction, pairs: int, dimension: int) -> int:
-    """The number of nearest ones that brings the reported direction nearest to the vector.
+    """Return the number of nearest ones that brings the reported direction nearest to the vector.
 
     On a grid, by numpy alone, since devices need it; only the variance depends on how good it is.
     """

@@ -56,15 +56,15 @@ class Randomizer(ABC):
 
     @abstractmethod
     def randomize(self, x: Any, *, rng: Entropy | None = None) -> Any:
-        """The report of one device that holds `x`; for an array or a list, one report for each, as one array."""
+        """Return the report of one device that holds `x`; for an array or a list, one report for each, as one array."""
 
     @abstractmethod
     def estimate(self, reports: Any, *, domain: Sequence[Hashable] | None = None) -> Estimate:
-        """What the reports of many devices say about them together, as unbiased numbers."""
+        """Return what the reports of many devices say about them together, as unbiased numbers."""
 
     @abstractmethod
     def error(self, users: int, confidence: Real = 0.95) -> float:
-        """How far an estimate from so many users is off at most, with that confidence, at the worst data."""
+        """Return how far an estimate from so many users is off at most, with that confidence, at the worst data."""
 
     @property
     def lifetime(self) -> Fraction:
@@ -72,7 +72,7 @@ class Randomizer(ABC):
         return self.epsilon
 
     def key(self, x: Any) -> str:
-        """A text by which equal values are known to `Memoised`: 1 and 1.0 are equal, and a list is an array."""
+        """Return a text by which equal values are known to `Memoised`: 1 and 1.0 are equal, and a list is an array."""
         if is_many(x):
             known = floats(x)
             return hashlib.sha256((np.where(np.isnan(known), np.nan, known) + 0.0).tobytes()).hexdigest()
@@ -83,18 +83,18 @@ class Randomizer(ABC):
         return text(x).hex()
 
     def fix(self, x: Any, rng: Entropy) -> Any:
-        """What is drawn once for a value and kept for ever by `Memoised`: the report itself, as a rule."""
+        """Return what is drawn once for a value and kept for ever by `Memoised`: the report itself, as a rule."""
         return self.randomize(x, rng=rng)
 
     def repeat(self, fixed: Any, rng: Entropy) -> Any:
-        """A report from what was kept: the same one again, as a rule."""
+        """Return a report from what was kept: the same one again, as a rule."""
         return fixed
 
     @abstractmethod
     def explain(self) -> str:
-        """The steps of the privacy proof, with this randomizer's numbers in them."""
+        """Return the steps of the privacy proof, with this randomizer's numbers in them."""
 
 
 def numbered(title: str, *steps: str) -> str:
-    """A title and its numbered steps, one a line."""
+    """Return a title and its numbered steps, one a line."""
     return "\n".join((title, *(f"{i}. {step}" for i, step in enumerate(steps, start=1))))

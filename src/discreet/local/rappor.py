@@ -109,7 +109,7 @@ class Rappor(Randomizer):
         return a * b + (1 - a) * (1 - b)
 
     def randomize(self, x: Any, *, rng: Entropy | None = None) -> Any:
-        """The report of one device that holds the text `x`; for an array or a list, one report for each.
+        """Return the report of one device that holds the text `x`; for an array or a list, one report for each.
 
         Args:
             x: any value, which stands for its `str`; or an array or a list with one value for each device.
@@ -122,19 +122,19 @@ class Rappor(Randomizer):
         return reports if many else reports[0]
 
     def fix(self, x: Any, rng: Entropy) -> Any:
-        """The permanent response of one device: drawn once for a text."""
+        """Return the permanent response of one device: drawn once for a text."""
         return self._permanent([x], rng)[0]
 
     def repeat(self, fixed: Any, rng: Entropy) -> Any:
-        """An instantaneous response from what is permanent."""
+        """Return an instantaneous response from what is permanent."""
         return self._turned(np.array([fixed], dtype=np.uint8), self.instant, rng)[0]
 
     def key(self, x: Any) -> str:
-        """The text that is hashed."""
+        """Return the text that is hashed."""
         return text(x).hex()
 
     def estimate(self, reports: Any, *, domain: Sequence[Hashable] | None = None) -> Estimate:
-        """The share of the devices that hold each candidate, by least squares over all bits of all cohorts.
+        """Return the share of the devices that hold each candidate, by least squares over all bits of all cohorts.
 
         Args:
             reports: an array with one report for each device, or a list of reports.
@@ -160,7 +160,7 @@ class Rappor(Randomizer):
         )
 
     def fit(self, reports: Any, domain: Sequence[Hashable]) -> Shares:
-        """The shares of at least 0 that fit the bits best: non-negative least squares, as in the paper.
+        """Return the shares of at least 0 that fit the bits best: non-negative least squares, as in the paper.
 
         For more candidates than can be told apart, of which few are there. Biased, and without intervals.
 
@@ -177,7 +177,7 @@ class Rappor(Randomizer):
         return Shares(candidates, shares)
 
     def error(self, users: int, confidence: Real = 0.95) -> float:
-        """How far a share is off at most, with that confidence, for a candidate whose bits are its own.
+        """Return how far a share is off at most, with that confidence, for a candidate whose bits are its own.
 
         Collisions between the candidates add to it: `estimate` counts them.
         """
@@ -216,7 +216,7 @@ class Rappor(Randomizer):
         return self._turned(np.column_stack((cohorts.astype(np.uint8), filters)), self.permanent, rng)
 
     def _turned(self, reports: Bytes, coin: Coin, rng: Entropy) -> Bytes:
-        """The bits kept with the coin's chance and turned otherwise; the cohort stays."""
+        """Return the bits kept with the coin's chance and turned otherwise; the cohort stays."""
         bits = reports[:, 1:]
         turned = Coin(WHOLE - coin.weight).flips(bits.size, rng).reshape(bits.shape)
         return np.column_stack((reports[:, 0], bits ^ turned))
@@ -243,7 +243,7 @@ class Rappor(Randomizer):
     def _design(
         self, domain: Sequence[Hashable] | None, *, told_apart: bool = True
     ) -> tuple[tuple[Hashable, ...], Floats]:
-        """The candidates, and for each of them the bits that it sets in each cohort, as a column."""
+        """Return the candidates, and for each of them the bits that it sets in each cohort, as a column."""
         candidates: tuple[Hashable, ...] = listed(domain)
         if not candidates or len(set(map(text, candidates))) < len(candidates):
             raise InvalidParameter(
@@ -266,7 +266,7 @@ class Rappor(Randomizer):
         return candidates, design
 
     def _reach(self, solution: Floats) -> float:
-        """How far a device's part can lie from its mean: within twice the largest it can be."""
+        """Return how far a device's part can lie from its mean: within twice the largest it can be."""
         m, s = self.bloom.cohorts, float(self.kept)
         by_cohort = np.abs(solution).reshape(len(solution), m, self.bloom.bits).sum(axis=2)
         return 2 * float(by_cohort.max()) * m * s / (2 * s - 1) * (1 + 1e-9)
@@ -297,7 +297,9 @@ def _variances(solution: Floats, design: Floats, bloom: Bloom, noise: float) -> 
 
 
 def _instant(permanent: Coin, target: Coin) -> Coin:
-    """The coin of the instantaneous response: the largest with a·b + (1 − a)(1 − b) at most the target's chance."""
+    """Return the coin of the instantaneous response: the largest with a·b + (1 − a)(1 − b) at most the target's
+    chance.
+    """
     a, s = permanent.chance, target.chance
     b = (s + a - 1) / (2 * a - 1)
     return Coin(min(int(b * WHOLE), WHOLE))

@@ -46,7 +46,7 @@ class Span:
         return float(self.low), float(self.high)
 
     def steps(self, values: NDArray[np.float64]) -> NDArray[np.int64]:
-        """The nearest step of each value, from 0 at the low end to 2^30 at the high end.
+        """Return the nearest step of each value, from 0 at the low end to 2^30 at the high end.
 
         What lies outside is brought to the nearer end, and what is not a number to the middle: a device never refuses
         a value, since its refusal would be seen.
@@ -56,12 +56,12 @@ class Span:
         return np.clip(np.rint((known - low) * (STEPS / (high - low))), 0, STEPS).astype(np.int64)
 
     def value(self, share: Fraction | float) -> float:
-        """The number that lies at this share of the way from the low end to the high end."""
+        """Return the number that lies at this share of the way from the low end to the high end."""
         return float(self.low + self.width * Fraction(share))
 
 
 def read_span(low: Real, high: Real) -> Span:
-    """A range whose ends are finite, in order, and not so close that floats could not tell what lies between."""
+    """Return a range whose ends are finite, in order, and not so close that floats could not tell what lies between."""
     a, b = exact("low", low), exact("high", high)
     if not a < b:
         raise InvalidParameter(f"low must be below high, not {decimal(a)} and {decimal(b)}.")
@@ -75,7 +75,7 @@ def read_span(low: Real, high: Real) -> Span:
 
 
 def read_numbers(x: object, dimension: int | None = None) -> tuple[NDArray[np.float64], bool]:
-    """The values of the devices as floats, one row each, and whether there is only one device.
+    """Return the values of the devices as floats, one row each, and whether there is only one device.
 
     Only their type and shape, which are the same for every value that a device may hold, are checked.
     """
@@ -131,7 +131,7 @@ def floats(x: object) -> NDArray[np.float64]:
 
 
 def _float(value: Any) -> float:
-    """A number as a float; one that is too large as an infinity, and what is missing as not a number."""
+    """Return a number as a float; one that is too large as an infinity, and what is missing as not a number."""
     if isinstance(value, str | bytes):
         raise TypeError
     try:

@@ -76,7 +76,7 @@ class SketchRandomizer(Randomizer):
         object.__setattr__(self, "salt", read_salt(salt))
 
     def randomize(self, x: Any, *, rng: Entropy | None = None) -> Any:
-        """The report of one device that holds `x`; for an array or a list one for each, as one array.
+        """Return the report of one device that holds `x`; for an array or a list one for each, as one array.
 
         Args:
             x: a text, a number, bytes or any other value; or a list or an array with one for each device.
@@ -92,7 +92,7 @@ class SketchRandomizer(Randomizer):
         return reports[0] if reports.ndim > 1 else int(reports[0])
 
     def estimate(self, reports: Any, *, domain: Sequence[Hashable] | None = None) -> Estimate:
-        """The shares of the values in `domain` among the devices.
+        """Return the shares of the values in `domain` among the devices.
 
         Unbiased over the coins of the devices and the family of hash functions; the intervals count the collisions as
         large as the counted table shows them to be (with fewer than some fifty rows one collision weighs much, and
@@ -134,7 +134,9 @@ class SketchRandomizer(Randomizer):
         )
 
     def error(self, users: int, confidence: Real = 0.95) -> float:
-        """How far an estimated share is off at most, with that confidence, at the worst data: all others hold one."""
+        """Return how far an estimated share is off at most, with that confidence, at the worst data: all others hold
+        one.
+        """
         own, other = self._variances
         worst = max(own, other + read_users(users) / (self.rows * (self.width - 1)))
         return half_width(worst, users, confidence)
@@ -146,7 +148,7 @@ class SketchRandomizer(Randomizer):
         return ((high * np.uint64(self.width)) >> np.uint64(32)).astype(np.int64)
 
     def key(self, x: Any) -> str:
-        """A text by which equal values are known, for `Memoised`."""
+        """Return a text by which equal values are known, for `Memoised`."""
         return f"{int(digests([x], self._key)[0]):016x}"
 
     @property
@@ -162,7 +164,8 @@ class SketchRandomizer(Randomizer):
         return above(own * scale), above((other + Fraction(1, m) * (1 - Fraction(1, m))) * scale)
 
     def _collisions(self, table: CountTable) -> float:
-        """How many ordered pairs of devices have equal values, estimated, and then raised by what chance can hide.
+        """Return how many ordered pairs of devices have equal values, estimated, and then raised by what chance can
+        hide.
 
         In a row, two devices with one value meet for sure, others with chance 1/m: so the squares of the table's
         counts, less the noise in them, show how many pairs there are.
@@ -193,7 +196,7 @@ class SketchRandomizer(Randomizer):
 
     @abstractmethod
     def _table(self, reports: Any) -> CountTable:
-        """The counts; refuses what is no report."""
+        """Return the counts; refuses what is no report."""
 
     def __repr__(self) -> str:
         return (

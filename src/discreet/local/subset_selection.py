@@ -86,7 +86,7 @@ class SubsetSelection(FrequencyOracle):
         return reports
 
     def _block(self, places: Places, rng: Entropy) -> Places:
-        """The reports of a few devices, by a table of which values are chosen."""
+        """Return the reports of a few devices, by a table of which values are chosen."""
         k, d = self.domain.size, self.size
         with_own = self.coin.flips(places.size, rng)
         chosen = np.zeros((places.size, k), dtype=np.bool_)
@@ -135,7 +135,9 @@ def _others(n: int) -> str:
 
 
 def _best(k: int, e: Fraction) -> int:
-    """The d with the least variance for a rare value, out of the two around k/(e^ε + 1), where it is convex in d."""
+    """Return the d with the least variance for a rare value, out of the two around k/(e^ε + 1), where it is convex in
+    d.
+    """
     near = int(k / (e + 1))
     return min((d for d in (near, near + 1) if 1 <= d < k), key=lambda d: _variance(k, d, e))
 

@@ -69,7 +69,7 @@ def mechanism(
     delta: Real | None = None,
     dimension: int | None = None,
 ) -> Numeric:
-    """The mechanism that adds `noise` for a value of this sensitivity at this ε (and δ).
+    """Return the mechanism that adds `noise` for a value of this sensitivity at this ε (and δ).
 
     Guarantee:
         That of the class it returns: (ε, 0)-DP for "laplace" and "geometric" (sensitivity in ℓ1), (ε, δ)-DP

@@ -34,9 +34,9 @@ class Mechanism(ABC):
 
     @abstractmethod
     def explain(self) -> str:
-        """The steps of the privacy proof, with this mechanism's numbers in them."""
+        """Return the steps of the privacy proof, with this mechanism's numbers in them."""
 
 
 def numbered(title: str, *steps: str) -> str:
-    """A title and its numbered steps, one a line."""
+    """Return a title and its numbered steps, one a line."""
     return "\n".join((title, *(f"{i}. {step}" for i, step in enumerate(steps, start=1))))

@@ -46,7 +46,7 @@ class Additive(ABC):
 
     @abstractmethod
     def event(self, sensitivity: Sensitivity) -> Composed:
-        """What it costs to add this noise to every number of a vector that moves by at most `sensitivity`."""
+        """Return what it costs to add this noise to every number of a vector that moves by at most `sensitivity`."""
 
     @abstractmethod
     def draw(self, size: int, rng: Entropy) -> Integers:
@@ -54,7 +54,7 @@ class Additive(ABC):
 
     @abstractmethod
     def tail(self, t: int) -> float:
-        """An upper bound on P(|Z| > t), tight to ten digits."""
+        """Return an upper bound on P(|Z| > t), tight to ten digits."""
 
     @abstractmethod
     def cdf(self, t: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -76,7 +76,7 @@ class Additive(ABC):
         return [operator.index(v) + z for v, z in zip(values, noise, strict=True)]
 
     def quantile(self, confidence: Real) -> int:
-        """The least t with P(|Z| ≤ t) ≥ `confidence`, judged by the upper bound `tail`."""
+        """Return the least t with P(|Z| ≤ t) ≥ `confidence`, judged by the upper bound `tail`."""
         alpha = _at_most(1 - read_confidence(confidence))
         if self.tail(0) <= alpha:
             return 0
@@ -280,12 +280,12 @@ def _exp_minus(x: Fraction) -> float:
 
 
 def _capped(x: Fraction, most: int = 1000) -> float:
-    """A float near x, or `most` where exp and erfc have long underflowed."""
+    """Return a float near x, or `most` where exp and erfc have long underflowed."""
     return x.numerator / x.denominator if x.numerator < most * x.denominator else float(most)
 
 
 def _above(p: float) -> float:
-    """A bound on a probability that was computed with a few roundings, and that no underflow makes zero."""
+    """Return a bound on a probability that was computed with a few roundings, and that no underflow makes zero."""
     return min(1.0, p * (1 + _MARGIN) + 5e-324)
 
 

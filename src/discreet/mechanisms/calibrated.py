@@ -39,7 +39,7 @@ class AskedGuarantee:
 
     @classmethod
     def read(cls, name: str, epsilon: Real | None, delta: Real | None, noise: str | None) -> AskedGuarantee:
-        """The guarantee, from the arguments of a mechanism of this name.
+        """Return the guarantee, from the arguments of a mechanism of this name.
 
         Raises:
             InvalidParameter: an argument is missing or impossible, or noise and δ contradict each other.
@@ -78,7 +78,7 @@ class AskedGuarantee:
         return l1 / self.epsilon if self.is_pure else root_above(l2_squared * self.unit)
 
     def calibrated(self, l1: int, l2_squared: int) -> tuple[Additive, Composed]:
-        """The noise for integers that move by at most `l1` and √`l2_squared`, and what adding it to them costs.
+        """Return the noise for integers that move by at most `l1` and √`l2_squared`, and what adding it to them costs.
 
         Guarantee:
             Laplace: b = l1/ε exactly, and the cost is ε. Gaussian: σ² ≥ l2²·unit, and the cost is μ² = l2²/σ², at
@@ -91,13 +91,13 @@ class AskedGuarantee:
 
 
 def bits_for(width: Fraction) -> int:
-    """How many binary digits to measure below the unit, so that noise of this width is 2^`FINE` steps wide."""
+    """Return how many binary digits to measure below the unit, so that noise of this width is 2^`FINE` steps wide."""
     p, q = width.numerator, width.denominator
     return max(0, FINE - (p.bit_length() - q.bit_length() - 1))
 
 
 def half_width(noise: Additive, squares: float, absolutes: float, confidence: Real) -> float:
-    """A t with P(|Σ cᵢ Zᵢ| ≤ t) ≥ `confidence`, from Σ cᵢ² = `squares` and Σ |cᵢ| ≤ `absolutes` alone.
+    """Return a t with P(|Σ cᵢ Zᵢ| ≤ t) ≥ `confidence`, from Σ cᵢ² = `squares` and Σ |cᵢ| ≤ `absolutes` alone.
 
     Guarantee:
         None of privacy: it is for error bars. It holds for independent draws and for all weights; for Laplace noise
@@ -115,7 +115,7 @@ def half_width(noise: Additive, squares: float, absolutes: float, confidence: Re
 
 @lru_cache(maxsize=64)
 def laplace_reach(alpha: float) -> float:
-    """A κ with P(|S| > κ) ≤ α for every weighed sum S of independent Laplace numbers with variance 1.
+    """Return a κ with P(|S| > κ) ≤ α for every weighed sum S of independent Laplace numbers with variance 1.
 
     S is N(0, W) with W = Σ wᵢ Vᵢ, a weighed mean of standard exponential numbers, and W is below one of them in
     convex order. So P(|S| > t) = E g(W) ≤ E φ(V) for any convex φ above g(w) = P(|N(0, w)| > t). φ is g up to some
@@ -132,7 +132,7 @@ def laplace_reach(alpha: float) -> float:
 
 
 def _mass(t: float) -> float:
-    """The least E φ(V) of all places at which φ may leave g."""
+    """Return the least E φ(V) of all places at which φ may leave g."""
     bend = t * t / 3  # g is convex up to here, concave beyond
     beyond = bend * np.geomspace(1e-5, 64, 1500)
     least = 1.0

@@ -40,7 +40,7 @@ class Declared:
 
     @classmethod
     def of(cls, lower: Real, upper: Real, *, bits: int) -> Declared:
-        """The grid with 2^`bits` steps or up to twice as many; fewer where the ends are near for their size."""
+        """Return the grid with 2^`bits` steps or up to twice as many; fewer where the ends are near for their size."""
         low, high = exact("lower", lower), exact("upper", upper)
         if not low < high:
             raise InvalidParameter(
@@ -63,7 +63,7 @@ class Declared:
         return cls(low, high, grid, int(first), int(last - first))
 
     def places(self, values: Values) -> NDArray[np.int64]:
-        """The place of each value.
+        """Return the place of each value.
 
         Raises:
             InvalidParameter: not a list of numbers, or an array of another type or shape; the message quotes no value.
@@ -77,7 +77,7 @@ class Declared:
         return np.asarray(np.clip(whole, self.first, last) - self.first, dtype=np.int64)
 
     def value(self, place: int) -> float:
-        """The number at a place."""
+        """Return the number at a place."""
         return self.grid.to_float(self.first + int(place))
 
     @property
@@ -86,7 +86,7 @@ class Declared:
         return self.upper - self.lower
 
     def in_steps(self, length: Fraction) -> Fraction:
-        """A length in steps of the grid."""
+        """Return a length in steps of the grid."""
         return length / self.grid.step
 
 

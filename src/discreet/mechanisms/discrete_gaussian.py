@@ -212,7 +212,7 @@ def _grid_of(step: Fraction) -> Grid:
 def _least_sigma_squared(
     event: Callable[[Fraction], Event], l2_squared: int, epsilon: Fraction, delta: Fraction
 ) -> Fraction:
-    """A σ² with δ(ε) ≤ δ, the least up to 1e-9 where δ falls with σ.
+    """Return a σ² with δ(ε) ≤ δ, the least up to 1e-9 where δ falls with σ.
 
     The answer itself is checked, whether or not δ falls everywhere.
     """

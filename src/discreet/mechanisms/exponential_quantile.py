@@ -140,7 +140,7 @@ class ExponentialQuantile(Mechanism):
         return named + self.near.event(self.moved) + self.counted.event(self.moved)
 
     def error(self, confidence: Real = 0.95, *, cells: int) -> float:
-        """How far, in weight, the named cell's ranks may be from the rank that is aimed at.
+        """Return how far, in weight, the named cell's ranks may be from the rank that is aimed at.
 
         A t with P(d ≥ t) ≤ 1 − confidence: (1/rate) ln((cells − 1) confidence/(1 − confidence)), from below 1/(1 + y)
         of all chance being left where y is at most (cells − 1) exp(−rate·t).
@@ -150,7 +150,9 @@ class ExponentialQuantile(Mechanism):
         return _up(_up(math.log(odds)) / float(self.rate)) if odds > 1 else 0.0
 
     def reach(self, confidence: Real = 0.95) -> float:
-        """How far, in weight, the noise of the interval may move the rank of an edge, one row's share included."""
+        """Return how far, in weight, the noise of the interval may move the rank of an edge, one row's share
+        included.
+        """
         sizes = ((1 - self.p, EDGES + 1), (self.p, EDGES))
         slack = max(self.p, 1 - self.p) * self.row
         return rank_error(self.counted, sizes, read_confidence(confidence)) + float(slack)
@@ -162,7 +164,7 @@ class ExponentialQuantile(Mechanism):
         confidence: Real = Fraction(19, 20),
         rng: Entropy | None = None,
     ) -> tuple[int, int, int]:
-        """The cell that is named, the first and the last cell of the interval, by their places in the grid.
+        """Return the cell that is named, the first and the last cell of the interval, by their places in the grid.
 
         Args:
             counts: the weight in each cell, whole numbers of at least 0; how many cells there are is public.
@@ -190,7 +192,7 @@ class ExponentialQuantile(Mechanism):
         return chosen.cell, *self.interval(chosen, len(weights), level)
 
     def choose(self, places: Sequence[int], before: Sequence[int], cells: int, rng: Entropy) -> Chosen:
-        """What is released, for weights in few of many cells.
+        """Return what is released, for weights in few of many cells.
 
         Args:
             places: the cells that hold any weight, in their order.
@@ -214,8 +216,8 @@ class ExponentialQuantile(Mechanism):
         return Chosen(cell, tuple(edges), tuple(noisy(edges, self.counted)))
 
     def interval(self, chosen: Chosen, cells: int, confidence: Fraction) -> tuple[int, int]:
-        """The first and the last cell between which the quantile lies with probability `confidence`, whichever usual
-        definition of it is meant; the named cell is one of them.
+        """Return the first and the last cell between which the quantile lies with probability `confidence`, whichever
+        usual definition of it is meant; the named cell is one of them.
         """
         # ranks of Hyndman and Fan's definitions (1996), but for the fourth, are no further from p times the weight
         edges, slack = chosen.edges, max(self.p, 1 - self.p) * self.row
@@ -285,7 +287,7 @@ class Runs:
         return cls(starts, lengths, low, high)
 
     def losses(self, target: int, scale: int) -> NDArray[Any]:
-        """How far the target is from `scale` times the ranks of each run: whole numbers, exactly."""
+        """Return how far the target is from `scale` times the ranks of each run: whole numbers, exactly."""
         low, high = self.low, self.high
         # in Python's integers where 64 bits could overflow: by `scale` alone where there is no weight
         if scale * max(int(high[-1]), 1) + abs(target) >= 1 << 62:

@@ -95,8 +95,8 @@ def _fit(
 def _density(
     counts: NDArray[np.float64], widths: NDArray[np.float64], deviation: float, clear: float
 ) -> tuple[int, float, bool]:
-    """The nearest distance at which the density is so many deviations above 0, it, and whether there is one: else that
-    at which it is the most above.
+    """Return the nearest distance at which the density is so many deviations above 0, it, and whether there is one:
+    else that at which it is the most above.
     """
     density, error = _fit(counts, widths, deviation)
     ratio = density / error
@@ -114,7 +114,7 @@ def between(
     cells: int,
     level: Fraction,
 ) -> tuple[int, int]:
-    """The first and the last cell in which the quantile lies with probability `level`.
+    """Return the first and the last cell in which the quantile lies with probability `level`.
 
     From the left, edges are passed while the rank of each is too low for a quantile to its left: a quantile is cut off
     only where noise takes the rank of the first edge to its right that far, one test for each side.
@@ -139,7 +139,8 @@ def between(
 
 @lru_cache(maxsize=1 << 14)
 def rank_error(noise: Additive, weights: Weights, confidence: Fraction) -> float:
-    """A t with P(|Σ aᵢ Zᵢ| ≤ t) ≥ confidence for independent noises Zᵢ of one law; at most about 3 % above the least.
+    """Return a t with P(|Σ aᵢ Zᵢ| ≤ t) ≥ confidence for independent noises Zᵢ of one law; at most about 3 % above the
+    least.
 
     Guarantee:
         Each aᵢZᵢ is moved to the middle of a cell, by half a cell at most, so that the sum moves by at most half a cell

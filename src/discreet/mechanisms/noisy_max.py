@@ -80,7 +80,7 @@ class NoisyMax(Selection):
         return Composed([ApproximateEvent(self.epsilon)])
 
     def error(self, confidence: Real = 0.95, *, candidates: int) -> float:
-        """How far below the best utility the named one may be, among so many candidates.
+        """Return how far below the best utility the named one may be, among so many candidates.
 
         For Laplace noise twice a bound that all the noise stays within: P(|Z| > t) ≤ (1 − confidence)/n for
         each. For the others (2Δ/ε)(ln n + ln 1/(1 − confidence)), as of the mechanisms whose law they have.

@@ -72,7 +72,7 @@ class Numeric(Mechanism):
         """The grid and law for floats; None where only integers are taken."""
 
     def release(self, value: object, *, rng: Entropy | None = None) -> Any:
-        """The value with fresh noise: an int for an int, a float for a float, an array for an array.
+        """Return the value with fresh noise: an int for an int, a float for a float, an array for an array.
 
         An integer array comes back as int64, or as Python integers (dtype object) where a noisy number leaves
         64 bits: nothing ever wraps. Floats come back as multiples of the grid's step; beyond 1.8e308 they are
@@ -98,7 +98,7 @@ class Numeric(Mechanism):
         return noisy.tolist()[0] if numbers.shape is None else noisy.reshape(numbers.shape)
 
     def _ahead(self, number: int | float) -> Reserve:
-        """The noise that is drawn ahead for numbers of this type."""
+        """Return the noise that is drawn ahead for numbers of this type."""
         name = "_for_reals" if type(number) is float else "_for_wholes"
         try:
             return getattr(self, name)  # type: ignore[no-any-return]  # both slots hold a reserve
@@ -111,7 +111,7 @@ class Numeric(Mechanism):
             return reserve
 
     def error(self, confidence: Real = 0.95) -> float:
-        """A half-width within which the error of each released number stays with at least this confidence.
+        """Return a half-width within which the error of each released number stays with at least this confidence.
 
         It covers integers and floats alike, the rounding to the grid included; for an array it is per number.
         """
@@ -122,7 +122,7 @@ class Numeric(Mechanism):
         return max(widths)
 
     def _noise_for(self, real: bool) -> tuple[Additive, Grid | None]:
-        """The noise of integers; or of floats, and their grid."""
+        """Return the noise of integers; or of floats, and their grid."""
         if not real:
             if self.sensitivity < 1:
                 raise InvalidParameter(
@@ -153,7 +153,7 @@ class Numeric(Mechanism):
 
 
 def fine_grid(width: Fraction, share: Fraction) -> Grid:
-    """The grid for noise of this width, where each number's `share` of the sensitivity bears on the rounding.
+    """Return the grid for noise of this width, where each number's `share` of the sensitivity bears on the rounding.
 
     The step is at most 2^-20 of both, so that what rounding adds to the sensitivity is below one part in a
     million. Where the width would then exceed 2^55 steps, which is more than noise in 64 bits holds, the step
@@ -164,13 +164,15 @@ def fine_grid(width: Fraction, share: Fraction) -> Grid:
 
 
 def _is_fixed(kind: type) -> bool:
-    """Whether objects of a class hold nothing but the fields of a frozen dataclass; a subclass says so itself."""
+    """Return whether objects of a class hold nothing but the fields of a frozen dataclass; a subclass says so
+    itself.
+    """
     params = vars(kind).get("__dataclass_params__")
     return params is not None and bool(params.frozen) and not kind.__dictoffset__
 
 
 def _on_grid(grid: Grid, values: NDArray[np.float64], noise: Integers) -> NDArray[np.float64]:
-    """The values, rounded to the grid, plus their noise."""
+    """Return the values, rounded to the grid, plus their noise."""
     floats = np.empty(len(values), dtype=np.float64)
     for start in range(0, len(values), _CHUNK):
         part = slice(start, start + _CHUNK)
@@ -187,7 +189,7 @@ def _snapped(grid: Grid, values: NDArray[np.float64]) -> NDArray[Any]:
 
 
 def _floats(grid: Grid, steps: NDArray[Any]) -> NDArray[np.float64]:
-    """The nearest floats, themselves multiples of the step; beyond the largest float, the largest."""
+    """Return the nearest floats, themselves multiples of the step; beyond the largest float, the largest."""
     if steps.dtype == np.int64:
         with np.errstate(over="ignore"):
             floats = np.ldexp(steps.astype(np.float64), grid.exponent)
@@ -226,7 +228,7 @@ class Reserve:
         self._stock: tuple[tuple[int, int], list[tuple[int, int]]] = (process(), [])
 
     def add(self, value: int | float) -> int | float:
-        """An integer, or a finite float on the grid, plus noise of its own."""
+        """Return an integer, or a finite float on the grid, plus noise of its own."""
         noise = self._take()
         grid = self._grid
         if grid is None:
@@ -251,7 +253,7 @@ class Reserve:
         return number
 
     def _draw(self) -> int:
-        """The first number of a new block, which takes the place of all that is left."""
+        """Return the first number of a new block, which takes the place of all that is left."""
         home = process()  # first, so that the child of a fork in between finds a block of its parent's
         rng, size = SystemEntropy(), self._size  # which another thread may change meanwhile
         block = list(zip(self._law.draw(size, rng).tolist(), rng.bytes(size), strict=True))

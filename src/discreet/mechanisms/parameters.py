@@ -21,7 +21,7 @@ _HINTS = MappingProxyType(
 
 
 def read_size(name: str, value: Real) -> Fraction:
-    """An ε, a sensitivity or a width of noise: between 1e-24 and 1e24, so that reports of it fit in floats."""
+    """Return an ε, a sensitivity or a width of noise: between 1e-24 and 1e24, so that reports of it fit in floats."""
     try:
         x = positive(name, value)
     except InvalidParameter as refused:
@@ -36,7 +36,7 @@ def read_size(name: str, value: Real) -> Fraction:
 
 
 def read_whole(name: str, value: Real) -> Fraction:
-    """A size that must be an integer."""
+    """Return a size that must be an integer."""
     x = read_size(name, value)
     if x.denominator != 1:
         raise InvalidParameter(
@@ -47,12 +47,12 @@ def read_whole(name: str, value: Real) -> Fraction:
 
 
 def read_dimension(value: int | None) -> int | None:
-    """How many numbers an array holds; None where it has not been said."""
+    """Return how many numbers an array holds; None where it has not been said."""
     return None if value is None else count("dimension", value)
 
 
 def read_delta(value: Real, *, hint: str) -> Fraction:
-    """A δ strictly between 0 and 1."""
+    """Return a δ strictly between 0 and 1."""
     d = exact("delta", value)
     if not 0 < d < 1:
         raise InvalidParameter(f"delta must lie between 0 and 1, not {value}.", hint=hint)
@@ -88,7 +88,7 @@ def read_choice(name: str, value: object, choices: Collection[str]) -> str:
 
 
 def read_flag(name: str, value: bool) -> bool:
-    """A choice that is True or False, and no number or text that stands for one."""
+    """Return a choice that is True or False, and no number or text that stands for one."""
     if not isinstance(value, bool):
         raise InvalidParameter(f"{name} must be True or False, not {value!r}.")
     return value

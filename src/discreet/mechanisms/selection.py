@@ -76,7 +76,7 @@ class Selection(Mechanism):
         return listed[self._index(numbers, SystemEntropy() if rng is None else rng)]
 
     def error(self, confidence: Real = 0.95, *, candidates: int) -> float:
-        """How far below the best utility the named one may be, among so many candidates.
+        """Return how far below the best utility the named one may be, among so many candidates.
 
         (2Δ/ε)(ln n + ln 1/(1 − confidence)): Dwork, Roth, Corollary 3.12; half of it where they are
         monotonic.
@@ -93,7 +93,7 @@ class Selection(Mechanism):
         )
 
     def _moves(self) -> str:
-        """The first step of the proof."""
+        """Return the first step of the proof."""
         direction = ", all of them in one direction" if self.monotonic else ""
         return (
             f"Sensitivity. Between neighbours x, y every utility moves by at most Δ = "
@@ -107,7 +107,7 @@ class Selection(Mechanism):
 
 
 def paired(candidates: Sequence[T], utilities: Utilities, *, least: int = 1) -> tuple[Sequence[T], Utilities]:
-    """The candidates and their utilities, both by place.
+    """Return the candidates and their utilities, both by place.
 
     The column of a data frame would be read by its index, whose numbers may come in any order, or lack one: that
     would name the wrong candidate, or fail for some draws only. So it becomes a list.
@@ -130,7 +130,7 @@ def paired(candidates: Sequence[T], utilities: Utilities, *, least: int = 1) -> 
 
 
 def _ordered(name: str, items: Any) -> Any:
-    """A list of them, or a plain array."""
+    """Return a list of them, or a plain array."""
     if isinstance(items, np.ndarray) and items.ndim:
         return items
     for method in ("tolist", "to_list"):  # of pandas, of polars
@@ -146,7 +146,7 @@ def _ordered(name: str, items: Any) -> Any:
 
 
 def _numbers(utilities: Utilities) -> Utilities:
-    """The utilities, none of which is a truth value, a text, NaN or infinite."""
+    """Return the utilities, none of which is a truth value, a text, NaN or infinite."""
     if isinstance(utilities, np.ndarray):
         array: NDArray[Any] = utilities
         if type(utilities) is not np.ndarray:  # a candidate under a mask would never be named
@@ -180,7 +180,7 @@ _NUMBERS = (int, float, Fraction, np.integer, np.float64, np.float32, np.float16
 
 
 def _surprise(confidence: Real) -> float:
-    """The logarithm of 1/(1 − confidence)."""
+    """Return the logarithm of 1/(1 − confidence)."""
     return -math.log(1 - read_confidence(confidence))
 
 

@@ -64,11 +64,11 @@ class SparseLaw:
         object.__setattr__(self, "shift", 0 if abs(self.threshold) <= _FARTHEST else self.threshold)
 
     def level(self, rng: Entropy) -> int:
-        """The noisy threshold of one run, relative to `shift`."""
+        """Return the noisy threshold of one run, relative to `shift`."""
         return self.threshold - self.shift + self.offset + geometric.sample(self.bar_scale, rng)
 
     def queries(self, numbers: NumberArray) -> NDArray[np.int64]:
-        """The queries in units, relative to `shift`. Those beyond ±2^61 units are cut off there."""
+        """Return the queries in units, relative to `shift`. Those beyond ±2^61 units are cut off there."""
         entries = numbers.entries
         if self.grid is not None:
             if self.shift or not numbers.is_real:
@@ -80,7 +80,7 @@ class SparseLaw:
         return self._clipped(entries.tolist())
 
     def above(self, queries: NDArray[np.int64], level: int, most: int, rng: Entropy) -> list[tuple[int, int]]:
-        """The places of the first queries that are above, `most` at most, each with its gap q + ν − level."""
+        """Return the places of the first queries that are above, `most` at most, each with its gap q + ν − level."""
         noise = geometric.sample_vector(self.query_scale, len(queries), rng)
         if abs(level) < _EXACT:  # then no difference of a level and a query leaves 64 bits
             places = np.flatnonzero(noise >= level - queries)[:most].tolist()
@@ -90,7 +90,7 @@ class SparseLaw:
         return [(i, int(queries[i]) + int(noise[i]) - level) for i in places]
 
     def number(self, query: int, gap: int, rng: Entropy) -> int | float:
-        """What is said of a query that is above: itself with fresh noise, or an estimate from its gap."""
+        """Return what is said of a query that is above: itself with fresh noise, or an estimate from its gap."""
         if self.answer_scale is None:
             return self._shown(gap + self.threshold - self.shift + self.offset + self._centre)
         return self._shown(query + laplace.sample(self.answer_scale, rng))
@@ -102,19 +102,21 @@ class SparseLaw:
         return bar, query
 
     def error(self, doubt: float, queries: int) -> Fraction:
-        """The distance from the threshold beyond which no query is on the wrong side; see `SparseVector.error`."""
+        """Return the distance from the threshold beyond which no query is on the wrong side; see
+        `SparseVector.error`.
+        """
         bar, query = self.within(doubt, queries)
         rounding = Fraction(0) if self.grid is None else Fraction(3, 2)  # of a query, and of the threshold
         return self.unit * (max(bar + self.offset, query - self.offset, 0) + rounding)
 
     def gap_error(self, doubt: float, queries: int) -> Fraction:
-        """How far estimates from gaps are off at most."""
+        """Return how far estimates from gaps are off at most."""
         bar, query = self.within(doubt, queries)
         rounding = Fraction(0) if self.grid is None else Fraction(1, 2)
         return self.unit * (max(bar - self._centre, query + self._centre) + rounding)
 
     def fresh_error(self, confidence: Fraction) -> Fraction:
-        """How far a number with fresh noise is off at most, with this confidence."""
+        """Return how far a number with fresh noise is off at most, with this confidence."""
         assert self.answer_scale is not None
         rounding = Fraction(0) if self.grid is None else Fraction(1, 2)
         return self.unit * (DiscreteLaplaceNoise(self.answer_scale).quantile(confidence) + rounding)

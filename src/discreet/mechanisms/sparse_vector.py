@@ -84,13 +84,13 @@ class Sparse(Mechanism):
         return float(self._wide(self.sensitivity)[0]), float(self._wide(self.sensitivity)[1])
 
     def start(self, *, rng: Entropy | None = None) -> SparseRun:
-        """A run that is asked one question after another. It costs `loss`, all at once, when it starts."""
+        """Return a run that is asked one question after another. It costs `loss`, all at once, when it starts."""
         cutoff, answering = self._ends
         laws = (self._whole() if self.sensitivity >= 1 else None, self._real())
         return SparseRun(laws, cutoff, answering, SystemEntropy() if rng is None else rng)
 
     def error(self, confidence: Real = 0.95, *, queries: int) -> float:
-        """A distance α: with at least this confidence no query's answer is wrong by more, of so many queries.
+        """Return a distance α: with at least this confidence no query's answer is wrong by more, of so many queries.
 
         Each that is said to be above is at least threshold − α, each other that was answered at most
         threshold + α. It holds for integers and floats alike, the rounding included.
@@ -132,22 +132,22 @@ class Sparse(Mechanism):
         return Crossings(asked, tuple(positions), tuple(said) if answering else None)
 
     def _whole(self) -> SparseLaw:
-        """The law of integers, which move by whole numbers."""
+        """Return the law of integers, which move by whole numbers."""
         return _of_integers(self)
 
     def _real(self) -> SparseLaw:
-        """The law of floats: in steps of a public grid, each query moves by what rounding makes of Δ."""
+        """Return the law of floats: in steps of a public grid, each query moves by what rounding makes of Δ."""
         return _of_floats(self)
 
     def _wide(self, width: Fraction) -> tuple[Fraction, Fraction, Fraction | None]:
-        """The scales for queries that move by at most `width`."""
+        """Return the scales for queries that move by at most `width`."""
         bar, query, answer = self.parts
         c = self._ends[0]
         moves = width if self.monotonic else 2 * width
         return width / bar, c * moves / query, c * width / answer if answer else None
 
     def _steps(self) -> tuple[str, ...]:
-        """The proof, but for its conclusion."""
+        """Return the proof, but for its conclusion."""
         e1, e2, _ = self.parts
         c, d = self._ends[0], decimal(self.sensitivity)
         a, b = (decimal(x) for x in self._wide(self.sensitivity)[:2])
@@ -225,7 +225,7 @@ class SparseVector(Sparse):
         monotonic: bool = False,
         answers: Real | Literal["gap"] | None = None,
     ) -> None:
-        """Makes the mechanism.
+        """Make the mechanism.
 
         Args:
             epsilon: what a whole run costs.
@@ -254,7 +254,7 @@ class SparseVector(Sparse):
         return self.cutoff, self.answers is not None
 
     def release(self, values: object, *, rng: Entropy | None = None) -> Crossings:
-        """Which of these queries are above the threshold, in their order, up to the `cutoff`-th.
+        """Return which of these queries are above the threshold, in their order, up to the `cutoff`-th.
 
         Args:
             values: the queries' answers on the data, an array of integers or of floats.
@@ -266,7 +266,7 @@ class SparseVector(Sparse):
         return self._crossings(values, rng)
 
     def answer_error(self, confidence: Real = 0.95, *, queries: int) -> float:
-        """A half-width that holds, with this confidence, for all numbers that so many queries give.
+        """Return a half-width that holds, with this confidence, for all numbers that so many queries give.
 
         It is for queries within 2^60 units of the threshold (a unit is 1 for integers, the grid's step for floats):
         the number of one farther out is cut off there, or somewhat beyond.
@@ -348,7 +348,7 @@ class AboveThreshold(Sparse):
         return 1, False
 
     def release(self, values: object, *, rng: Entropy | None = None) -> int | None:
-        """The place of the first query above the threshold; None if there is none.
+        """Return the place of the first query above the threshold; None if there is none.
 
         Args:
             values: the queries' answers on the data, an array of integers or of floats.
@@ -398,7 +398,7 @@ def split(epsilon: Fraction, cutoff: int, monotonic: bool) -> tuple[Fraction, Fr
 
 
 def _cube_root(n: int) -> int:
-    """The largest integer whose cube is at most n."""
+    """Return the largest integer whose cube is at most n."""
     low, high = 0, 1 << (n.bit_length() + 2) // 3 + 1
     while high - low > 1:
         middle = (low + high) // 2
@@ -444,7 +444,7 @@ class SparseRun(Run):
     def __init__(
         self, laws: tuple[SparseLaw | None, SparseLaw], cutoff: int, answering: bool, rng: Entropy
     ) -> None:
-        """Starts a run; `SparseVector.start` and `AboveThreshold.start` do it.
+        """Start a run; `SparseVector.start` and `AboveThreshold.start` do it.
 
         Args:
             laws: that of integers, or None where they are not taken, and that of floats.
@@ -477,7 +477,7 @@ class SparseRun(Run):
         return self._left == 0
 
     def ask(self, value: object) -> bool | int | float | None:
-        """Whether this query is above the threshold; with numbers, its number if it is and None if not.
+        """Return whether this query is above the threshold; with numbers, its number if it is and None if not.
 
         Args:
             value: the query's answer on the data, one integer or one float.
@@ -510,7 +510,7 @@ class SparseRun(Run):
         return bool(found)
 
     def _begin(self, real: bool) -> SparseLaw:
-        """The run's law; the first question fixes it and draws the noisy threshold."""
+        """Return the run's law; the first question fixes it and draws the noisy threshold."""
         if self._law is None:
             law = self._laws[real]
             if law is None:

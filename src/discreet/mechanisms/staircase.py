@@ -71,7 +71,7 @@ class Staircase(Numeric):
         gamma: Real | None = None,
         dimension: int | None = None,
     ) -> None:
-        """Makes the mechanism.
+        """Make the mechanism.
 
         Args:
             epsilon: the privacy parameter.
@@ -274,7 +274,7 @@ class StaircaseNoise(Additive):
         return as_objects([uniform.below(max(1, n), rng) for _ in range(size)])
 
     def _coins(self, size: int, rng: Entropy) -> NDArray[np.bool_]:
-        """Whether each place lies in the inner part, of chance exactly inner/(inner + e^−ε(Δ − inner))."""
+        """Return whether each place lies in the inner part, of chance exactly inner/(inner + e^−ε(Δ − inner))."""
         u = words64(rng, size)
         lo, hi = _bounds(self, _WORD)
         shown = u < np.uint64(lo) if lo < 1 << _WORD else np.ones(size, dtype=bool)
@@ -284,7 +284,7 @@ class StaircaseNoise(Additive):
         return shown
 
     def _settle(self, u: LazyUniform) -> bool:
-        """The coin that a word leaves open, by further digits."""
+        """Return the coin that a word leaves open, by further digits."""
         while True:
             lo, hi = _bounds(self, u.bits)
             if u.value < lo:
@@ -296,7 +296,7 @@ class StaircaseNoise(Additive):
 
 @lru_cache(maxsize=64)
 def best_inner(epsilon: Fraction, width: int) -> int:
-    """The part of a step for which E|Z| is least, to within rounding in e^−ε at 256 bits and more.
+    """Return the part of a step for which E|Z| is least, to within rounding in e^−ε at 256 bits and more.
 
     Any part is private; this one is a public function of ε and Δ. With b = e^−ε and C = r + b(Δ − r), E|Z| is
     2·N(r)/((1 − b)(2C − 1 + b)) with a convex quadratic N, so that it falls and then rises as r grows.

@@ -86,7 +86,7 @@ class Threshold(Mechanism):
         return Composed([(ApproximateEvent(epsilon, delta), self.touched)])
 
     def event(self) -> Composed:
-        """What one selection costs, whatever the number of groups."""
+        """Return what one selection costs, whatever the number of groups."""
         return self.events
 
     def keep_probability(self, n: int) -> Fraction:
@@ -94,7 +94,7 @@ class Threshold(Mechanism):
         return self.enclosure(n, 64)[0]
 
     def enclosure(self, n: int, bits: int) -> tuple[Fraction, Fraction]:
-        """A certified interval around π(n), no wider than 2^-bits."""
+        """Return a certified interval around π(n), no wider than 2^-bits."""
         low, high, precision = self._interval(n, bits)
         return Fraction(low, 1 << precision), Fraction(high, 1 << precision)
 
@@ -116,7 +116,7 @@ class Threshold(Mechanism):
         return self.keep(counts, SystemEntropy() if rng is None else rng)
 
     def kept_from(self, confidence: Real = 0.95) -> int:
-        """The least number of units at which a group is kept with at least this probability."""
+        """Return the least number of units at which a group is kept with at least this probability."""
         c = read_confidence(confidence)
         bits = 64 + math.ceil(1 / (1 - c)).bit_length()
 
@@ -177,7 +177,7 @@ class Threshold(Mechanism):
         return min(low >> precision - 64, _WORD), min(high >> precision - 64, _WORD)
 
     def _decide(self, n: int, u: int, rng: Entropy) -> bool:
-        """Whether the uniform number that begins with the 64 bits of u is below π(n)."""
+        """Return whether the uniform number that begins with the 64 bits of u is below π(n)."""
         bits = 64
         while True:
             low, high = self.enclosure(n, bits + 16)
@@ -206,13 +206,13 @@ def _counts(counts: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
 
 
 def _power(epsilon: Fraction, n: int, precision: int) -> tuple[Fraction, Fraction]:
-    """An interval around exp(−nε)."""
+    """Return an interval around exp(−nε)."""
     low, high = exp_neg(n * epsilon, precision)
     return Fraction(low, 1 << precision), Fraction(high, 1 << precision)
 
 
 def _turn(epsilon: Fraction, delta: Fraction) -> int:
-    """The last n at which π(n) = e^ε π(n − 1) + δ.
+    """Return the last n at which π(n) = e^ε π(n − 1) + δ.
 
     It is one more than the last m with δ(1 + q) ≤ q^m (1 − q + 2δq), where q = e^−ε.
 
@@ -268,7 +268,7 @@ class _Optimum:
     @staticmethod
     @lru_cache(maxsize=64)
     def of(each: tuple[Fraction, Fraction], turn: int, precision: int) -> _Optimum:
-        """The one of these parameters, which are public: nothing is kept of the size of a group."""
+        """Return the one of these parameters, which are public: nothing is kept of the size of a group."""
         (epsilon, delta), one = each, 1 << precision
         low, high = exp_neg(epsilon, precision)
         if high == one:
@@ -282,7 +282,7 @@ class _Optimum:
         return _Optimum(each, turn, precision, ratio, begun.rising(turn))
 
     def at(self, n: int) -> tuple[int, int]:
-        """An interval around π(n), for n ≥ 1."""
+        """Return an interval around π(n), for n ≥ 1."""
         if n <= self.turn:
             return self.rising(n)
         one, bits = 1 << self.precision, self.precision

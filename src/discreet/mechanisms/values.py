@@ -36,7 +36,7 @@ class NumberArray:
 
 
 def read(value: object) -> NumberArray:
-    """The numbers of `value`.
+    """Return the numbers of `value`.
 
     Raises:
         InvalidParameter: a truth value, a text, None, a complex number, NaN, an infinity, or a type whose
@@ -61,7 +61,7 @@ def read(value: object) -> NumberArray:
 
 
 def single(value: object) -> int | float | None:
-    """The number that is no array: an int, or a finite float; None for everything else.
+    """Return the number that is no array: an int, or a finite float; None for everything else.
 
     Raises:
         InvalidParameter: a truth value, NaN or an infinity.
@@ -116,7 +116,7 @@ def _flat(array: NDArray[Any]) -> NDArray[Any]:
 
 
 def _whole(integers: list[int]) -> NDArray[Any]:
-    """An int64 array where it holds the integers, else one of Python integers."""
+    """Return an int64 array where it holds the integers, else one of Python integers."""
     if all(_LEAST <= n <= _MOST for n in integers):
         return np.array(integers, dtype=np.int64)
     entries = np.empty(len(integers), dtype=object)
@@ -144,7 +144,7 @@ def total(values: NDArray[Any], noise: NDArray[Any]) -> NDArray[Any]:
 
 
 def _adds_up(values: NDArray[Any], noise: NDArray[Any]) -> bool:
-    """Whether even the extremes of both together fit in 64 bits."""
+    """Return whether even the extremes of both together fit in 64 bits."""
     least, most = int(values.min()) + int(noise.min()), int(values.max()) + int(noise.max())
     return least >= _LEAST and most <= _MOST
 

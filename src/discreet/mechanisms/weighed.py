@@ -82,7 +82,7 @@ class WeighedNoise(Additive):
 
 @lru_cache(maxsize=256)
 def _law(noise: WeighedNoise) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
-    """The step of the grid, P(S ≤ end) of each of its cells, and P(|S| ≤ k·step) for k = 0, 1, …"""
+    """Return the step of the grid, P(S ≤ end) of each of its cells, and P(|S| ≤ k·step) for k = 0, 1, …"""
     deviation = math.sqrt(noise.variance)
     single = max(float(a) * math.sqrt(_single(z).variance) for a, z in noise.parts)
     step = max(deviation, 1e-9) / _CELLS

@@ -32,7 +32,7 @@ class Target(Enum):
 
 @lru_cache(maxsize=16)
 def cells(decay: Decay, target: Target) -> Cells:
-    """The sampler of one law, made once (a few milliseconds) and kept while it is among the last 16 used."""
+    """Return the sampler of one law, made once (a few milliseconds) and kept while it is among the last 16 used."""
     return Cells(decay, target)
 
 
@@ -162,7 +162,7 @@ class Cells:
         return estimate
 
     def settle(self, minus: int, v: LazyUniform, place: LazyUniform) -> int | None:
-        """The value that height `v` and `place` in its cell mean, or None if rejected; by big integers."""
+        """Return the value that height `v` and `place` in its cell mean, or None if rejected; by big integers."""
         step = Fraction(2) ** self._width_log2
         cell = self._cell(v, step)
         while True:
@@ -179,7 +179,7 @@ class Cells:
             place.extend()
 
     def _cell(self, v: LazyUniform, step: Fraction) -> int:
-        """The cell c with f((c+1)W) ≤ V < f(cW)."""
+        """Return the cell c with f((c+1)W) ≤ V < f(cW)."""
         while True:
             while not v.value:
                 v.extend()
@@ -216,7 +216,7 @@ class Cells:
         self._wedge_end = np.uint16(2 * sum(whole))
 
     def _offsets(self, f: NDArray[np.uint64]) -> NDArray[np.int64]:
-        """The place's leading digits, as many as there are uniform bits in a value."""
+        """Return the place's leading digits, as many as there are uniform bits in a value."""
         if not self._offset_bits:
             return np.zeros(len(f), dtype=np.int64)
         return (f >> np.uint64(64 - self._offset_bits)).view(np.int64)

@@ -80,7 +80,7 @@ class Standard:
         return floor_lazily(scale, halves, cell, LazyUniform(place, digits, rng)), sign
 
     def accepts(self, cell: int, u: LazyUniform, place: LazyUniform) -> bool:
-        """Whether U < f(x)/f(cell/64), by big integers."""
+        """Return whether U < f(x)/f(cell/64), by big integers."""
         start = self._decay.exponent(Fraction(cell, _CELLS))
         while True:
             near = (cell + Fraction(place.value, 1 << place.bits)) / _CELLS

@@ -103,7 +103,7 @@ class _Stream:
         self._encryptor: CipherContext | None = None
 
     def is_ours(self) -> bool:
-        """Whether no fork has happened since the stream was made (seen even where no hook of Python ran)."""
+        """Return whether no fork has happened since the stream was made (seen even where no hook of Python ran)."""
         return self._fork == _forks and self._pid == os.getpid()
 
     def take(self, n: int) -> bytes:
@@ -157,7 +157,7 @@ if hasattr(os, "register_at_fork"):  # there is no fork on Windows
 
 
 def process() -> tuple[int, int]:
-    """What tells this process from every other that goes on from the same memory, by forks of Python or not."""
+    """Return what tells this process from every other that goes on from the same memory, by forks of Python or not."""
     return _forks, os.getpid()
 
 

@@ -39,7 +39,7 @@ class Gaps:
 
 
 def gaps_below_best(utilities: Utilities, rate: Fraction) -> Gaps:
-    """The gaps of all candidates; empty, not finite or not numeric utilities are refused."""
+    """Return the gaps of all candidates; empty, not finite or not numeric utilities are refused."""
     if rate <= 0:
         raise InvalidParameter("rate must be above 0.")
     rate = _exact(rate)
@@ -99,7 +99,7 @@ def _from_sequence(values: list[int | float | Fraction]) -> NDArray[Any]:
 
 
 def _exact(value: int | float | Fraction) -> Fraction:
-    """The number as a fraction of Python's integers: a fraction may hold numpy's, which wrap."""
+    """Return the number as a fraction of Python's integers: a fraction may hold numpy's, which wrap."""
     if isinstance(value, float | np.floating):
         return Fraction(float(value))
     return Fraction(int(value.numerator), int(value.denominator))

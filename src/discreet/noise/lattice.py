@@ -46,7 +46,7 @@ class Grid:
 
     @classmethod
     def for_scale(cls, scale: Fraction, *, bits: int = 12, largest: Fraction | None = None) -> Grid:
-        """The coarsest grid with step ≤ scale/2^bits; coarser if `largest` would be above 2^52 steps.
+        """Return the coarsest grid with step ≤ scale/2^bits; coarser if `largest` would be above 2^52 steps.
 
         Args:
             scale: the scale of the noise, a public number above 0.
@@ -66,7 +66,7 @@ class Grid:
         return self.value(1)
 
     def snap(self, x: float | int | Fraction) -> int:
-        """The nearest grid point, in steps; half-way to the even one. A float is taken at its exact value."""
+        """Return the nearest grid point, in steps; half-way to the even one. A float is taken at its exact value."""
         number = x.item() if isinstance(x, np.generic) else x  # numpy's integers would wrap inside a fraction
         if isinstance(number, float) and not math.isfinite(number):
             raise InvalidParameter("a value to be rounded to a grid must be finite.")
@@ -86,18 +86,20 @@ class Grid:
         return steps.astype(np.int64)
 
     def value(self, k: int) -> Fraction:
-        """The grid point k steps from 0."""
+        """Return the grid point k steps from 0."""
         return Fraction(k << self.exponent) if self.exponent >= 0 else Fraction(k, 1 << -self.exponent)
 
     def to_float(self, k: int) -> float:
-        """The float nearest to the grid point k steps from 0 (for show); beyond the largest float, the largest."""
+        """Return the float nearest to the grid point k steps from 0 (for show); beyond the largest float, the
+        largest.
+        """
         try:
             return float(self.value(k))
         except OverflowError:
             return sys.float_info.max if k > 0 else -sys.float_info.max
 
     def sensitivity(self, delta: Fraction, coordinates: int) -> int:
-        """The l1 distance, in steps, of the roundings of vectors at l1 distance ≤ `delta` in ≤ `coordinates`.
+        """Return the l1 distance, in steps, of the roundings of vectors at l1 distance ≤ `delta` in ≤ `coordinates`.
 
         With m = ⌊delta/step⌋ it is m + k, and m + k − 1 in one case: delta/step is the integer m, and k > m
         or m − k is odd. (For one coordinate: ⌈delta/step⌉, but m + 1 for odd integers m, since half-way cases
@@ -110,11 +112,11 @@ class Grid:
         return m + k - (d == m and (k > m or (m - k) % 2 == 1))
 
     def linf(self, delta: Fraction) -> int:
-        """The distance, in steps, of the roundings of two reals at distance ≤ `delta`."""
+        """Return the distance, in steps, of the roundings of two reals at distance ≤ `delta`."""
         return self.sensitivity(delta, 1)
 
     def l2_squared(self, delta: Fraction, coordinates: int) -> int:
-        """A bound of the squared l2 distance, in steps, of roundings of vectors at l2 distance ≤ `delta`.
+        """Return a bound of the squared l2 distance, in steps, of roundings of vectors at l2 distance ≤ `delta`.
 
         It is S + 2·min(S, ⌊√(k·S)⌋) + k, with S = ⌊(delta/step)²⌋ and k = `coordinates`.
         """

@@ -21,11 +21,11 @@ class Magnitude(Protocol):
     """A real number of at least 0 of which an interval is known that can be made narrower."""
 
     def least(self) -> Quotient:
-        """A lower bound."""
+        """Return a lower bound."""
         ...
 
     def most(self) -> Quotient | None:
-        """An upper bound; None where there is none yet."""
+        """Return an upper bound; None where there is none yet."""
         ...
 
     def extend(self) -> None:
@@ -45,7 +45,7 @@ class Shape(ABC):
 
     @abstractmethod
     def holds(self, u: int, v: int, k: int) -> bool | None:
-        """Whether all of the square [u, u + 1]×[v, v + 1], in units of 2^−k, lies in the region.
+        """Return whether all of the square [u, u + 1]×[v, v + 1], in units of 2^−k, lies in the region.
 
         False: none of it does. None: not decided.
         """
@@ -181,7 +181,7 @@ def digits_for(span: int) -> int:
 
 
 def rounded(z: Magnitude, negative: bool, scale: Fraction, centre: int, low: int, high: int) -> int:
-    """The number centre ± scale·z, to the nearest integer (halves upwards) and cut off at `low` and `high`.
+    """Return the number centre ± scale·z, to the nearest integer (halves upwards) and cut off at `low` and `high`.
 
     Guarantee:
         Exact: digits of z are drawn until both ends of its interval give the same integer; a half has probability 0.

@@ -28,7 +28,7 @@ _TABLE_BITS = 62  # precision of the table of weights; exp(−LAST/2^STEP_BITS) 
 def exponential(
     utilities: Utilities, rate: Fraction, rng: Entropy, *, copies: NDArray[np.int64] | None = None
 ) -> int:
-    """An index i with probability proportional to exp(rate·uᵢ): the exponential mechanism.
+    """Return an index i with probability proportional to exp(rate·uᵢ): the exponential mechanism.
 
     The same law as the argmax of rate·uᵢ + Gumbel noise. Where index i stands for `copies[i]` candidates, 2^32 in all
     at most, its probability is so many times that.
@@ -58,7 +58,7 @@ def exponential(
 
 
 def permute_and_flip(utilities: Utilities, rate: Fraction, rng: Entropy) -> int:
-    """The first index, in random order, whose coin of chance exp(rate·(uᵢ − max u)) shows True.
+    """Return the first index, in random order, whose coin of chance exp(rate·(uᵢ − max u)) shows True.
 
     The same law as the argmax of uᵢ + exponential noise of rate `rate`; never worse in expected utility
     than `exponential` at the same guarantee, and up to twice better.
@@ -86,7 +86,7 @@ def permute_and_flip(utilities: Utilities, rate: Fraction, rng: Entropy) -> int:
 
 
 def noisy_max(utilities: NDArray[np.integer[Any]] | Sequence[int], scale: Fraction, rng: Entropy) -> int:
-    """The argmax of uᵢ + Zᵢ, for integer uᵢ and independent discrete Laplace Zᵢ of `scale`; ties at random.
+    """Return the argmax of uᵢ + Zᵢ, for integer uᵢ and independent discrete Laplace Zᵢ of `scale`; ties at random.
 
     Guarantee:
         The law is exact. If neighbours move each utility by at most the integer Δ, the index is
@@ -116,7 +116,7 @@ def noisy_max(utilities: NDArray[np.integer[Any]] | Sequence[int], scale: Fracti
 
 
 def _counted(copies: NDArray[np.int64], size: int) -> int:
-    """How many candidates there are."""
+    """Return how many candidates there are."""
     whole = copies.size == size and copies.dtype == np.int64
     if not whole or not 1 <= int(copies.min()) <= int(copies.max()) <= MOST:
         raise InvalidParameter("copies must hold a whole number of at least 1 for each utility.")
@@ -144,7 +144,7 @@ def _table() -> NDArray[np.int64]:
 
 
 def _weights(precision: int) -> NDArray[np.int64]:
-    """The table at a precision B ≤ 62, rounded up: W[j] ≥ 2^B·exp(−x) for all x ≥ j/2^8, and W[0] = 2^B."""
+    """Return the table at a precision B ≤ 62, rounded up: W[j] ≥ 2^B·exp(−x) for all x ≥ j/2^8, and W[0] = 2^B."""
     return -(-_table() >> (_TABLE_BITS - precision))
 
 

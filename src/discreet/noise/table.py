@@ -91,14 +91,14 @@ class Table:
         return index
 
     def pick(self, u: int, rng: Entropy) -> int:
-        """The component of the residual law that a uniform 64-bit word `u` means."""
+        """Return the component of the residual law that a uniform 64-bit word `u` means."""
         index = bisect_right(self._listed, u)
         if index > self.size or (index and u - self._listed[index - 1] <= 1):
             return self.resolve(LazyUniform(u, _WORD, rng))
         return index
 
     def resolve(self, u: LazyUniform) -> int:
-        """The component of the residual law that the real number `u` means, by big integers."""
+        """Return the component of the residual law that the real number `u` means, by big integers."""
         while True:
             last = self._decay.reach(self._step, u.bits + self.prefix_bits + 8)
             sums, total = self._sums(u.bits, last)
@@ -109,7 +109,7 @@ class Table:
             u.extend()
 
     def _share_out(self, sums: list[int], total: int) -> list[int]:
-        """How many prefixes each component surely fills, up to the last one that fills any."""
+        """Return how many prefixes each component surely fills, up to the last one that fills any."""
         k = self.prefix_bits
         whole = [(sums[0] << k) // total]
         for before, after in pairwise(sums):

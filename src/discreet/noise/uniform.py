@@ -10,7 +10,7 @@ from discreet.noise.entropy import Entropy, bits, words16, words32, words64
 
 
 def below(n: int, rng: Entropy) -> int:
-    """A uniform integer in [0, n), for any n ≥ 1.
+    """Return a uniform integer in [0, n), for any n ≥ 1.
 
     Guarantee:
         Exact: as many bits as n − 1 has are drawn until they are below n, fewer than twice on average. The

@@ -37,7 +37,8 @@ class AccountLine:
 
 
 def spending(account: Accounts) -> Picture:
-    """The ε that was spent over time, below the budget; one panel for each account, one thin line for each analyst.
+    """Return the ε that was spent over time, below the budget; one panel for each account, one thin line for each
+    analyst.
 
     Times are those that entries tell, in UTC. Where a clock was set back, entries keep their order and are drawn at the
     latest time before them.
@@ -139,7 +140,7 @@ def _lines(
 
 
 def _name(analyst: str) -> str:
-    """An analyst, who is neither what everybody spent nor the budget, whatever the name."""
+    """Return an analyst, who is neither what everybody spent nor the budget, whatever the name."""
     return f"{written(analyst)} (analyst)" if analyst in ("spent", "budget") else written(analyst)
 
 
@@ -149,7 +150,9 @@ def _add(line: AccountLine, time: datetime, sums: Tally) -> None:
 
 
 def _steps(line: AccountLine, units: Filter, budget: Budget, end: datetime) -> Values:
-    """The points of one line, and its last value once more at the end; few enough that charges are marked with dots."""
+    """Return the points of one line, and its last value once more at the end; few enough that charges are marked with
+    dots.
+    """
     every = max(1, -(-len(line.sums) // _MOST))
     kept = [*range(0, len(line.sums) - 1, every), len(line.sums) - 1]
     spent = [(line.times[i], _epsilon(units, line.sums[i], budget)) for i in kept]
@@ -167,7 +170,7 @@ def _rows(who: str, points: list[tuple[datetime, float]]) -> Values:
 
 
 def _epsilon(units: Filter, sums: Tally, budget: Budget) -> float:
-    """The ε of what was spent: at the δ of the charges where ε adds up, else at that of the budget."""
+    """Return the ε of what was spent: at the δ of the charges where ε adds up, else at that of the budget."""
     loss = units.loss(sums)
     try:
         return float(loss.guarantee(loss.failure).epsilon)

@@ -28,7 +28,7 @@ _BESIDE = 3  # posteriors in one line
 def posterior(
     loss: Sources | Mapping[str, Sources], *, prior: Real | None = None, delta: Real = 0
 ) -> Picture:
-    """The attacker's posterior against the prior: the band in which ε-DP keeps it, for each ε.
+    """Return the attacker's posterior against the prior: the band in which ε-DP keeps it, for each ε.
 
     Whoever held with probability `prior` that a person is in the data, and knows everything else, holds after any
     answer a probability in the band: its odds move by a factor between e^−ε and e^ε.
@@ -71,7 +71,7 @@ def posterior(
 
 
 def odds(loss: Sources, delta: float) -> float:
-    """An ε such that, except with probability `delta`, no answer moves the odds by more than e^ε either way.
+    """Return an ε such that, except with probability `delta`, no answer moves the odds by more than e^ε either way.
 
     For each side δ/2 is allowed. With L the loss, P(L > ε) ≤ δ(ε − t)/(1 − e^−t) for every t > 0, since
     δ(ε − t) = E(1 − e^(ε − t − L))₊ is at least (1 − e^−t)·P(L > ε).
@@ -109,7 +109,7 @@ def _rare(loss: PrivacyLoss, epsilon: float, most: float) -> bool:
 
 
 def _moved(prior: float, epsilon: float) -> float:
-    """The posterior when the odds are multiplied by e^ε."""
+    """Return the posterior when the odds are multiplied by e^ε."""
     return prior / (prior + (1 - prior) * math.exp(-epsilon)) if prior else 0.0
 
 

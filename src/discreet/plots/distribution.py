@@ -22,7 +22,8 @@ _TAIL = Fraction(1, 10**4)  # of the probability may lie beyond the picture
 
 
 def privacy_loss(loss: PrivacyLoss | Losing, *, delta: Real | None = None) -> Picture:
-    """The privacy-loss distribution: with which probability an answer has which loss, log p(o)/q(o) for o from P.
+    """Return the privacy-loss distribution: with which probability an answer has which loss, log p(o)/q(o) for o from
+    P.
 
     The law is the one whose δ(ε) joins the certified curve at the places of the bars by straight lines in e^ε, which
     is never below it (Doroshenko, Ghazi, Kamath, Kumar, Manurangsi 2022, https://arxiv.org/abs/2207.04380, Section 4).

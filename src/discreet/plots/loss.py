@@ -68,14 +68,14 @@ def privacy(loss: Losses, *, delta: Real | None = None) -> Picture:
 
 
 def delta(loss: Losses, *, delta: Real | None = None) -> Picture:
-    """The curve δ(ε) on a logarithmic scale; `delta` marks the ε there. See `privacy`."""
+    """Return the curve δ(ε) on a logarithmic scale; `delta` marks the ε there. See `privacy`."""
     losses, at = labelled(loss), asked(delta)
     needed()
     return dressed(_deltas(losses, at), "Privacy curve")
 
 
 def tradeoff(loss: Losses) -> Picture:
-    """The trade-off between the errors of an attacker, with the diagonal that guessing gives. See `privacy`."""
+    """Return the trade-off between the errors of an attacker, with the diagonal that guessing gives. See `privacy`."""
     losses = labelled(loss)
     needed()
     return dressed(_errors(losses), "Errors of the best attacker")
@@ -98,7 +98,7 @@ def labelled(loss: Losses) -> dict[str, PrivacyLoss]:
 
 
 def asked(delta: Real | None) -> Fraction | None:
-    """A δ that can be marked on a logarithmic scale.
+    """Return a δ that can be marked on a logarithmic scale.
 
     Raises:
         InvalidParameter: a δ that is not in (0, 1).
@@ -151,7 +151,7 @@ def _deltas(losses: Mapping[str, PrivacyLoss], at: Fraction | None) -> Any:
 
 
 def _grid(loss: PrivacyLoss, wide: float) -> Curve:
-    """The ε of the points of a curve: up to the sum of the pure ε, where it jumps down or ends, and beyond."""
+    """Return the ε of the points of a curve: up to the sum of the pure ε, where it jumps down or ends, and beyond."""
     pure = _pure(loss)
     if pure >= wide:
         return wide * np.linspace(0, 1, _POINTS)
@@ -160,7 +160,7 @@ def _grid(loss: PrivacyLoss, wide: float) -> Curve:
 
 
 def _marks(losses: Mapping[str, PrivacyLoss], at: Fraction, wide: float) -> list[Any]:
-    """The ε of each loss that has one at this δ; said in words where there is one loss only."""
+    """Return the ε of each loss that has one at this δ; said in words where there is one loss only."""
     y = float(at)
     found = [(s, i, loss.epsilon(at)) for i, (s, loss) in enumerate(losses.items()) if _has_epsilon(loss, at)]
     level = alt.Chart(inline([{"y": y}])).mark_rule(color=GREY, strokeDash=[5, 4]).encode(y="y:Q")
@@ -221,7 +221,7 @@ def _errors(losses: Mapping[str, PrivacyLoss]) -> Any:
 
 
 def _reach(loss: PrivacyLoss, bottom: Fraction) -> float:
-    """The ε at which the curve leaves the picture, or is flat."""
+    """Return the ε at which the curve leaves the picture, or is flat."""
     apart = loss.failure * Fraction(101, 100)
     least = max(bottom, apart)
     return min(loss.epsilon(least), _pure(loss)) if least < 1 else 0.0
@@ -232,5 +232,5 @@ def _has_epsilon(loss: PrivacyLoss, at: Fraction) -> bool:
 
 
 def _pure(loss: PrivacyLoss) -> float:
-    """The sum of the events' ε, whatever is spent apart; infinite when an event is not pure."""
+    """Return the sum of the events' ε, whatever is spent apart; infinite when an event is not pure."""
     return math.inf if loss.pure_apart is None else float(loss.pure_apart)

@@ -18,7 +18,7 @@ _LETTER = 8  # points of a letter of a label
 
 
 def matrix(mechanism: Mechanism) -> Picture:
-    """The stochastic matrix of a finite mechanism: one row for each input, darker where an output is likelier.
+    """Return the stochastic matrix of a finite mechanism: one row for each input, darker where an output is likelier.
 
     Args:
         mechanism: one of `discreet.finite`, with at most 40 inputs and 40 outputs.

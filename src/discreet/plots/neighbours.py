@@ -41,7 +41,8 @@ def densities(
     epsilon: Real | None = None,
     log: bool | None = None,
 ) -> Picture:
-    """The laws of a mechanism's answers on two neighbours, and the band around the second in which the first must stay.
+    """Return the laws of a mechanism's answers on two neighbours, and the band around the second in which the first
+    must stay.
 
     The band is what e^ε leaves. Where the first law is above it, that part is filled: these answers are the witness of
     δ, P(S) − e^ε·Q(S), which is written above. Integers have masses, floats densities.
@@ -113,7 +114,7 @@ def _laws(mechanism: Numeric, x: float, y: float, part: float, points: int = _PO
 
 
 def _noise(mechanism: Numeric, x: object, y: object) -> tuple[Additive, float]:
-    """The law that is added, in steps, and their width: 1 for integers."""
+    """Return the law that is added, in steps, and their width: 1 for integers."""
     if all(isinstance(v, int | np.integer) and not isinstance(v, bool) for v in (x, y)):
         return mechanism.noise, 1.0
     if not all(isinstance(v, float | np.floating) and math.isfinite(v) for v in (x, y)):
@@ -143,7 +144,9 @@ def _mass(noise: Additive, k: Curve) -> Curve:
 
 
 def _density(noise: Additive, t: Curve, half: float) -> Curve:
-    """The density of Z near each t, from the mass within `half`, which is little beside the width of the noise."""
+    """Return the density of Z near each t, from the mass within `half`, which is little beside the width of the
+    noise.
+    """
     centre = -np.abs(t)
     return np.maximum(noise.cdf(centre + half) - noise.cdf(centre - half), 0.0) / (2 * half)
 

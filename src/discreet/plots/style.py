@@ -37,7 +37,7 @@ def dressed(
     *,
     limit: float | None = None,
 ) -> Picture:
-    """The finished picture: its title, of so many points at most, and its looks."""
+    """Return the finished picture: its title, of so many points at most, and its looks."""
     if title is not None:
         words: dict[str, Any] = {} if subtitle is None else {"subtitle": subtitle}
         words |= {} if limit is None else {"limit": limit}
@@ -91,19 +91,19 @@ def dressed(
 
 
 def coloured(labels: Sequence[str], field: str = "series") -> Any:
-    """The colour of each series; a legend above the picture where there is more than one, or one with a name."""
+    """Return the colour of each series; a legend above the picture where there is more than one, or one with a name."""
     scale = alt.Scale(domain=list(labels), range=[COLOURS[i % len(COLOURS)] for i in range(len(labels))])
     return alt.Color(field, type="nominal", scale=scale, legend=legend(labels))
 
 
 def dashed(labels: Sequence[str], field: str = "series") -> Any:
-    """The dashes of each series, which join the legend of its colour."""
+    """Return the dashes of each series, which join the legend of its colour."""
     scale = alt.Scale(domain=list(labels), range=[DASHES[i % len(DASHES)] for i in range(len(labels))])
     return alt.StrokeDash(field, type="nominal", scale=scale, legend=legend(labels))
 
 
 def legend(labels: Sequence[str]) -> Any:
-    """The legend of these labels; none where there is nothing to tell apart."""
+    """Return the legend of these labels; none where there is nothing to tell apart."""
     if list(labels) == [""]:
         return None
     return alt.Legend(columns=2 if len(labels) > 3 else 3, symbolType="stroke", symbolSize=500)
@@ -118,7 +118,7 @@ def ticks(least: float, most: float) -> list[float]:
 
 
 def said(text: str, x: Any, y: Any, *, dx: float = 0, dy: float = 0, **looks: Any) -> Any:
-    """A few words beside a place, in the units of the axes."""
+    """Return a few words beside a place, in the units of the axes."""
     place: Values = [{"x": x, "y": y, "words": text}]
     marks = alt.Chart(inline(place)).mark_text(dx=dx, dy=dy, **{"align": "left", **looks})
     return marks.encode(x=alt.X("x:Q"), y=alt.Y("y:Q"), text="words:N")
@@ -132,5 +132,7 @@ def hovered(chart: Any, *tooltips: Any) -> Any:
 
 
 def zoomed(chart: Any, name: str, *axes: Literal["x", "y"]) -> Any:
-    """The chart, which a wheel or a drag moves along these axes in notebooks; each panel has a name of its own."""
+    """Return the chart, which a wheel or a drag moves along these axes in notebooks; each panel has a name of its
+    own.
+    """
     return chart.add_params(alt.selection_interval(name=name, bind="scales", encodings=list(axes)))

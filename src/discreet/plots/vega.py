@@ -60,7 +60,7 @@ def inline(values: Values) -> alt.InlineData:
 
 
 def written(text: object) -> str:
-    """A text as every picture shows it: control characters written out, and nothing that could be a tag.
+    """Return a text as every picture shows it: control characters written out, and nothing that could be a tag.
 
     A page of HTML, or a notebook, holds the rows inside a script, and `</script>` in a group's name would end it: an
     unseen space of no width stands after each `<`.
@@ -117,7 +117,7 @@ def save(chart: Picture, file: str | PathLike[str]) -> None:
 
 
 def _steady(image: str) -> str:
-    """The image without unseen marks, and with names of its clips that do not count what was drawn before it."""
+    """Return the image without unseen marks, and with names of its clips that do not count what was drawn before it."""
     names = dict.fromkeys(re.findall(r'<clipPath id="(clip\d+)"', image))
     numbers = {name: f"clip{i}" for i, name in enumerate(names)}
     return re.sub(

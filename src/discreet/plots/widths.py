@@ -22,7 +22,7 @@ class HasError(Protocol):
     """What has an error that is known before the data."""
 
     def error(self, confidence: Real) -> float:
-        """A half-width within which the error stays with this confidence."""
+        """Return a half-width within which the error stays with this confidence."""
         ...
 
 
@@ -37,7 +37,7 @@ def error(
     confidence: Real = 0.95,
     unit: str | None = None,
 ) -> Picture:
-    """The half-width of the error against ε, one line for each mechanism, both on logarithmic scales.
+    """Return the half-width of the error against ε, one line for each mechanism, both on logarithmic scales.
 
     A mechanism that refuses an ε, such as one whose calibration holds only below 1, has no point there.
 

@@ -87,7 +87,7 @@ class AllocationPair(Pair):
     exact: ClassVar[bool] = False  # `delta` is that of a spread ratio
 
     def delta(self, epsilon: Curve) -> Curve:
-        """The curve of the spread ratio, above the true one by about 1e-3 of ε; never above one use's."""
+        """Return the curve of the spread ratio, above the true one by about 1e-3 of ε; never above one use's."""
         alone = GaussianPair(self.mu_squared).delta(epsilon)
         mu = math.nextafter(math.sqrt(above(self.mu_squared)), math.inf)
         if self.steps == 1 or not _MU[0] <= mu <= _MU[1]:
@@ -100,7 +100,7 @@ class AllocationPair(Pair):
         return np.minimum(np.maximum(found, -np.expm1(np.minimum(epsilon, 0.0))), alone)
 
     def reverse(self) -> Pair:
-        """The same with the unit added instead of removed, or the reverse."""
+        """Return the same with the unit added instead of removed, or the reverse."""
         return AllocationPair(self.mu_squared, self.steps, not self.removes)
 
     @property
@@ -134,7 +134,7 @@ class _Spread:
         return np.asarray(area[i] + np.maximum(x - self.at[i], 0.0) * under[i])
 
     def plus(self, other: _Spread, grid: Curve) -> _Spread:
-        """The law of the independent sum, spread on another grid."""
+        """Return the law of the independent sum, spread on another grid."""
         mass, lost = np.zeros(grid.size), self.lost + other.lost
         rows = max(_BLOCK // other.at.size, 1)
         for k in range(0, self.at.size, rows):
@@ -153,13 +153,13 @@ class _Spread:
         return _Spread(grid, mass, lost)
 
     def over(self, n: int) -> _Spread:
-        """The law of the variable divided by n."""
+        """Return the law of the variable divided by n."""
         return _Spread(self.at / n, self.mass, self.lost / n)
 
 
 @lru_cache(maxsize=32)
 def _mean_ratio(mu: float, steps: int) -> _Spread:
-    """The mean of `steps` independent exp(μx − μ²/2), x normal, by doubling."""
+    """Return the mean of `steps` independent exp(μx − μ²/2), x normal, by doubling."""
     square, total, size, done = _one(mu), None, 1, 0
     while True:
         if steps & size:

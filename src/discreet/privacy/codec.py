@@ -67,7 +67,7 @@ _TAG_OF = {cls: tag for tag, cls in TAGS.items()}
 
 
 def encode(events: Composed) -> list[dict[str, Any]]:
-    """A JSON-able list, one entry for each distinct event with its count, in an order of their own.
+    """Return a JSON-able list, one entry for each distinct event with its count, in an order of their own.
 
     Raises:
         InvalidParameter: an event without a tag.
@@ -77,7 +77,7 @@ def encode(events: Composed) -> list[dict[str, Any]]:
 
 
 def decode(rows: list[dict[str, Any]]) -> Composed:
-    """The events that `encode` wrote.
+    """Return the events that `encode` wrote.
 
     Raises:
         InvalidParameter: an unknown tag or a field that does not fit.
@@ -86,7 +86,7 @@ def decode(rows: list[dict[str, Any]]) -> Composed:
 
 
 def fraction_text(x: Fraction) -> str:
-    """A fraction as text that reads back exactly."""
+    """Return a fraction as text that reads back exactly."""
     return f"{x.numerator}/{x.denominator}"
 
 
@@ -99,7 +99,7 @@ def _encode_event(event: Event) -> dict[str, Any]:
 
 
 def _key(name: str) -> str:
-    """How a field is called in JSON, where "event" is the tag."""
+    """Return how a field is called in JSON, where "event" is the tag."""
     return "of" if name == "event" else name
 
 

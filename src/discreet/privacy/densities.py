@@ -37,25 +37,25 @@ class Density(Protocol):
     """A continuous law on the line; `scipy.stats.norm(0, 1)` is one."""
 
     def logpdf(self, x: Floats, /) -> ArrayLike:
-        """The logarithm of the density."""
+        """Return the logarithm of the density."""
 
     def cdf(self, x: Floats, /) -> ArrayLike:
-        """The probability up to x."""
+        """Return the probability up to x."""
 
     def sf(self, x: Floats, /) -> ArrayLike:
-        """The probability beyond x, to the same relative accuracy."""
+        """Return the probability beyond x, to the same relative accuracy."""
 
     def ppf(self, q: Floats, /) -> ArrayLike:
-        """The inverse of `cdf`, about."""
+        """Return the inverse of `cdf`, about."""
 
     def isf(self, q: Floats, /) -> ArrayLike:
-        """The inverse of `sf`, about."""
+        """Return the inverse of `sf`, about."""
 
 
 def from_densities(
     p: Density, q: Density, *, points: int | Sequence[float] | Floats = 1024, largest: Real | None = None
 ) -> AtomsEvent:
-    """The event of a use whose output has density p on a data set with a unit, and q without it.
+    """Return the event of a use whose output has density p on a data set with a unit, and q without it.
 
     Guarantee:
         Its pair dominates (p, q), and reversed (q, p), when the caller is right that log(p/q) is monotone on
@@ -132,7 +132,7 @@ def _read(p: Density, q: Density, x: Floats) -> _Read:
 
 
 def _has_step(rising: Floats, error: Floats) -> bool:
-    """Whether the values rise somewhere by more than rounding."""
+    """Return whether the values rise somewhere by more than rounding."""
     with np.errstate(invalid="ignore"):  # two infinities have no difference
         step = np.diff(rising)
     return bool(np.any(step > error[1:] + error[:-1]))
@@ -174,7 +174,7 @@ def _dots(read: _Read, largest: Fraction | None) -> tuple[list[Vertex], list[Ver
 
 
 def _ratio(loss: Fraction) -> Fraction:
-    """A number that is at least e^loss."""
+    """Return a number that is at least e^loss."""
     return Fraction(math.exp(above(loss)) * (1 + 8 * _UNIT))
 
 
@@ -183,7 +183,8 @@ def _above_zero(value: float) -> Fraction:
 
 
 def _polygon(left: list[Vertex], right: list[Vertex]) -> tuple[list[Vertex], list[Fraction]]:
-    """A convex polygon above the lower hull of the dots: its corners (α, H), and the fall after each but the last.
+    """Return a convex polygon above the lower hull of the dots: its corners (α, H), and the fall after each but the
+    last.
 
     Slopes are rounded up to few digits: those of H − (1 − α) from the left, those of H from the right, so
     that both tails keep their relative accuracy. One segment between the two has the slope that is left.
@@ -216,7 +217,7 @@ def _polygon(left: list[Vertex], right: list[Vertex]) -> tuple[list[Vertex], lis
 
 
 def _hull(dots: list[Vertex]) -> list[Vertex]:
-    """The corners of the lower convex hull of points in rising order."""
+    """Return the corners of the lower convex hull of points in rising order."""
     hull: list[Vertex] = []
     for c in dots:
         while len(hull) > 1 and _bends_down(hull[-2], hull[-1], c):
@@ -230,7 +231,9 @@ def _bends_down(a: Vertex, b: Vertex, c: Vertex) -> bool:
 
 
 def _event(corners: list[Vertex], falls: list[Fraction]) -> AtomsEvent:
-    """The finite laws whose curve is the polygon: at each corner the change of slope is Q's mass, α times it P's."""
+    """Return the finite laws whose curve is the polygon: at each corner the change of slope is Q's mass, α times it
+    P's.
+    """
     q = [a - b for a, b in zip([Fraction(1), *falls], [*falls, Fraction(0)], strict=True)]
     p = [a * mass for (a, _), mass in zip(corners, q, strict=True)]
     leak = corners[-1][1]
@@ -239,7 +242,7 @@ def _event(corners: list[Vertex], falls: list[Fraction]) -> AtomsEvent:
 
 
 def _up(x: Fraction) -> Fraction:
-    """The least number of `_BITS` binary digits that is at least x ≥ 0, about."""
+    """Return the least number of `_BITS` binary digits that is at least x ≥ 0, about."""
     if x <= 0:
         return Fraction(0)
     shift = _BITS - (x.numerator.bit_length() - x.denominator.bit_length())

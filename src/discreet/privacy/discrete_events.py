@@ -132,12 +132,12 @@ class BoundedRangeEvent(Event):
 
 @lru_cache(maxsize=256)
 def _mirrored(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> bool:
-    """Whether to exchange p and q only changes the order of the outcomes."""
+    """Return whether to exchange p and q only changes the order of the outcomes."""
     return sorted(zip(p, q, strict=True)) == sorted(zip(q, p, strict=True))
 
 
 def _only(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> Fraction:
-    """The mass that p puts where q has none."""
+    """Return the mass that p puts where q has none."""
     return sum((a for a, b in zip(p, q, strict=True) if not b), Fraction(0))
 
 

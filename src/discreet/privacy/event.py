@@ -54,7 +54,7 @@ class Event(ABC):
 
     @abstractmethod
     def pair(self) -> Pair:
-        """The dominating pair."""
+        """Return the dominating pair."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -361,7 +361,7 @@ def _counted(parts: list[tuple[Event, int]]) -> list[tuple[Event, int]]:
 
 
 def common_relation(one: Relation | None, other: Relation | None) -> Relation | None:
-    """The neighbours for which both hold.
+    """Return the neighbours for which both hold.
 
     Raises:
         InvalidParameter: there are none.
@@ -375,7 +375,9 @@ def common_relation(one: Relation | None, other: Relation | None) -> Relation | 
 
 
 def hashed(x: Fraction, more: int = 0) -> int:
-    """A hash of an event's parameters: fractions are in lowest terms, and their own hash takes several times longer."""
+    """Return a hash of an event's parameters: fractions are in lowest terms, and their own hash takes several times
+    longer.
+    """
     whole, parts = x.as_integer_ratio()
     return hash((whole, parts, more))
 

@@ -22,7 +22,7 @@ _KNOWN = tuple(getattr(Fraction, "__slots__", ())) == ("_numerator", "_denominat
 
 
 def exact(name: str, value: Real) -> Fraction:
-    """The exact value of a parameter; a float stands for its shortest decimal.
+    """Return the exact value of a parameter; a float stands for its shortest decimal.
 
     >>> exact("epsilon", 0.1)
     Fraction(1, 10)
@@ -66,7 +66,7 @@ def exact(name: str, value: Real) -> Fraction:
 
 
 def positive(name: str, value: Real) -> Fraction:
-    """The exact value of a parameter that must be above 0."""
+    """Return the exact value of a parameter that must be above 0."""
     if type(value) is float and 0.0 < value < math.inf:  # first what comes most often
         return _shortest(value)
     x = exact(name, value)
@@ -76,7 +76,7 @@ def positive(name: str, value: Real) -> Fraction:
 
 
 def probability(name: str, value: Real) -> Fraction:
-    """The exact value of a probability in [0, 1)."""
+    """Return the exact value of a probability in [0, 1)."""
     x = exact(name, value)
     if not 0 <= x < 1:
         raise InvalidParameter(f"{name} must lie in [0, 1), not {value}.")
@@ -84,7 +84,7 @@ def probability(name: str, value: Real) -> Fraction:
 
 
 def read_confidence(confidence: Real) -> Fraction:
-    """The exact value of a confidence, strictly between 0 and 1 and so far from 1 that floats can tell."""
+    """Return the exact value of a confidence, strictly between 0 and 1 and so far from 1 that floats can tell."""
     c = exact("confidence", confidence)
     if not 0 < c < 1 or 1 - c < _LEAST_DOUBT:
         raise InvalidParameter(
@@ -94,7 +94,7 @@ def read_confidence(confidence: Real) -> Fraction:
 
 
 def count(name: str, value: int, *, least: int = 1) -> int:
-    """An integer parameter of at least `least`."""
+    """Return an integer parameter of at least `least`."""
     if type(value) is int and least <= value < _MANY:  # first what comes most often
         return value
     try:
@@ -119,7 +119,8 @@ def lowest(whole: int, parts: int) -> Fraction:
 
 
 def coprime(whole: int, parts: int) -> Fraction:
-    """The same of integers without a common divisor, for which nobody looks: of the parts of other fractions only.
+    """Return the same of integers without a common divisor, for which nobody looks: of the parts of other fractions
+    only.
 
     >>> coprime(3, 2) == Fraction(3, 2)
     True
@@ -133,7 +134,7 @@ def coprime(whole: int, parts: int) -> Fraction:
 
 
 def above(x: Fraction) -> float:
-    """The least float that is at least `x`: for a quantity that may only be overstated.
+    """Return the least float that is at least `x`: for a quantity that may only be overstated.
 
     >>> above(Fraction(1, 10)) >= Fraction(1, 10)
     True
@@ -148,12 +149,12 @@ def above(x: Fraction) -> float:
 
 
 def below(x: Fraction) -> float:
-    """The greatest float that is at most `x`: for a quantity that may only be understated."""
+    """Return the greatest float that is at most `x`: for a quantity that may only be understated."""
     return -above(-x)
 
 
 def reported(x: Fraction) -> float:
-    """The least float at or above x, when a float is read as its shortest decimal as everywhere here."""
+    """Return the least float at or above x, when a float is read as its shortest decimal as everywhere here."""
     f = above(x)
     if not math.isfinite(f):
         return f
@@ -166,7 +167,7 @@ def reported(x: Fraction) -> float:
 
 
 def _shortest(value: float) -> Fraction:
-    """The shortest decimal that a finite float means: as Fraction(repr(value)), but faster."""
+    """Return the shortest decimal that a finite float means: as Fraction(repr(value)), but faster."""
     text = repr(value)
     whole, _, part = text.partition(".")
     if part.isdigit():  # and not 1e-05 or 2.5e+20

@@ -36,7 +36,7 @@ _UNIT = 2.0**-52
 
 
 def group(event: Event, k: int) -> Event:
-    """The same use for neighbours that differ by at most k units.
+    """Return the same use for neighbours that differ by at most k units.
 
     Guarantee:
         Valid for any use that `event` stands for by itself. It is not valid for one use that is written as
@@ -60,7 +60,7 @@ def group(event: Event, k: int) -> Event:
 
 
 def group_uses(events: Composed, k: int) -> Composed:
-    """What uses with an event each cost together, for neighbours that differ by at most k units.
+    """Return what uses with an event each cost together, for neighbours that differ by at most k units.
 
     Guarantee:
         Each event stands for a use by itself, chosen adaptively or not: see `group`. Of randomised response
@@ -77,7 +77,7 @@ def group_uses(events: Composed, k: int) -> Composed:
 
 
 def textbook_group(epsilon: Real, delta: Real, k: int) -> Approximate:
-    """What (ε, δ)-DP says of a group of k: (kε, δ(e^{kε} − 1)/(e^ε − 1)), which is at most (kε, ke^((k−1)ε)δ).
+    """Return what (ε, δ)-DP says of a group of k: (kε, δ(e^{kε} − 1)/(e^ε − 1)), which is at most (kε, ke^((k−1)ε)δ).
 
     For reports: the curve of `group` is lower or equal at every ε.
 
@@ -207,7 +207,7 @@ class SampledGroupEvent(Event):
 
 
 def _closed(event: Event, k: int) -> Event | None:
-    """The families that are closed under groups; see docs/proofs/group.md for each of them."""
+    """Return the families that are closed under groups; see docs/proofs/group.md for each of them."""
     match event:
         case GaussianEvent(mu_squared=m):
             return GaussianEvent(k * k * m)

@@ -97,7 +97,7 @@ class Budget:
 
 
 def decimal(x: Fraction) -> str:
-    """A fraction as people write it: exact when twelve digits say it, else six significant digits."""
+    """Return a fraction as people write it: exact when twelve digits say it, else six significant digits."""
     if x.numerator.bit_length() - x.denominator.bit_length() > 1000:  # no float
         return f"{Decimal(x.numerator) / Decimal(x.denominator):.6g}"
     exact_text = f"{float(x):.12g}"
@@ -105,7 +105,7 @@ def decimal(x: Fraction) -> str:
 
 
 def words(epsilon: Fraction, delta: Fraction) -> str:
-    """An (ε, δ) as people write it."""
+    """Return an (ε, δ) as people write it."""
     return f"ε = {decimal(epsilon)}" + (f", δ = {decimal(delta)}" if delta else "")
 
 

@@ -45,18 +45,20 @@ class Law(ABC):
 
     @abstractmethod
     def log_mgf(self, z: Complex) -> tuple[Complex, Floats]:
-        """The logarithm of M(z) for Re z > 0, and a bound on its error: M is off by a factor e^±error at most."""
+        """Return the logarithm of M(z) for Re z > 0, and a bound on its error: M is off by a factor e^±error at
+        most.
+        """
 
     def line(self, c: float, step: float, count: int) -> tuple[Complex, Floats]:
         """`log_mgf` at c, c + i·step, c + 2i·step, …: count of them."""
         return self.log_mgf(np.asarray(c + 1j * step * np.arange(count), dtype=np.complex128))
 
     def decay(self, c: float, y: float) -> float:
-        """An upper bound of log |M(c + iv)/M(c)| over all v ≥ y; never above 0."""
+        """Return an upper bound of log |M(c + iv)/M(c)| over all v ≥ y; never above 0."""
         return 0.0
 
     def width(self) -> int:
-        """How many numbers `line` works on for each height, about."""
+        """Return how many numbers `line` works on for each height, about."""
         return 1
 
     def rough(self, c: Floats) -> Floats:
@@ -70,7 +72,8 @@ class Law(ABC):
         return np.full(y.size, -math.inf)
 
     def under(self, level: float) -> Law:
-        """The outcomes where no use has a mark at `level`: a use that loses much more is nearly sure to have one.
+        """Return the outcomes where no use has a mark at `level`: a use that loses much more is nearly sure to have
+        one.
 
         A use that is marked at one level is marked at all lower ones. The law itself where it cannot be divided.
         """
@@ -81,11 +84,11 @@ class Law(ABC):
         return ()
 
     def mirror(self) -> Law | None:
-        """The law of −L under Q, whose M at z is M(−1 − z); None where it has no formula or falls no faster."""
+        """Return the law of −L under Q, whose M at z is M(−1 − z); None where it has no formula or falls no faster."""
         return None
 
     def masses(self) -> tuple[float, float, float]:
-        """The masses under P and under Q of a law that has a mirror, and what they may be off, relatively."""
+        """Return the masses under P and under Q of a law that has a mirror, and what they may be off, relatively."""
         return 1.0, 1.0, 0.0
 
     def p_most(self) -> float:
@@ -377,7 +380,7 @@ def _heights(c: float, step: float, count: int) -> Complex:
 
 
 def _come_once(count: Floats, heights: int) -> bool:
-    """Whether there are many losses that come once each, and many heights."""
+    """Return whether there are many losses that come once each, and many heights."""
     return count.size >= _BINS and heights >= _MANY_HEIGHTS and bool((count == 1).all())
 
 
@@ -445,7 +448,7 @@ class Factors:
     front: Complex | None
 
     def along(self, step: float, count: int) -> tuple[Complex, Floats]:
-        """The logarithms of the products at y = 0, step, …, and at most the least modulus of a factor of each.
+        """Return the logarithms of the products at y = 0, step, …, and at most the least modulus of a factor of each.
 
         Where the latter is not above `LEAST`, the former says nothing. With y = y' + y'' every e^(−2iyl) is the product
         of two out of a few.

@@ -44,11 +44,11 @@ class Pair(ABC):
         return np.minimum(self.delta(epsilon) * (1 + ACCURACY) + FLOOR, 1.0)
 
     def reverse(self) -> Pair:
-        """The pair (Q, P). A symmetric pair is its own reverse."""
+        """Return the pair (Q, P). A symmetric pair is its own reverse."""
         return self
 
     def law(self) -> Law | None:
-        """The law of the loss of (P, Q), apart from an infinite loss; None when it has no formula.
+        """Return the law of the loss of (P, Q), apart from an infinite loss; None when it has no formula.
 
         Parameters are rounded towards the larger loss.
         """

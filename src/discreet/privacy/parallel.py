@@ -103,7 +103,7 @@ class Alternatives:
 
     @classmethod
     def parallel(cls, parts: Iterable[Alternatives]) -> Alternatives:
-        """The loss of uses on disjoint parts of the data, whatever was used on each part, adaptively or not.
+        """Return the loss of uses on disjoint parts of the data, whatever was used on each part, adaptively or not.
 
         Guarantee:
             As `ParallelEvent`: for add-remove neighbours. All that is ever used on one partition is summed
@@ -130,7 +130,9 @@ class Alternatives:
         return Alternatives((a + b for a in self.choices for b in other.choices), relation)
 
     def __mul__(self, n: int) -> Alternatives:
-        """The sum of n such losses, each of a partition of its own; on one partition multiply its parts instead."""
+        """Return the sum of n such losses, each of a partition of its own; on one partition multiply its parts
+        instead.
+        """
         left = count("count", n, least=0)
         if len(self.choices) == 1:
             return Alternatives((choice * left for choice in self.choices), self.relation)
@@ -160,7 +162,7 @@ def undominated(choices: Iterable[Composed]) -> frozenset[Composed]:
 
 
 def dominates(larger: Composed, smaller: Composed) -> bool:
-    """Whether `larger` is seen to cost at least as much as `smaller`, at every ε and in both directions.
+    """Return whether `larger` is seen to cost at least as much as `smaller`, at every ε and in both directions.
 
     A sufficient condition: common events cancel, Gaussian events count by the sum of their μ², and what is left of
     `smaller` is matched to events of `larger`, each to one of its own kind with parameters that are no less.
@@ -198,7 +200,7 @@ def _size(choice: Composed) -> Fraction:
 
 
 def _covers(other: Event, event: Event) -> bool:
-    """Whether `other` dominates `event`, one by one."""
+    """Return whether `other` dominates `event`, one by one."""
     match other, event:
         case LaplaceEvent(), LaplaceEvent():
             return other.ratio >= event.ratio
@@ -213,7 +215,7 @@ def _covers(other: Event, event: Event) -> bool:
 
 
 def _covers_all(over: Counter[Event], under: Counter[Event]) -> bool:
-    """Whether one event of `over` dominates all of `under` together, by a sum of ε and δ or of ρ."""
+    """Return whether one event of `over` dominates all of `under` together, by a sum of ε and δ or of ρ."""
     pure = _sum((event.pure, n) for event, n in under.items())
     rho = _sum((event.rho, n) for event, n in under.items())
     failure = sum((event.failure * n for event, n in under.items()), Fraction(0))

@@ -59,7 +59,7 @@ class RenyiEvent(Event):
         return self.pure
 
     def divergence(self, alpha: Fraction) -> Fraction | None:
-        """What the divergence of order α > 1 is at most; None above the largest order.
+        """Return what the divergence of order α > 1 is at most; None above the largest order.
 
         The least of what monotonicity says (D_α ≤ D_β for α ≤ β) and what convexity says: (α − 1)D_α is convex
         in α and 0 at α = 1, so that it lies below its chords.

@@ -95,7 +95,7 @@ class ShufflePair(Pair):
 
 
 def _sums(pair: ShufflePair, epsilon: Curve) -> Curve:
-    """The curve at each ε ≥ 0 of a row, a block at a time."""
+    """Return the curve at each ε ≥ 0 of a row, a block at a time."""
     clones, weight = _clones(pair.epsilon, pair.users, pair.binary)
     out = np.zeros(epsilon.size)
     rows = max(_BLOCK // clones.size, 1)
@@ -106,7 +106,7 @@ def _sums(pair: ShufflePair, epsilon: Curve) -> Curve:
 
 
 def _between(pair: ShufflePair, epsilon: Curve) -> Curve:
-    """The same for many ε, by chords in e^ε between known points: the true curve is convex, and below them."""
+    """Return the same for many ε, by chords in e^ε between known points: the true curve is convex, and below them."""
     knots, value = _table(pair)
     x = np.minimum(epsilon, knots[-1])
     i = np.clip(np.searchsorted(knots, x, side="right") - 1, 0, knots.size - 2)
@@ -116,7 +116,7 @@ def _between(pair: ShufflePair, epsilon: Curve) -> Curve:
 
 @lru_cache(maxsize=16)
 def _table(pair: ShufflePair) -> tuple[Curve, Curve]:
-    """The curve at a few thousand ε, dense against the deviation of the loss, the last one being ε₀."""
+    """Return the curve at a few thousand ε, dense against the deviation of the loss, the last one being ε₀."""
     clones, weight = _clones(pair.epsilon, pair.users, pair.binary)
     deviation = 2 * math.tanh(pair.epsilon / 2) / math.sqrt(1 + float(clones @ weight))
     near = deviation * np.concatenate((np.arange(0, 10, 1 / 100), np.arange(10, 45, 1 / 40)))
@@ -126,7 +126,7 @@ def _table(pair: ShufflePair) -> tuple[Curve, Curve]:
 
 
 def _given(epsilon: Curve, clones: Curve, largest: float) -> Curve:
-    """The curve of C clones at ε ≥ 0: u·p(m) − (e^ε − 1)·F(m − 1) at the best m, rounded up.
+    """Return the curve of C clones at ε ≥ 0: u·p(m) − (e^ε − 1)·F(m − 1) at the best m, rounded up.
 
     p and F are the mass and the distribution function of Bin(C, ½), u = (e^ε₀ − e^ε)/(1 + e^ε₀), and the
     event is "at most m reports speak against the first hypothesis".
@@ -152,7 +152,7 @@ def _mass(n: Curve, k: Curve) -> Curve:
 
 
 def _saddle(n: Curve, k: Curve, p: float) -> Curve:
-    """The logarithm of P(Bin(n, p) = k) for 0 < k < n."""
+    """Return the logarithm of P(Bin(n, p) = k) for 0 < k < n."""
     entropy = _deviance(k, n * p) + _deviance(n - k, n * (1 - p))
     stirling = _stirling(n) - _stirling(k) - _stirling(n - k)
     return stirling - entropy + 0.5 * np.log(n / (2 * math.pi * k * (n - k)))
@@ -172,7 +172,7 @@ def _deviance(x: Curve, mean: Curve) -> Curve:
 
 
 def _stirling(n: Curve) -> Curve:
-    """The error of Stirling's formula: log n! − log(√(2πn)·(n/e)^n)."""
+    """Return the error of Stirling's formula: log n! − log(√(2πn)·(n/e)^n)."""
     from scipy.special import gammaln
 
     small = np.minimum(n, 15.0)
@@ -219,7 +219,7 @@ def _clones(epsilon: float, users: int, binary: bool) -> tuple[Curve, Curve]:
 
 
 def _chance(epsilon: float, binary: bool) -> float:
-    """The chance that another user is a clone, rounded down: with fewer clones the loss is larger."""
+    """Return the chance that another user is a clone, rounded down: with fewer clones the loss is larger."""
     odds = math.exp(-epsilon) * (1 - 4 * _UNIT)
     return below(Fraction(2 * odds / (1 + odds))) * (1 - 4 * _UNIT) if binary else odds
 
@@ -234,7 +234,7 @@ def _binomial(n: int, p: float, k: Curve) -> Curve:
 
 
 def _range(n: int, p: float) -> tuple[int, int]:
-    """The numbers outside of which a binomial has chances below e^−745, by Chernoff; the upper end stays in."""
+    """Return the numbers outside of which a binomial has chances below e^−745, by Chernoff; the upper end stays in."""
 
     def exponent(k: int) -> float:
         kk = np.array([float(k)])

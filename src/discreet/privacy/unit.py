@@ -22,7 +22,7 @@ class Relation(Enum):
 
     @classmethod
     def parse(cls, text: str | Relation) -> Relation:
-        """The relation of that name; refuses any other."""
+        """Return the relation of that name; refuses any other."""
         try:
             return cls(text)
         except ValueError:
@@ -92,7 +92,7 @@ class PrivacyUnit:
 
     @classmethod
     def row(cls) -> PrivacyUnit:
-        """The unit for a table in which each row is one person."""
+        """Return the unit for a table in which each row is one person."""
         return cls(None, max_groups=1, max_rows=1)
 
     @property
@@ -105,7 +105,7 @@ _MOST = 1 << 31  # a cap beyond it bounds nothing, and would let a product of ca
 
 
 def _pairs(tables: object) -> tuple[tuple[str, str], ...]:
-    """The entries of `tables`, sorted, so that equal ones are equal in any order."""
+    """Return the entries of `tables`, sorted, so that equal ones are equal in any order."""
     if isinstance(tables, str) or not isinstance(tables, Iterable):
         raise _no_tables()
     entries = [_entry(e) for e in (tables.items() if isinstance(tables, Mapping) else tables)]

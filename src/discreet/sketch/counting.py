@@ -67,7 +67,7 @@ class Counting:
         buckets: int,
         parts: int,
     ) -> Counting:
-        """What was asked for, checked.
+        """Return what was asked for, checked.
 
         Raises:
             InvalidParameter: an argument is missing or impossible.
@@ -121,7 +121,7 @@ class Counting:
         return self.noise.event(self.sensitivity)
 
     def counted(self, hashes: Hashes, rows: object, parts: NDArray[np.int64] | None, rng: Entropy) -> Any:
-        """The noisy counts, by part, repetition and bucket. A row whose part is −1 is in none."""
+        """Return the noisy counts, by part, repetition and bucket. A row whose part is −1 is in none."""
         f = self.family
         whole = f.box.whole(rows)
         size = self.parts * f.repetitions * f.buckets
@@ -137,7 +137,7 @@ class Counting:
         return noisy.reshape(self.parts, f.repetitions, f.buckets)
 
     def error(self, confidence: Real, rows: int | None) -> float:
-        """A half-width of a score: of its noise, and with `rows` also of the chance in the hash functions."""
+        """Return a half-width of a score: of its noise, and with `rows` also of the chance in the hash functions."""
         c = exact("confidence", confidence)
         f = self.family
         share = c if rows is None else (1 + c) / 2  # half of the doubt for each
@@ -150,7 +150,7 @@ class Counting:
         return width + n * math.sqrt(math.log(2 / doubt) / (2 * f.repetitions)) / (1 - 1 / f.buckets)
 
     def steps(self) -> list[str]:
-        """The proof, with the numbers."""
+        """Return the proof, with the numbers."""
         f, s = self.family, self.sensitivity
         moved = (
             "is in one bucket of each"
@@ -191,7 +191,7 @@ def scores(counts: NDArray[Any], family: Family, buckets: NDArray[np.int64]) -> 
 
 
 def rows_of(counts: NDArray[Any]) -> Floats:
-    """The noisy number of rows of each part: the mean over the repetitions."""
+    """Return the noisy number of rows of each part: the mean over the repetitions."""
     return np.asarray(counts.astype(np.float64).sum(axis=2).mean(axis=1))
 
 
@@ -204,7 +204,7 @@ _DOUBT = Fraction(1, 10**9)  # with less of it the two parts share it
 
 @lru_cache(maxsize=64)
 def noise_width(noise: Additive, repetitions: int, buckets: int, confidence: Fraction) -> float:
-    """A half-width that the noise of a score stays within, with this confidence; to about three digits.
+    """Return a half-width that the noise of a score stays within, with this confidence; to about three digits.
 
     Of L repetitions and W buckets a score has Σ Z over its own L buckets less the mean of all, over 1 − 1/W and L: that
     is (A − B/(W − 1))/L, with A the sum of L draws and B the sum of L(W − 1) others. B is put into cells.
@@ -234,7 +234,7 @@ def noise_width(noise: Additive, repetitions: int, buckets: int, confidence: Fra
 
 
 def _cells(others: SummedNoise) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """The middles of cells that hold an odd number of integers each, and their probabilities."""
+    """Return the middles of cells that hold an odd number of integers each, and their probabilities."""
     deviation = math.sqrt(others.noise.variance)
     step = max(int(deviation * math.sqrt(others.n) / _FINE), 1) | 1
     half = math.ceil((12 * math.sqrt(others.n) + 60) * max(deviation, 1.0) / step)
@@ -254,7 +254,7 @@ def _below(others: SummedNoise, ends: NDArray[np.float64]) -> NDArray[np.float64
 
 
 def _beyond(others: SummedNoise, confidence: Fraction) -> float:
-    """A quantile of |B|."""
+    """Return a quantile of |B|."""
     if others.variance < _NORMAL or others.n < _NORMAL:
         return others.quantile(confidence)
     from scipy.special import ndtri
@@ -284,7 +284,7 @@ class Sketch:
         return PrivacyLoss(self.events)
 
     def error(self, confidence: Real = Fraction(19, 20), *, rows: int | None = None) -> float:
-        """A half-width of a score (of one class), in rows, from public facts: that of the noise alone.
+        """Return a half-width of a score (of one class), in rows, from public facts: that of the noise alone.
 
         With a guess of the number of `rows`, also of the chance that lies in the hash functions, by Hoeffding's bound,
         whatever the rows are; it is mostly far too large.
@@ -292,12 +292,12 @@ class Sketch:
         return self.counting.error(confidence, rows)
 
     def kernel(self, near: Floats) -> Floats:
-        """The kernel at distances where each range has width 1, or at angles: what scores are sums of."""
+        """Return the kernel at distances where each range has width 1, or at angles: what scores are sums of."""
         return self.counting.family.chance(near)
 
 
 def described(name: str, counting: Counting) -> str:
-    """The parameters, as they were given."""
+    """Return the parameters, as they were given."""
     f = counting.family
     parts = [f"epsilon={decimal(counting.epsilon)}"]
     parts += [f"delta={decimal(counting.delta)}"] if counting.delta else []

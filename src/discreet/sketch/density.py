@@ -85,7 +85,7 @@ class DensitySketch(Sketch):
         object.__setattr__(self, "counting", counting)
 
     def fit(self, rows: NDArray[Any], *, rng: Entropy | None = None) -> Densities:
-        """The private sketch of these rows.
+        """Return the private sketch of these rows.
 
         Args:
             rows: an array with one row for each unit.
@@ -99,7 +99,7 @@ class DensitySketch(Sketch):
         return Densities(self.counting, hashes, self.counting.counted(hashes, rows, None, source))
 
     def explain(self) -> str:
-        """The steps of the privacy proof, with this sketch's numbers in them."""
+        """Return the steps of the privacy proof, with this sketch's numbers in them."""
         width = f"Error. The noise moves a score by at most {self.error():.6g} rows with confidence 95%."
         return numbered(repr(self), *self.counting.steps(), width)
 
@@ -142,7 +142,7 @@ class Densities:
         return np.concatenate([np.empty(0), *found])
 
     def density(self, points: NDArray[Any]) -> Floats:
-        """The mean of k(point, row) over the rows, from 0 to 1: the score over the noisy number of rows."""
+        """Return the mean of k(point, row) over the rows, from 0 to 1: the score over the noisy number of rows."""
         return np.asarray(np.clip(self.score(points) / max(self.rows, 1.0), 0.0, 1.0))
 
     def __repr__(self) -> str:

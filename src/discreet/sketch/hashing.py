@@ -32,7 +32,7 @@ class Kernel(Enum):
 
     @classmethod
     def parse(cls, text: object) -> Kernel:
-        """The kernel of that name.
+        """Return the kernel of that name.
 
         Raises:
             InvalidParameter: no such kernel.
@@ -80,7 +80,7 @@ class Family:
         )  # from 2^11 to 2^60, in every dimension
 
     def chance(self, near: Floats) -> Floats:
-        """The kernel at these distances (where each range has width 1), or at these angles."""
+        """Return the kernel at these distances (where each range has width 1), or at these angles."""
         near = np.asarray(near, dtype=np.float64)
         if self.bandwidth is None:
             return np.asarray((1 - near / math.pi) ** self.power)
@@ -134,7 +134,7 @@ class Hashes:
         return [slice(i, i + step) for i in range(0, size, step)]
 
     def buckets(self, whole: Floats) -> NDArray[np.int64]:
-        """The bucket of each row (whole numbers of the box) under each function.
+        """Return the bucket of each row (whole numbers of the box) under each function.
 
         References: Datar, Immorlica, Indyk, Mirrokni 2004, Section 3.1, https://doi.org/10.1145/997817.997857 (l2);
         Charikar 2002, Section 3, https://doi.org/10.1145/509907.509965 (angles); Thorup 2015, Section 3.5,

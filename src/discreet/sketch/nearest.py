@@ -78,7 +78,7 @@ class SketchClassifier(Sketch):
     def fit(
         self, rows: NDArray[Any], labels: Sequence[Any] | NDArray[Any], *, rng: Entropy | None = None
     ) -> Nearest:
-        """The private sketches of these rows, by class.
+        """Return the private sketches of these rows, by class.
 
         Raises:
             InvalidParameter: no plain array of numbers with `dimension` columns, or not one label for each row.
@@ -96,7 +96,7 @@ class SketchClassifier(Sketch):
         )
 
     def _labels(self, labels: Sequence[Any] | NDArray[Any]) -> list[Any]:
-        """The labels as a list; an array's dtype, which is public, must be that of the classes."""
+        """Return the labels as a list; an array's dtype, which is public, must be that of the classes."""
         given: object = labels  # what came need not be what was annotated
         if not isinstance(given, np.ndarray):
             if isinstance(given, str | bytes) or not isinstance(given, Iterable):
@@ -116,7 +116,7 @@ class SketchClassifier(Sketch):
         return list(labels.tolist())
 
     def explain(self) -> str:
-        """The steps of the privacy proof, with the numbers in them."""
+        """Return the steps of the privacy proof, with the numbers in them."""
         parts = (
             f"Classes. A row has one label, so it is counted in one of {len(self.classes)} disjoint sketches."
         )
@@ -159,7 +159,7 @@ class Nearest:
         return np.concatenate([np.empty((0, len(self.classes))), *found])
 
     def predict(self, points: NDArray[Any]) -> list[Any]:
-        """The class with the largest score, for each point."""
+        """Return the class with the largest score, for each point."""
         return [self.classes[i] for i in self.scores(points).argmax(axis=1).tolist()]
 
     def __repr__(self) -> str:
@@ -183,7 +183,7 @@ def _classes(classes: object) -> tuple[Any, ...]:
 
 
 def _place(places: dict[Any, int], label: object) -> int:
-    """The class of a label; −1 for one that was not declared, which may be anything.
+    """Return the class of a label; −1 for one that was not declared, which may be anything.
 
     A whole float is the integer: one missing label makes floats of all the others in many libraries, and that must not
     move their rows.

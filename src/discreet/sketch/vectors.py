@@ -34,7 +34,7 @@ class Box:
 
     @classmethod
     def of(cls, dimension: int, ranges: Ranges) -> Box:
-        """The box of so many coordinates.
+        """Return the box of so many coordinates.
 
         Raises:
             InvalidParameter: no such number of ranges, or a range that is empty or not finite.
@@ -81,7 +81,7 @@ class Box:
 
 
 def read_rows(rows: object, dimension: int) -> Floats:
-    """The rows of a plain two-dimensional array of numbers, as floats.
+    """Return the rows of a plain two-dimensional array of numbers, as floats.
 
     Raises:
         InvalidParameter: anything else. Type, dtype and the number of columns are public; nothing else decides.
@@ -109,7 +109,7 @@ def read_rows(rows: object, dimension: int) -> Floats:
 
 
 def _span(low: Fraction, high: Fraction) -> float:
-    """The width of a range, as floats tell it; infinite where they do not hold it."""
+    """Return the width of a range, as floats tell it; infinite where they do not hold it."""
     try:
         return float(high) - float(low)
     except OverflowError:

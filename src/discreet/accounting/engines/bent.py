@@ -104,7 +104,7 @@ class Bent:
         return min(best * (1 - 1e-9) + 1e-12, 0.0) if best < 0 else 0.0
 
     def _least(self, y: float) -> float:
-        """The least bound of several paths, looked for near the best one of a height nearby."""
+        """Return the least bound of several paths, looked for near the best one of a height nearby."""
         found: dict[tuple[int, int], float] = {}
 
         def value(i: int, j: int) -> float:
@@ -167,7 +167,9 @@ class Bent:
 
 
 def _grid(sigma: float, odds: float, p: float, low: float, high: float, level: float, tau: float) -> Floats:
-    """The ends of the cells: where u raises the loss they are narrow, and around a level; none if they are too many."""
+    """Return the ends of the cells: where u raises the loss they are narrow, and around a level; none if they are too
+    many.
+    """
     fine = sigma * min(_STEP * sigma, 0.1)
     wide = sigma * min(sigma * min(max(1 / max(abs(p), 1e-9), _STEP), 0.4), 0.1)
     start, to = min(-_LEFT * sigma, high), 0.5 + sigma**2 * (_RIGHT - odds)
@@ -194,7 +196,7 @@ def _grid(sigma: float, odds: float, p: float, low: float, high: float, level: f
 
 
 def _turns(sigma: float, mass: Floats, share: Floats, weight: Floats, x: Floats) -> Floats:
-    """The turns that gain most at small heights, per height: rising, from 0 on the left.
+    """Return the turns that gain most at small heights, per height: rising, from 0 on the left.
 
     They make Σ mass·(θ·share − weight·θ²/2 − σ⁴θ'²/2) largest, over all θ that are linear between a few points.
     """
@@ -230,6 +232,6 @@ def _log_normal(t: Floats) -> tuple[Floats, Floats]:
 
 @lru_cache(maxsize=16)
 def bent(sigma: float, rate: float, p: float, low: float, high: float, level: float = math.inf) -> Bent:
-    """The same, remembered for a few."""
+    """Return the same, remembered for a few."""
     with np.errstate(all="ignore"):
         return Bent(sigma, rate, p, low, high, level)

@@ -55,7 +55,7 @@ Sides: TypeAlias = tuple[Sequence[tuple[Pair, int]], ...]
 
 
 def epsilon_answer(events: Composed, delta: Fraction) -> Answer | None:
-    """The least ε found at δ, None when there is none."""
+    """Return the least ε found at δ, None when there is none."""
     events = _ordered(events)
     numeric = _numeric_epsilon(events, delta) if delta >= SMALLEST_DELTA else None
     found = [] if numeric is None else [numeric]
@@ -71,7 +71,7 @@ def epsilon_answer(events: Composed, delta: Fraction) -> Answer | None:
 
 
 def delta_answer(events: Composed, epsilon: Fraction) -> Answer:
-    """The least δ found at ε."""
+    """Return the least δ found at ε."""
     events = _ordered(events)
     numeric = _numeric_delta(events, epsilon)
     found = [] if numeric is None else [numeric]
@@ -150,14 +150,14 @@ def _both(known: Answer | None, bounds: Bounds, engine: AccountingEngine) -> Ans
 
 
 def _closed_may_be_better(events: Composed, answer: Answer) -> bool:
-    """Whether closed forms are worth asking: an answer that is tight they only beat where ε add up exactly."""
+    """Return whether closed forms are worth asking: an answer that is tight they only beat where ε add up exactly."""
     if _is_closed(answer) or not _is_tight(answer):
         return not _is_closed(answer)
     return len(events.parts) <= _FEW and all(e.pure is not None for e, _ in events)
 
 
 def _is_closed(answer: Answer) -> bool:
-    """Whether it is a closed form already, than which the others are no better."""
+    """Return whether it is a closed form already, than which the others are no better."""
     return answer.engine in (GAUSSIAN, SUM)
 
 
@@ -186,12 +186,12 @@ def _one_epsilon(events: Composed, delta: Fraction) -> Answer | None:
 
 
 def _off(pairs: Sequence[Pair]) -> float:
-    """How far the pairs' curves may be above those of some use, relatively; at most 1."""
+    """Return how far the pairs' curves may be above those of some use, relatively; at most 1."""
     return min(max(pair.accuracy for pair in pairs), 1.0) if all(pair.exact for pair in pairs) else 1.0
 
 
 def _reached(curve: Callable[[Curve], Curve], delta: float) -> float:
-    """An ε at which the curve has fallen to δ."""
+    """Return an ε at which the curve has fallen to δ."""
     grid: Curve = np.ldexp(1.0, np.arange(-20, 11))
     meets = np.flatnonzero(curve(grid) <= delta)
     return float(grid[meets[0]]) if meets.size else math.inf
@@ -235,7 +235,7 @@ def _asked(events: Composed, question: _Question) -> Answer | None:
 def _engines(
     events: Composed, question: _Question
 ) -> Iterator[tuple[AccountingEngine, Callable[[], Bounds | None]]]:
-    """The engines that can answer, the best first, each as a call."""
+    """Yield the engines that can answer, the best first, each as a call."""
     few = len(events.parts) <= _FEW
     sides = _sides(events) if few else ()
     known = [[(pair.law(), n) for pair, n in side] for side in sides]
@@ -321,7 +321,9 @@ def _ask_laws(events: Composed, sides: tuple[Law, Law], question: _Question) -> 
 
 
 def _is_attained(event: Event) -> bool:
-    """Whether some use has the law that `laws` composes for the event, to the last digits that lower bounds have."""
+    """Return whether some use has the law that `laws` composes for the event, to the last digits that lower bounds
+    have.
+    """
     if type(event) in _ATTAINED:
         return True
     if isinstance(event, PoissonEvent) and isinstance(event.event, GaussianEvent):
@@ -331,7 +333,7 @@ def _is_attained(event: Event) -> bool:
 
 
 def _failed(chances: Iterable[tuple[Fraction, int]]) -> Bounds:
-    """The chance that any of independent failures occurs: 1 − Π(1 − f)^n."""
+    """Return the chance that any of independent failures occurs: 1 − Π(1 − f)^n."""
     known = [(above(f), n) for f, n in chances if f]
     if any(f >= 1 for f, _ in known):
         return Bounds(1.0, 1.0)
@@ -347,7 +349,7 @@ def _worse(found: Sequence[Bounds | None]) -> Bounds | None:
 
 
 def _ordered(events: Composed) -> Composed:
-    """The same in an order that does not depend on how they were added, and so neither does any rounding.
+    """Return the same in an order that does not depend on how they were added, and so neither does any rounding.
 
     Of many events the laws sort their own parameters.
     """

@@ -80,7 +80,7 @@ def _converted(known: Sums, delta: Fraction) -> Iterator[tuple[Fraction, Account
 
 
 def _finite(epsilon: float, engine: AccountingEngine) -> Iterator[tuple[Fraction, AccountingEngine]]:
-    """What left the range of floats says nothing."""
+    """Yield what left the range of floats says nothing."""
     if math.isfinite(epsilon):
         yield Fraction(epsilon), engine
 
@@ -93,7 +93,7 @@ def _lost(known: Sums, failure: Fraction, epsilon: Fraction) -> Iterator[tuple[f
 
 
 def _known_mu_squared(events: Composed, known: Sums) -> Fraction | None:
-    """A μ² of uses that are not all Gaussian; worth nothing for a single one, whose curve is known."""
+    """Return a μ² of uses that are not all Gaussian; worth nothing for a single one, whose curve is known."""
     single = sum(n for _, n in events.parts) == 1  # `len(events)` is no more than a machine's integer
     if known.mu_squared is not None or known.failure or single or len(events.parts) > _FEW:
         return None
@@ -101,7 +101,7 @@ def _known_mu_squared(events: Composed, known: Sums) -> Fraction | None:
 
 
 def _divergences(events: Composed) -> Iterator[tuple[Fraction, Fraction]]:
-    """The orders at which some event's divergence is given, with the divergence of all together."""
+    """Yield the orders at which some event's divergence is given, with the divergence of all together."""
     orders = {alpha for event, _ in events for alpha in orders_of(event)}
     for alpha in sorted(orders):
         divergence = total((renyi_upper(event, alpha), n) for event, n in events)
@@ -110,7 +110,7 @@ def _divergences(events: Composed) -> Iterator[tuple[Fraction, Fraction]]:
 
 
 def _split(events: Composed) -> tuple[Fraction, Sums | None]:
-    """The sum of the pure events' ε, and the sums of the others; None when there are no others."""
+    """Return the sum of the pure events' ε, and the sums of the others; None when there are no others."""
     pure = total((e.pure, n) for e, n in events if e.pure is not None)
     rest = [(e, n) for e, n in events if e.pure is None]
     assert pure is not None

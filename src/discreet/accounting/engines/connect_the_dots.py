@@ -52,7 +52,7 @@ class GridLaw:
     lost: float
 
     def losses(self) -> Curve:
-        """The finite losses, each rounded once."""
+        """Return the finite losses, each rounded once."""
         return self.step * np.arange(self.first, self.first + self.mass.size, dtype=np.float64)
 
     def delta(self, epsilon: float) -> float:
@@ -76,7 +76,7 @@ def reach(pair: Pair, share: float) -> tuple[float, float] | None:
 
 
 def connect_the_dots(pair: Pair, step: float, low: float, high: float) -> GridLaw:
-    """The grid law of a pair over [low, high] at least; `low` ≤ 0 ≤ `high`, at most 2^21 steps away."""
+    """Return the grid law of a pair over [low, high] at least; `low` ≤ 0 ≤ `high`, at most 2^21 steps away."""
     first, last = math.floor(low / step * (1 + _UNIT)) - 1, max(math.ceil(high / step * (1 - 2 * _UNIT)), 1)
     if last * step < high * (1 - 2.0**-45):
         last += 1
@@ -119,7 +119,9 @@ def connect_the_dots(pair: Pair, step: float, low: float, high: float) -> GridLa
 
 
 def _bends(y: Curve, step: float) -> tuple[Curve, NDArray[np.intp]]:
-    """The masses of the convex polygon through (0, _BIG) and the dots, and which dots it meets; none is below it."""
+    """Return the masses of the convex polygon through (0, _BIG) and the dots, and which dots it meets; none is below
+    it.
+    """
     keep = np.arange(y.size)
     bend = _bend(y, keep, step)
     for _ in range(_PASSES):
@@ -137,7 +139,7 @@ def _bends(y: Curve, step: float) -> tuple[Curve, NDArray[np.intp]]:
 
 
 def _walk(place: list[int], y: list[float], bend: Curve, step: float) -> list[int]:
-    """The same dot by dot, for a dent that a few passes do not fill."""
+    """Return the same dot by dot, for a dent that a few passes do not fill."""
     before, after = list(range(-1, len(y) - 1)), list(range(1, len(y) + 1))
     gone = bytearray(len(y))
     bad = (np.flatnonzero(bend[1:-1] < 0) + 1).tolist()
@@ -170,7 +172,7 @@ def _implied(mass: Curve, x: Curve, step: float) -> Curve:
 
 
 def _on_the_grid(pair: Pair, x: Curve, dots: Curve, step: float, nudge: float) -> float:
-    """The least η found with dots-curve ≤ (1 + η)·δ(ε − nudge) everywhere; infinite when there is none.
+    """Return the least η found with dots-curve ≤ (1 + η)·δ(ε − nudge) everywhere; infinite when there is none.
 
     δ is convex in e^ε: to the left of a cell's middle it is above the secant to the right, and conversely. Both
     secants and the dots-curve are straight on half a cell, so comparing at the ends of the halves is enough.
@@ -192,7 +194,9 @@ def _on_the_grid(pair: Pair, x: Curve, dots: Curve, step: float, nudge: float) -
 def _secants(
     pair: Pair, x: Curve, left_dots: Curve, right_dots: Curve, step: float, nudge: float
 ) -> tuple[float, float]:
-    """The largest ratio of the dots-curve to the secants in the cells from x, and 1 over the first at e^ε = 0."""
+    """Return the largest ratio of the dots-curve to the secants in the cells from x, and 1 over the first at e^ε =
+    0.
+    """
     shift = nudge * 7 / 8  # the rounding of the grid is below an eighth
     first, low, last = (pair.delta(x + step * part) for part in (0.25, 0.5, 0.75))
     low = low * (1 - ACCURACY)

@@ -130,7 +130,7 @@ class _Curve:
     cost: float
 
     def value(self, epsilon: float) -> tuple[float, float]:
-        """A number that is at least δ(ε) up to the error, and that error."""
+        """Return a number that is at least δ(ε) up to the error, and that error."""
         both = [line.value(epsilon) for line in self.lines]
         return math.fsum(v for v, _ in both), math.fsum(e for _, e in both)
 
@@ -138,12 +138,14 @@ class _Curve:
         return sum(self.value(epsilon))
 
     def look(self, epsilon: float) -> tuple[float, float, float]:
-        """The same, and the derivative."""
+        """Return the same, and the derivative."""
         value, error, slope = zip(*(line.look(epsilon) for line in self.lines), strict=True)
         return math.fsum(value), math.fsum(error), math.fsum(slope)
 
     def lower(self, epsilon: float) -> float:
-        """A δ that the curve is at least: what the added Gaussian use costs is below what as much again costs."""
+        """Return a δ that the curve is at least: what the added Gaussian use costs is below what as much again
+        costs.
+        """
         value = math.fsum(line.lower(epsilon) for line in self.lines)
         if self.mu:
             once, twice = self.upper(epsilon), math.fsum(line.twice(epsilon) for line in self.lines)
@@ -152,7 +154,9 @@ class _Curve:
         return max(value, 0.0)
 
     def solve(self, delta: float, start: float, most: float) -> float | None:
-        """An ε ≤ most at which the upper bound was seen to be at most delta, within 1e-12 of the least if it can be."""
+        """Return an ε ≤ most at which the upper bound was seen to be at most delta, within 1e-12 of the least if it can
+        be.
+        """
         low, high, epsilon = 0.0, math.inf, start
         for i in range(60):
             value, error, slope = self.look(epsilon)
@@ -183,7 +187,7 @@ class _Curve:
         return high if high < math.inf else None
 
     def below(self, delta: float, upper: float) -> float:
-        """An ε that the least one is at least: there the certified δ still exceeds delta."""
+        """Return an ε that the least one is at least: there the certified δ still exceeds delta."""
         value, error, slope = self.look(upper)
         gap = value + error - self.lower(upper)
         step = max(1.05 * gap / -slope if slope < 0 else 0.0, 1e-11 * upper, 1e-14)
@@ -289,12 +293,12 @@ def _guess(law: Law, delta: float, most: float, near: float) -> float:
 
 
 def _is_unknown(law: Law, c: float) -> bool:
-    """Whether nothing is known of how fast the integrand falls through c: it is seldom in reach then."""
+    """Return whether nothing is known of how fast the integrand falls through c: it is seldom in reach then."""
     return bool(law.falls(c, np.array([c]))[0] == -math.inf)
 
 
 def _divisible(law: Law, most: float) -> float | None:
-    """A level up to `most` at which the law can be divided, among the highest; None if there is none."""
+    """Return a level up to `most` at which the law can be divided, among the highest; None if there is none."""
     levels = (most * 2.0**-i for i in range(40))
     return next((level for level in levels if law.over(level, math.inf)), None)
 
@@ -312,7 +316,7 @@ def _about(law: Law, epsilon: float, near: float = 0.0) -> tuple[float, float]:
 def _curve(
     law: Law, c: float, epsilon: float, log_delta: float, steepness: float, near: bool, whole: bool
 ) -> _Curve | None:
-    """The curve near ε, by the first way that is good to _FINE of δ, or else by the best."""
+    """Return the curve near ε, by the first way that is good to _FINE of δ, or else by the best."""
     closest, least_error = None, math.inf
     for cost in (0.0, *_COSTS) if near else (0.0, _COSTS[-1]):
         if closest is not None and least_error <= cost * steepness * epsilon:
@@ -369,13 +373,15 @@ def _cut(law: Law, epsilon: float, log_delta: float, mu: float, cost: float) -> 
 
 
 def _is_near(law: Law, c: float, epsilon: float, log_delta: float) -> bool:
-    """Whether the integrand is so near to δ that what cancels leaves the digits that are needed."""
+    """Return whether the integrand is so near to δ that what cancels leaves the digits that are needed."""
     excess = float(law.rough(np.array([c]))[0]) - c * epsilon - log_delta
     return excess < _NEAR_ENOUGH + math.log(max(_SHARP * c * epsilon, _FINE))
 
 
 def _divided(law: Law, epsilon: float, log_delta: float, most: int, mu: float, cost: float) -> _Curve | None:
-    """What loses more than ε at once mirrored, the bands of loss below as they are, until the rest is in reach."""
+    """Return what loses more than ε at once mirrored, the bands of loss below as they are, until the rest is in
+    reach.
+    """
     level = epsilon
     if not law.over(level, math.inf):
         return None
@@ -417,7 +423,9 @@ def _divided(law: Law, epsilon: float, log_delta: float, most: int, mu: float, c
 
 
 def _rare(law: Law, level: float, log_mass: float) -> float:
-    """A level above `level` that uses exceed with about that chance; infinite where the law is not divided so high."""
+    """Return a level above `level` that uses exceed with about that chance; infinite where the law is not divided so
+    high.
+    """
     levels = level * _HIGHER_LEVELS
     about = np.maximum(_log_masses(law, levels), -1e4)
     rare = np.flatnonzero(about <= log_mass)
@@ -438,7 +446,7 @@ def _log_masses(law: Law, levels: Floats) -> Floats:
 
 
 def _direct(law: Law, epsilon: float, log_delta: float, most: int, mu: float) -> Traced | None:
-    """A line through the best c, or nothing where that is as good."""
+    """Return a line through the best c, or nothing where that is as good."""
     c = _saddle(law, epsilon)
     easiest = _left_out(law, c, epsilon, log_delta)
     if easiest is not None:
@@ -449,7 +457,7 @@ def _direct(law: Law, epsilon: float, log_delta: float, most: int, mu: float) ->
 
 
 def _left_out(law: Law, c: float, epsilon: float, log_delta: float) -> float | None:
-    """The least c that seems to serve to leave the law out; c is that of the best Chernoff bound."""
+    """Return the least c that seems to serve to leave the law out; c is that of the best Chernoff bound."""
     tried = c * np.geomspace(1e-4, 1.0, 17)
     bounds = law.rough(tried) + kernels(tried) - tried * epsilon
     small = np.flatnonzero(bounds < log_delta + math.log(SHARE) - 1)
@@ -458,12 +466,12 @@ def _left_out(law: Law, c: float, epsilon: float, log_delta: float) -> float | N
 
 @lru_cache(maxsize=8)
 def _saddle(law: Law, epsilon: float) -> float:
-    """The c of the best Chernoff bound of log δ(ε), about."""
+    """Return the c of the best Chernoff bound of log δ(ε), about."""
     return best(law, lambda c, log_m: log_m + kernels(c) - c * epsilon)
 
 
 def _rough_chernoff(law: Law, log_delta: float) -> tuple[float, float]:
-    """The c of the best Chernoff bound, and about the ε that it gives."""
+    """Return the c of the best Chernoff bound, and about the ε that it gives."""
     c = best(law, lambda c, log_m: (log_m + kernels(c) - log_delta) / c)
     with np.errstate(all="ignore"):
         found = (float(law.rough(np.array([c]))[0]) + kernel(c) - log_delta) / c
@@ -471,7 +479,7 @@ def _rough_chernoff(law: Law, log_delta: float) -> tuple[float, float]:
 
 
 def _chernoff(law: Law, log_delta: float, most: float = math.inf) -> tuple[float, float]:
-    """The c of the best Chernoff bound, or where that is larger `most`, and the ε that it gives."""
+    """Return the c of the best Chernoff bound, or where that is larger `most`, and the ε that it gives."""
 
     def epsilon(c: float) -> float:
         terms = (log_mgf(law, c), kernel(c), -log_delta)

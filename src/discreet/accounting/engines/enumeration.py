@@ -38,7 +38,7 @@ Parts = Sequence[tuple[AtomsLaw, int]]
 
 
 def outcomes(parts: Parts) -> int:
-    """How many tallies the composition can end in: what an answer costs."""
+    """Return how many tallies the composition can end in: what an answer costs."""
     return math.prod(math.comb(n + law.loss.size - 1, n) for law, n in parts if law.loss.size and n)
 
 
@@ -77,7 +77,7 @@ class _Curve:
         return self.leak + self._beyond(first, epsilon)
 
     def least(self, delta: float) -> float | None:
-        """An ε ≥ 0 with δ(ε) ≤ delta, next to the least; None when there is none."""
+        """Return an ε ≥ 0 with δ(ε) ≤ delta, next to the least; None when there is none."""
         if not self.leak <= delta:
             return None
         if not self.loss.size:
@@ -91,7 +91,7 @@ class _Curve:
         return math.nextafter(found + 8 * _UNIT * self._scale(i, found), math.inf) if found > 0 else 0.0
 
     def greatest(self, delta: float) -> float:
-        """An ε ≥ 0 below which δ exceeds delta, next to the greatest; 0 when there is none."""
+        """Return an ε ≥ 0 below which δ exceeds delta, next to the greatest; 0 when there is none."""
         if not self.loss.size:
             return 0.0
         rest = max(delta - self.leak, 0.0) * (1 + _UNIT)
@@ -102,7 +102,9 @@ class _Curve:
         return max(math.nextafter(found - 8 * _UNIT * self._scale(i, found), 0.0), 0.0) if found > 0 else 0.0
 
     def _segment(self, rest: float, factor: float) -> int:
-        """The first of the losses at which δ, rounded by the factor, is at most leak + rest; at most the last."""
+        """Return the first of the losses at which δ, rounded by the factor, is at most leak + rest; at most the
+        last.
+        """
         low, high = 0, self.loss.size - 1
         while low < high:
             middle = (low + high) // 2
@@ -113,11 +115,11 @@ class _Curve:
         return low
 
     def _below(self, i: int, share: float) -> float:
-        """The ε with 1 − e^(ε − loss_i) = share."""
+        """Return the ε with 1 − e^(ε − loss_i) = share."""
         return float(self.loss[i]) + math.log1p(-max(share, 0.0)) if share < 1 else -math.inf
 
     def _scale(self, i: int, found: float) -> float:
-        """The size of what was added to find it."""
+        """Return the size of what was added to find it."""
         return abs(found) + 2 * abs(float(self.loss[i]))
 
     def _beyond(self, i: int, epsilon: float | None = None) -> float:
@@ -151,7 +153,7 @@ class _Tallies:
         return self if few.all() else _Tallies(*(x[few] for x in self._columns()))
 
     def times(self, other: _Tallies) -> _Tallies:
-        """The tallies of both together."""
+        """Return the tallies of both together."""
         return _Tallies(
             np.add.outer(self.loss, other.loss).ravel(),
             np.add.outer(self.size, other.size).ravel(),
@@ -200,7 +202,7 @@ def _table(parts: Parts) -> _Table:
 
 
 def _by_loss(law: AtomsLaw, n: int) -> _Tallies:
-    """How often each loss of the law came in n uses; the weights are Π λ_i^(n_i)/n_i!, up to a common factor."""
+    """Return how often each loss of the law came in n uses; the weights are Π λ_i^(n_i)/n_i!, up to a common factor."""
     share = law.mass / math.fsum(law.mass)
     left = np.array([n])
     found = _Tallies(np.zeros(1), np.zeros(1), np.ones(1), np.zeros(1))
@@ -231,7 +233,7 @@ def _by_loss(law: AtomsLaw, n: int) -> _Tallies:
 
 
 def _by_use(law: AtomsLaw, n: int) -> _Tallies:
-    """The same for fewer uses than losses: use after use, each with a loss that is not before the last one.
+    """Return the same for fewer uses than losses: use after use, each with a loss that is not before the last one.
 
     The weights are n!/Π n_i! · Π mass_i^(n_i); the factor of a use is how many uses there are, over how often its
     loss came.

@@ -146,14 +146,14 @@ class UpperCurve:
         return min(min((known.above(epsilon) for known in self.sums), default=0.0) + self.unseen, 1.0)
 
     def is_near(self, epsilon: float, small: float) -> bool:
-        """Whether a lower bound shows that little is lost there."""
+        """Return whether a lower bound shows that little is lost there."""
         above = self.delta(epsilon)
         below = max((known.below(epsilon) for known in self.sums), default=above)
         return above - below <= max(_NEAR * above, small)
 
 
 def upper_curve(parts: Parts, delta: float) -> UpperCurve | None:
-    """The curve of the product of the pairs, each with its count, down to `delta`; None when out of range."""
+    """Return the curve of the product of the pairs, each with its count, down to `delta`; None when out of range."""
     unseen = _unseen(parts)
     parts = _merged(parts)
     if not parts:
@@ -195,11 +195,11 @@ class _Plan:
         return math.fsum(n * log_mgf(law, c) for law, (_, n) in zip(self.laws, self.parts, strict=True))
 
     def above(self) -> tuple[float, float]:
-        """The t for the tilted sum's Chernoff bound above, and the loss that it gives."""
+        """Return the t for the tilted sum's Chernoff bound above, and the loss that it gives."""
         return self._chernoff(1.0)
 
     def below(self) -> tuple[float, float]:
-        """The same below."""
+        """Return the same below."""
         t, value = self._chernoff(-1.0)
         return t, -value
 
@@ -268,7 +268,7 @@ def _plan(
     objective: Callable[[Callable[[float], float]], Callable[[float], float]],
     epsilon: float | None = None,
 ) -> _Plan | None:
-    """The tilt that makes the objective of log M least, on coarse grids; None when out of range."""
+    """Return the tilt that makes the objective of log M least, on coarse grids; None when out of range."""
     uses = sum(n for _, n in parts)
     share = max(math.exp(log_share) / uses, 1e3 * FLOOR)
     ends, laws = [], []
@@ -293,12 +293,14 @@ def _plan(
 
 
 def _at(epsilon: float, log_mgf: Callable[[float], float]) -> Callable[[float], float]:
-    """The logarithm of the Chernoff bound of δ(ε)."""
+    """Return the logarithm of the Chernoff bound of δ(ε)."""
     return lambda c: log_mgf(c) + log_kernel(c) - c * epsilon
 
 
 def _common_step(plan: _Plan) -> float | None:
-    """A number of which all losses seem to be multiples; only a proposal, which the curves then confirm or not."""
+    """Return a number of which all losses seem to be multiples; only a proposal, which the curves then confirm or
+    not.
+    """
     common = 0.0
     for pair, _ in plan.parts:
         law = pair.law()
@@ -327,7 +329,9 @@ def _merged(parts: Parts) -> list[tuple[Pair, int]]:
 
 
 def _unseen(parts: Parts) -> float:
-    """What uses may reveal together of which each reveals too little for a curve to show, and the rounding of it."""
+    """Return what uses may reveal together of which each reveals too little for a curve to show, and the rounding of
+    it.
+    """
     return min(4 * FLOOR * float(min(sum(n for _, n in parts), 10**300)), 1.0)
 
 
@@ -369,7 +373,7 @@ def _variance(law: GridLaw, c: float) -> float:
 
 
 def _least(f: Callable[[float], float], *, at: float) -> tuple[float, float]:
-    """The place of the least value found of a quasi-convex function of log x, and the value."""
+    """Return the place of the least value found of a quasi-convex function of log x, and the value."""
     middle, step = math.log(at), math.log(2.0)
     here, left, right = f(at), f(at / 2), f(at * 2)
     while left < here and middle > -20:

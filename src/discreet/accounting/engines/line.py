@@ -73,23 +73,23 @@ class VerticalLine:
     turned: float
 
     def value(self, epsilon: float) -> tuple[float, float]:
-        """The sum at ε, which is at least δ(ε) up to the error, and that error."""
+        """Return the sum at ε, which is at least δ(ε) up to the error, and that error."""
         turned = self.term * self._turns(epsilon)
         return self._scale(epsilon) * float(turned.real.sum()), self._error(epsilon)
 
     def look(self, epsilon: float) -> tuple[float, float, float]:
-        """The sum, its error, and its derivative."""
+        """Return the sum, its error, and its derivative."""
         turned, scale = self.term * self._turns(epsilon), self._scale(epsilon)
         slope = -scale * float(self.c * turned.real.sum() - dot(self.z.imag, turned.imag))
         return scale * float(turned.real.sum()), self._error(epsilon), slope
 
     def lower(self, epsilon: float) -> float:
-        """What the curve (with the added Gaussian use) is at least."""
+        """Return what the curve (with the added Gaussian use) is at least."""
         value, error = self.value(epsilon)
         return value - error - self._aliases(epsilon)
 
     def twice(self, epsilon: float) -> float:
-        """What the curve with two of the added Gaussian uses is at most."""
+        """Return what the curve with two of the added Gaussian uses is at most."""
         more = self.mu**2 / 2 * self.z * (self.z + 1)
         total = float((self.term * np.exp(more) * self._turns(epsilon)).real.sum())
         grown = _exp(self.mu**2 / 2 * self.c * (self.c + 1))
@@ -107,7 +107,7 @@ class VerticalLine:
         return self._scale(epsilon) * (self.off + rounding) * 1.01 + _exp(self.tail - self.c * epsilon)
 
     def _aliases(self, epsilon: float) -> float:
-        """A bound on the sum of e^(cjp) δ(ε + jp) over j ≠ 0."""
+        """Return a bound on the sum of e^(cjp) δ(ε + jp) over j ≠ 0."""
         period, total = 2 * math.pi / self.step, 0.0
         for side in self.sides:
             best = math.inf
@@ -224,7 +224,7 @@ def trace(
     *,
     again: bool = True,
 ) -> VerticalLine | None:
-    """The line through c, good to SHARE of δ (or `_wider`) for ε and above, with a Gaussian use of that μ added.
+    """Return the line through c, good to SHARE of δ (or `_wider`) for ε and above, with a Gaussian use of that μ added.
 
     None when that takes too many nodes. If `again`, a smaller c is tried where bounds alone say so.
     """
@@ -333,14 +333,16 @@ def _steepness(fallen: Floats | None, height: float) -> float:
 
 
 def _wider(steepness: float) -> float:
-    """The share of δ that a long line may miss, δ falling like ε to the power of minus that."""
+    """Return the share of δ that a long line may miss, δ falling like ε to the power of minus that."""
     return _WIDER * min(max(steepness, SHARE / _WIDER), 10.0)
 
 
 def _height(
     law: Law, c: float, log_excess: float, step: float, most_nodes: int, fallen: Floats | None
 ) -> tuple[float, float] | None:
-    """A height beyond which the integrand adds less than its share, and its decay there; None if none is in reach."""
+    """Return a height beyond which the integrand adds less than its share, and its decay there; None if none is in
+    reach.
+    """
     fall = 0.0
 
     def above(y: float) -> float:
@@ -389,7 +391,7 @@ def _exp(x: float) -> float:
 
 
 def log_mgf(law: Law, c: float) -> float:
-    """The logarithm of M(c), rounded up; infinite where it leaves the range of floats."""
+    """Return the logarithm of M(c), rounded up; infinite where it leaves the range of floats."""
     with np.errstate(all="ignore"):
         value, error = law.line(c, 0.0, 1)
         out = float(value[0].real + error[0])
@@ -397,7 +399,7 @@ def log_mgf(law: Law, c: float) -> float:
 
 
 def kernel(c: float) -> float:
-    """The logarithm of the largest (1 − e^−l)·e^(−cl) over l ≥ 0."""
+    """Return the logarithm of the largest (1 − e^−l)·e^(−cl) over l ≥ 0."""
     return c * math.log(c) - (1 + c) * math.log1p(c)
 
 
@@ -440,7 +442,7 @@ def kernels(c: Floats) -> Floats:
 
 
 def least(f: Callable[[float], float], start: float = 8.0) -> tuple[float, float]:
-    """The least value found of a quasi-convex function of log c, and its place."""
+    """Return the least value found of a quasi-convex function of log c, and its place."""
     middle, step = math.log(start), math.log(4.0)
     at, left, right = f(start), f(start / 4), f(start * 4)
     while left < at and middle > -20:

@@ -50,7 +50,7 @@ _PAIR = tuple[Complex, Floats]
 
 
 def divides(sigma: float, rate: float, level: float) -> bool:
-    """Whether uses can be divided at that level: floats must reach well beyond it."""
+    """Return whether uses can be divided at that level: floats must reach well beyond it."""
     return (
         sigma >= _LEAST_SIGMA
         and 1e-30 < rate < 1
@@ -142,7 +142,9 @@ class MarkedGaussianLaw(Law):
         return checked(*difference(self.steps, (a[0] + b[0], a[1] + b[1]), a, b))
 
     def _both(self, p: float, step: float, count: int) -> tuple[_PAIR, _PAIR]:
-        """A − 1 of the lower window (of the upper one if it is alone), and what is between; with their errors."""
+        """Return a − 1 of the lower window (of the upper one if it is alone), and what is between; with their
+        errors.
+        """
         infinite = np.full(count, math.inf + 0j), np.full(count, math.inf)
         height = abs(step) * (count - 1)
         around = cells(self.sigma, self.rate, p, self.low, self.high) if abs(p) < 1e7 else None
@@ -170,7 +172,7 @@ class MarkedGaussianLaw(Law):
         def total(
             weight: Floats, sizes: Floats, base: float, base_off: float, cut: float, vanished: float
         ) -> _PAIR:
-            """The sums along the line; `sizes` are the weights, in units of which the window is off."""
+            """Return the sums along the line; `sizes` are the weights, in units of which the window is off."""
             error = base_off + dot(slipped, weight) + 4 * abs(base)
             if count == 1:
                 return np.full(1, base + 0j), np.full(1, UNIT * error + cut + vanished)
@@ -221,17 +223,17 @@ class _Kept:
         self.inside_slip = 8 + (2 * np.maximum(-self.t, 0.0) + 2) * moved
 
     def log(self) -> Floats:
-        """An upper bound of the logarithm of ψ: that of erfc(t)/2 is at most −t² where it is out of range."""
+        """Return an upper bound of the logarithm of ψ: that of erfc(t)/2 is at most −t² where it is out of range."""
         if self.at == math.inf:
             return np.zeros(self.inside.size)
         return np.where(self.t > 5, -self.t * self.t, np.log(np.maximum(self.inside, 1e-300)))
 
     def end(self) -> float:
-        """An upper bound of ψ at the last point."""
+        """Return an upper bound of ψ at the last point."""
         return 1.0 if self.at == math.inf else math.exp(float(self.log()[-1]))
 
     def vanished(self, exponent: Floats) -> float:
-        """An upper bound of Σ e^exponent·ψ where ψ is below the range of floats; the exponent may be large."""
+        """Return an upper bound of Σ e^exponent·ψ where ψ is below the range of floats; the exponent may be large."""
         if self.at == math.inf:
             return 0.0
         gone = self.inside < _SMALLEST

@@ -200,18 +200,18 @@ def _ends(law: SampledGaussianLaw, c: float) -> tuple[float, float]:
 
 
 def _steepest(sigma: float, rate: float, x: Floats) -> Floats:
-    """The largest derivative of σ² log |w| on a path that is turned by at most π/2."""
+    """Return the largest derivative of σ² log |w| on a path that is turned by at most π/2."""
     share = shares(sigma, rate, x)
     return np.maximum(share, share**2 / (share**2 + (1 - share) ** 2))
 
 
 def _leans(law: SampledGaussianLaw, c: float) -> bool:
-    """Whether e^(−c·l) may move the mass of the add side to the left, by c at most."""
+    """Return whether e^(−c·l) may move the mass of the add side to the left, by c at most."""
     return -c * math.log1p(-law.rate) > 1
 
 
 def _cut(law: SampledGaussianLaw, c: float, low: float, high: float) -> float:
-    """A bound on what lies beyond the ends.
+    """Return a bound on what lies beyond the ends.
 
     As 0 ≤ l' ≤ 1/σ², the integrand falls beyond an end that is d deviations beyond the farthest peak at least
     as fast as e^(−d·t/σ), t being the way from that end.
@@ -232,7 +232,7 @@ def _cut(law: SampledGaussianLaw, c: float, low: float, high: float) -> float:
 def _rule(
     law: SampledGaussianLaw, c: float, y: float, low: float, high: float, count: int
 ) -> tuple[float, float, float]:
-    """A spacing for which the rule is good up to the height y, its error, and one in units of M(c)."""
+    """Return a spacing for which the rule is good up to the height y, its error, and one in units of M(c)."""
     good = _GOOD + math.log(law.steps)
     least = math.log1p(-law.rate) * -c  # of what log |w|^−c is at most on all paths
     if law.removes or least < _LEANING:

@@ -84,7 +84,7 @@ class TiltedSums:
         return (value - others) / (1 - centre / (1 + 2.0**-29)) if value > others else 0.0
 
     def epsilon(self, delta: float) -> Bounds | None:
-        """The ε ≥ 0 where the bounds cross delta; None when the upper one does not."""
+        """Return the ε ≥ 0 where the bounds cross delta; None when the upper one does not."""
         first = max(self.start * self.step + 2 * self.nudge, 0.0)
         last = (self.start + self.upper.size - 1) * self.step + 2 * self.nudge
         if self.above(last) > delta:
@@ -132,7 +132,7 @@ class TiltedSums:
 def transformed(
     laws: Sequence[GridLaw], counts: Sequence[int], c: float, epsilon: float, window: TiltedWindow
 ) -> TiltedSums | None:
-    """The sum of the laws, each so many times, tilted by c, for ε near `epsilon`; None when floats do not reach.
+    """Return the sum of the laws, each so many times, tilted by c, for ε near `epsilon`; None when floats do not reach.
 
     Guarantee:
         That of `TiltedSums`, whatever the window and the tilt: a poor choice widens the bounds.
@@ -221,7 +221,7 @@ def transformed(
 
 
 def log_mgf(law: GridLaw, c: float) -> float:
-    """The logarithm of Σ mass·e^(cℓ), up to rounding."""
+    """Return the logarithm of Σ mass·e^(cℓ), up to rounding."""
     exponent = c * law.losses()
     some = law.mass > 0
     with np.errstate(divide="ignore"):
@@ -232,12 +232,12 @@ def log_mgf(law: GridLaw, c: float) -> float:
 
 
 def log_kernel(c: float) -> float:
-    """The logarithm of the largest (1 − e^−l)·e^(−cl) over l ≥ 0."""
+    """Return the logarithm of the largest (1 − e^−l)·e^(−cl) over l ≥ 0."""
     return c * math.log(c) - (1 + c) * math.log1p(c)
 
 
 def tilt(law: GridLaw, c: float) -> tuple[float, Curve, float]:
-    """A number k, the masses times e^(cℓ − k), which are about 1 together, and their relative rounding error."""
+    """Return a number k, the masses times e^(cℓ − k), which are about 1 together, and their relative rounding error."""
     k = log_mgf(law, c)
     exponent = c * law.losses() - k
     with np.errstate(under="ignore"):
@@ -263,7 +263,7 @@ def _curve(q: Curve, d: Curve, c: float, step: float) -> Curve:
 
 
 def _folded(w: Curve, first: int, size: int) -> Curve:
-    """The masses at their losses modulo `size`."""
+    """Return the masses at their losses modulo `size`."""
     offset = first % size
     whole = np.zeros(-(-(offset + w.size) // size) * size)
     whole[offset : offset + w.size] = w
@@ -271,7 +271,9 @@ def _folded(w: Curve, first: int, size: int) -> Curve:
 
 
 def _power(tilted: list[Curve], counts: Sequence[int], size: int) -> tuple[Curve, float]:
-    """The cyclic convolution of all, each with its count, and a bound on the error of any entry; empties `tilted`."""
+    """Return the cyclic convolution of all, each with its count, and a bound on the error of any entry; empties
+    `tilted`.
+    """
     halvings = math.log2(size)
     transforms, errors = [], []
     while tilted:  # each is let go when it was transformed: they are long
@@ -295,7 +297,7 @@ def _power(tilted: list[Curve], counts: Sequence[int], size: int) -> tuple[Curve
 def _product(
     transforms: Sequence[NDArray[np.complex128]], errors: Sequence[float], counts: Sequence[int]
 ) -> tuple[NDArray[np.complex128], float]:
-    """The product of some bins, each transform to the power of its count, and the sum of all their errors."""
+    """Return the product of some bins, each transform to the power of its count, and the sum of all their errors."""
     bins = transforms[0].size
     log_size: NDArray[np.float64] = np.zeros(bins)
     for transform, error, n in zip(transforms, errors, counts, strict=True):
@@ -323,7 +325,7 @@ def _product(
 
 
 def _infinite(laws: Sequence[GridLaw], counts: Sequence[int]) -> tuple[float, float]:
-    """The chance of an infinite loss in any use, rounded up and down."""
+    """Return the chance of an infinite loss in any use, rounded up and down."""
     whole, finite = 0.0, 0.0
     for law, n in zip(laws, counts, strict=True):
         total = float(law.mass.sum())

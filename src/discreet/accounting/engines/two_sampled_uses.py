@@ -35,7 +35,7 @@ _SHARP = 1e-6  # of δ: the same where ε is given
 
 
 def answers(sides: Sequence[Sequence[tuple[Pair, int]]]) -> bool:
-    """Whether each side is two uses of one sample."""
+    """Return whether each side is two uses of one sample."""
     return bool(sides) and all(
         len(side) == 1 and side[0][1] == 2 and _is_sampled(side[0][0]) for side in sides
     )
@@ -76,7 +76,7 @@ def delta_bounds(parts: Sequence[tuple[Any, int]], epsilon: float) -> Bounds:
 
 
 def _is_within(pair: PoissonPair) -> bool:
-    """Whether floats carry its losses."""
+    """Return whether floats carry its losses."""
     return _LEAST < _mu(pair) < _MOST and 0 < above(pair.rate) < 1
 
 
@@ -114,11 +114,11 @@ class _Cells:
         self.off = np.where(self.known, mean_off, 1.0)
 
     def upper(self, epsilon: float) -> float:
-        """An upper bound of δ(ε), by chords."""
+        """Return an upper bound of δ(ε), by chords."""
         return min(dot(self.p, self._chord(epsilon)) * (1 + _OFF) + FLOOR, 1.0)
 
     def lower(self, epsilon: float) -> float:
-        """A lower bound of δ(ε), by tangents."""
+        """Return a lower bound of δ(ε), by tangents."""
         off = _OFF + 3 * self.pair.accuracy + 3 * ACCURACY
         return max(dot(self.p, self._tangent(epsilon)) * (1 - off) - 2 * FLOOR, 0.0)
 
@@ -196,7 +196,7 @@ class _Cells:
         return Bounds(0.0, upper)
 
     def _near(self, delta: float, about: float, slope: float) -> float | None:
-        """An ε at which the upper bound was seen to be at most delta, near where it is delta: by secants."""
+        """Return an ε at which the upper bound was seen to be at most delta, near where it is delta: by secants."""
         epsilon, goal, best = about, math.log(delta), math.inf
         fall = slope / delta
         before: tuple[float, float] | None = None
@@ -222,7 +222,9 @@ class _Cells:
         return self._root(delta, low if low < high and self.upper(low) > delta else 0.0, high, _CLOSE)
 
     def _root(self, delta: float, low: float, high: float, close: float) -> float:
-        """An ε at which the upper bound was seen to be at most delta, near where it is delta: by false position."""
+        """Return an ε at which the upper bound was seen to be at most delta, near where it is delta: by false
+        position.
+        """
         goal, left, right = math.log(delta), self.upper(low), self.upper(high)
         for i in range(_LOOKS):
             if high - low <= close * max(high, 1e-3 if close < 1e-3 else 1e-9):
@@ -241,7 +243,7 @@ class _Cells:
 
 
 def _masses(x: Floats) -> Floats:
-    """The normal masses of (−∞, x₀], …, [xₙ, ∞)."""
+    """Return the normal masses of (−∞, x₀], …, [xₙ, ∞)."""
     tails = 0.5 * np.fromiter(map(math.erfc, (np.abs(x) / math.sqrt(2)).tolist()), np.float64, x.size)
     inside = np.where(x[1:] <= 0, tails[1:] - tails[:-1], tails[:-1] - tails[1:])
     across = (x[:-1] < 0) & (x[1:] > 0)
@@ -251,7 +253,7 @@ def _masses(x: Floats) -> Floats:
 
 
 def _off(x: Floats, mu: float) -> Floats:
-    """How far the ratio of the two masses of each interval may be off, relatively: less, the wider it is.
+    """Return how far the ratio of the two masses of each interval may be off, relatively: less, the wider it is.
 
     An end at x or x − μ is rounded by three units of 12 + μ at most, and a tail by a few of itself, which is at most
     1.26 times the density there; inside of an interval the density changes by a factor e^(width·(12 + μ)) at most.

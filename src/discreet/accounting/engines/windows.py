@@ -33,25 +33,25 @@ def spread(level: float) -> float:
 
 
 def farthest(sigma: float) -> float:
-    """The last point at which a level may lie: so that e^u is a float."""
+    """Return the last point at which a level may lie: so that e^u is a float."""
     return min(_FARTHEST * sigma, 600 * sigma**2)
 
 
 def place(sigma: float, rate: float, level: float) -> float:
-    """The x at which λ has that value."""
+    """Return the x at which λ has that value."""
     odds = math.log(rate) - math.log1p(-rate)
     return sigma**2 * (math.log(-math.expm1(-level)) + level - odds) + 0.5
 
 
 def log_sum(exponent: Floats) -> float:
-    """The logarithm of Σ e^exponent."""
+    """Return the logarithm of Σ e^exponent."""
     top = float(exponent.max())
     return top + math.log(float(np.exp(exponent - top).sum())) if abs(top) < math.inf else top
 
 
 @lru_cache(maxsize=16)
 def cells(sigma: float, rate: float, p: float, low: float, high: float) -> CellBounds | None:
-    """The cells for a power p of w; None where the numbers leave the range of floats."""
+    """Return the cells for a power p of w; None where the numbers leave the range of floats."""
     widest = high if high < math.inf else low
     more = max(p, 0.0) * spread(widest) ** 2
     if high < math.inf:  # cells for larger powers serve as well
@@ -165,7 +165,7 @@ class CellBounds:
         self.at = self.last  # the best turn so far
 
     def _exponents(self, i: int) -> tuple[Floats, Floats, Floats, Floats]:
-        """The least and the largest arg w, and the logarithms below the lower window and between."""
+        """Return the least and the largest arg w, and the logarithms below the lower window and between."""
         size, least, most, calm, band = self.paths.path(i)
         p = self.p
         # On each factor the worse end: |w| and its angle rise with x.
@@ -186,7 +186,7 @@ class CellBounds:
         return spare / (math.tan(t) * square + 1e-300)
 
     def bound(self, y: float) -> float:
-        """An upper bound of log |∫ e^(ivl)…|, between the windows, for every v ≥ y."""
+        """Return an upper bound of log |∫ e^(ivl)…|, between the windows, for every v ≥ y."""
         found: dict[int, float] = {}
 
         def value(i: int) -> float:
@@ -199,7 +199,7 @@ class CellBounds:
         return found[self.at]
 
     def rule(self, y: float) -> tuple[float, float, float]:
-        """A spacing of the rule up to the height y, and what it may be off: without marks, and between."""
+        """Return a spacing of the rule up to the height y, and what it may be off: without marks, and between."""
         sigma, divided = self.paths.sigma, bool(self.paths.low)
         _, _, calm, band = self._exponents(0)
         plain = (log_sum(calm), log_sum(band) if divided else 0.0)

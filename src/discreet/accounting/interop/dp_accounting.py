@@ -47,7 +47,7 @@ _Values = Mapping[str, Any]
 
 
 def from_dp_accounting(event: object, *, relation: str | Relation = Relation.ADD_REMOVE) -> PrivacyLoss:
-    """The loss of a dp_accounting event: an object, its named tuple, or its JSON as text or as parsed.
+    """Return the loss of a dp_accounting event: an object, its named tuple, or its JSON as text or as parsed.
 
     Guarantee:
         It holds for neighbours by `relation`, dp_accounting's `neighboring_relation`, and for no other. By
@@ -187,7 +187,7 @@ _LEAVES: Mapping[str, Callable[[_Values, Relation], PrivacyLoss]] = MappingProxy
 
 
 def contributions(relation: Relation) -> int:
-    """How many records' contributions two neighbours differ by."""
+    """Return how many records' contributions two neighbours differ by."""
     return 2 if relation is Relation.REPLACE else 1
 
 
@@ -204,7 +204,7 @@ def _size(name: str, values: _Values) -> int:
 
 
 def _name_and_values(node: object, where: str) -> tuple[str, _Values]:
-    """The name of the event's class, and its fields; refuses a class or a field that is not known."""
+    """Return the name of the event's class, and its fields; refuses a class or a field that is not known."""
     given: dict[str, object]
     if isinstance(node, Mapping):
         given = {str(key): value for key, value in node.items()}

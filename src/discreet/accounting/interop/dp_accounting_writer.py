@@ -34,7 +34,7 @@ _Written = dict[str, Any]
 
 
 def to_dp_accounting_json(loss: PrivacyLoss, *, relation: str | Relation | None = None) -> str:
-    """A loss as JSON of a dp_accounting event, as `from_dp_accounting` reads it.
+    """Return a loss as JSON of a dp_accounting event, as `from_dp_accounting` reads it.
 
     Guarantee:
         The event costs at least what `loss` does, for neighbours by `relation` (by default those of `loss`,
@@ -51,7 +51,7 @@ def to_dp_accounting_json(loss: PrivacyLoss, *, relation: str | Relation | None 
 
 
 def to_dp_accounting(loss: PrivacyLoss, *, relation: str | Relation | None = None) -> object:
-    """The same as an object of dp_accounting.
+    """Return the same as an object of dp_accounting.
 
     Guarantee: as `to_dp_accounting_json`.
 

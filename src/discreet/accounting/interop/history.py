@@ -14,7 +14,7 @@ from discreet.privacy.unit import Relation
 
 
 def read_history(path: str | Path, *, relation: str | Relation = Relation.ADD_REMOVE) -> PrivacyLoss:
-    """The loss of the run that a JSON file records.
+    """Return the loss of the run that a JSON file records.
 
     The file holds a dp_accounting event, an Opacus history or state, or one entry of a history as an object,
     `{"noise_multiplier": 1.1, "sample_rate": 0.01, "steps": 1000}`.

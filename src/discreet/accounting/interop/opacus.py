@@ -23,7 +23,7 @@ _KEYS = (
 
 
 def from_opacus(history: object) -> PrivacyLoss:
-    """The loss of a run, from an Opacus accountant, its `state_dict()`, or its `history`.
+    """Return the loss of a run, from an Opacus accountant, its `state_dict()`, or its `history`.
 
     A history lists `(noise_multiplier, sample_rate, steps)`. Which of its accountants wrote it does not
     matter: they differ in what they conclude.
@@ -45,7 +45,7 @@ def from_opacus(history: object) -> PrivacyLoss:
 
 
 def to_opacus(loss: PrivacyLoss) -> list[tuple[float, float, int]]:
-    """A history that an Opacus accountant takes: `accountant.history = …`.
+    """Return a history that an Opacus accountant takes: `accountant.history = …`.
 
     Numbers are rounded to the side of more loss; decimals come back as they were.
 

@@ -16,7 +16,7 @@ from discreet.privacy.exact import Real, exact
 
 
 def from_prv(prvs: object, num_self_compositions: int | Sequence[int]) -> PrivacyLoss:
-    """The loss of prv_accountant's mechanisms, each as often as said: what `compute_epsilon` is asked for.
+    """Return the loss of prv_accountant's mechanisms, each as often as said: what `compute_epsilon` is asked for.
 
     `prvs` is one mechanism, several, or an accountant that holds them.
 
@@ -52,7 +52,7 @@ def _one(mechanism: Any) -> PrivacyLoss:
 
 
 def _quotient(name: str, value: Real) -> Fraction:
-    """The largest quotient that may have been rounded to this float."""
+    """Return the largest quotient that may have been rounded to this float."""
     return exact(name, math.nextafter(float(exact(name, value)), math.inf))
 
 

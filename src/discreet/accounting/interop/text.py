@@ -27,7 +27,7 @@ MOST = 10**18
 
 
 def parse(text: str) -> object:
-    """The value of a JSON text, with its decimals as they are written.
+    """Return the value of a JSON text, with its decimals as they are written.
 
     Raises:
         InvalidParameter: not JSON, or JSON that means nothing definite.
@@ -70,7 +70,7 @@ def root(x: Fraction) -> Fraction:
 
 
 def up(x: Fraction) -> float:
-    """The least float whose shortest decimal, as which it will be read, is at least x."""
+    """Return the least float whose shortest decimal, as which it will be read, is at least x."""
     near = above(x)
     for f in (math.nextafter(near, -math.inf), near, math.nextafter(near, math.inf)):
         if math.isfinite(f) and Fraction(repr(f)) >= x:
@@ -79,7 +79,7 @@ def up(x: Fraction) -> float:
 
 
 def down(x: Fraction) -> float:
-    """The greatest float whose shortest decimal is at most x, for x > 0."""
+    """Return the greatest float whose shortest decimal is at most x, for x > 0."""
     found = -up(-x)
     if found <= 0:
         raise InvalidParameter("a parameter of this loss is too small for a float.")
@@ -87,7 +87,7 @@ def down(x: Fraction) -> float:
 
 
 def total(parts: Iterable[tuple[PrivacyLoss, int]]) -> PrivacyLoss:
-    """The loss of all parts, each as often as it says."""
+    """Return the loss of all parts, each as often as it says."""
     tally: Counter[Event] = Counter()
     by_use = True
     for loss, times in parts:
@@ -100,7 +100,7 @@ def total(parts: Iterable[tuple[PrivacyLoss, int]]) -> PrivacyLoss:
 
 
 def times(name: str, value: object) -> int:
-    """A number of uses: an integer from 0 to `MOST`."""
+    """Return a number of uses: an integer from 0 to `MOST`."""
     if not hasattr(value, "__index__") or isinstance(value, bool):
         raise InvalidParameter(f"{name} must be an integer, not {type(value).__name__}.")
     n: int = value.__index__()

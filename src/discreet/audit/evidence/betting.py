@@ -70,12 +70,12 @@ class Cuts:
         return cls(values, 0, none, none.copy())
 
     def empty(self) -> Cuts:
-        """The same events, counted anew."""
+        """Return the same events, counted anew."""
         none = np.zeros(len(self.at), dtype=np.int64)
         return Cuts(self.at, 0, none, none.copy())
 
     def bins(self, scores: Floats) -> Ints:
-        """The bin of each score."""
+        """Return the bin of each score."""
         return places(self.at, scores)  # "not a number" as in `clean`
 
     def rates(self) -> tuple[Floats, Floats]:
@@ -89,7 +89,7 @@ class Cuts:
         return likely, low - delta, high
 
     def add(self, p_bins: Ints, q_bins: Ints) -> None:
-        """Counts more pairs."""
+        """Count more pairs."""
         self.n += len(p_bins)
         self.p = self.p + _hits(p_bins, len(self.at))
         self.q = self.q + _hits(q_bins, len(self.at))
@@ -155,7 +155,7 @@ class Bets:
     edge: Floats
 
     def won(self, bins: Sequence[tuple[Ints, Ints]]) -> tuple[float, float]:
-        """What the bet against the claim (the last one) wins per stake: the sum of Z − δ over new pairs.
+        """Return what the bet against the claim (the last one) wins per stake: the sum of Z − δ over new pairs.
 
         Beside it the variance that was expected of that.
         """
@@ -202,7 +202,7 @@ class Wealth:
         return bool(self.best[-1] >= self.target)
 
     def plan(self, past: Sequence[Cuts]) -> Bets:
-        """The bets of largest expected growth, judged by counts of past samples."""
+        """Return the bets of largest expected growth, judged by counts of past samples."""
         rows = self.promises
         grown = _grown(rows.epsilons)
         score, cut, other, p, q = _events(rows, past)
@@ -292,7 +292,7 @@ def _grown(epsilons: Floats) -> Floats:
 
 
 def _spread(p: Floats, q: Floats, grown: Floats) -> Floats:
-    """The standard deviation of Z."""
+    """Return the standard deviation of Z."""
     return np.sqrt(p * (1 - p) + grown * grown * q * (1 - q))
 
 
@@ -333,7 +333,7 @@ def _events(rows: Promises, past: Sequence[Cuts]) -> tuple[Ints, Ints, NDArray[n
 
 
 def _growth_optimal(p: Floats, q: Floats, grown: Floats, delta: Floats) -> Floats:
-    """The λ that maximises the mean of log(1 + λ(Z − δ)), by bisection of its derivative, which falls."""
+    """Return the λ that maximises the mean of log(1 + λ(Z − δ)), by bisection of its derivative, which falls."""
     chances, values = _outcomes(p, q, grown, delta)
     low, high = np.zeros_like(p), _MOST_STAKE / (grown + delta)
     for _ in range(28):
@@ -345,7 +345,7 @@ def _growth_optimal(p: Floats, q: Floats, grown: Floats, delta: Floats) -> Float
 
 
 def growth_rate(p: Floats, q: Floats, epsilon: float, delta: float) -> Floats:
-    """The largest mean of log(1 + λ(Z − δ)) for an event of chances p and q; 0 where it breaks no promise."""
+    """Return the largest mean of log(1 + λ(Z − δ)) for an event of chances p and q; 0 where it breaks no promise."""
     return _growth(p, q, _grown(np.full(len(p), epsilon)), np.full(len(p), delta))
 
 
@@ -358,7 +358,7 @@ def _growth(p: Floats, q: Floats, grown: Floats, delta: Floats) -> Floats:
 def _outcomes(
     p: Floats, q: Floats, grown: Floats, delta: Floats
 ) -> tuple[tuple[Floats, ...], tuple[Floats, ...]]:
-    """The chances of the four outcomes of a pair, and Z − δ."""
+    """Return the chances of the four outcomes of a pair, and Z − δ."""
     chances = p * q, p * (1 - q), (1 - p) * q, (1 - p) * (1 - q)
     return chances, (1 - grown - delta, 1 - delta, -grown - delta, -delta)
 

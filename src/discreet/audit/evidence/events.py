@@ -42,7 +42,7 @@ def clearest(
     epsilon: float = 0.0,
     plain: Sequence[int] | None = None,
 ) -> ScoreEvent:
-    """The event from which the intervals of n fresh samples are expected to leave the largest ε, or nearly so.
+    """Return the event from which the intervals of n fresh samples are expected to leave the largest ε, or nearly so.
 
     Counts of the past are doubted as well, so that an event is not chosen for having been lucky.
 
@@ -82,7 +82,7 @@ def clearest(
 
 
 def chances(event: ScoreEvent, fresh: Cuts, error: float) -> tuple[Chance, Chance]:
-    """The chances of an event under the neighbour that it favours and under the other one.
+    """Return the chances of an event under the neighbour that it favours and under the other one.
 
     Args:
         event: chosen before the samples in `fresh` were drawn.
@@ -96,7 +96,7 @@ def chances(event: ScoreEvent, fresh: Cuts, error: float) -> tuple[Chance, Chanc
 
 
 def epsilon_of(likely: Chance, rare: Chance, delta: float) -> float:
-    """The ε that two intervals leave for sure at δ: log((low − δ)/high), 0 where that is negative."""
+    """Return the ε that two intervals leave for sure at δ: log((low − δ)/high), 0 where that is negative."""
     if likely.low <= delta or rare.high <= 0:
         return 0.0
     # Down by more than the rounding of a logarithm and of a quotient.
@@ -104,14 +104,16 @@ def epsilon_of(likely: Chance, rare: Chance, delta: float) -> float:
 
 
 def tradeoff(event: ScoreEvent, fresh: Cuts, claim: Claim, error: float) -> Tradeoff:
-    """The errors of tests by one score, on samples that are fresh to it, beside what the claim allows."""
+    """Return the errors of tests by one score, on samples that are fresh to it, beside what the claim allows."""
     p, q = (fresh.n - fresh.q, fresh.n - fresh.p) if event.other else (fresh.p, fresh.q)
     beta, beta_high = tradeoff_high(_TYPE_ONE, p, q, fresh.n, error)
     return Tradeoff(_TYPE_ONE.copy(), beta, beta_high, claim.tradeoff(_TYPE_ONE))
 
 
 def shown(cuts: Cuts, delta: float) -> float:
-    """The ε that counts show at δ, for ranking only: the best event's, at rates two standard deviations worse."""
+    """Return the ε that counts show at δ, for ranking only: the best event's, at rates two standard deviations
+    worse.
+    """
     _, low, high = cuts.doubted(delta, 2.0)
     good = low > 0
     return max(float(np.log(low[good] / np.minimum(high[good], 1.0)).max(initial=0.0)), 0.0)

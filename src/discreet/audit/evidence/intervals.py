@@ -48,7 +48,7 @@ def broken(points: Iterable[tuple[float, float]], low: float, high: float) -> bo
 def tradeoff_high(
     alpha: Floats, p_hits: NDArray[np.int_], q_hits: NDArray[np.int_], n: int, error: float
 ) -> tuple[Floats, Floats]:
-    """The type II errors of the tests "reject when the event happens", and upper bounds that hold all at once.
+    """Return the type II errors of the tests "reject when the event happens", and upper bounds that hold all at once.
 
     Args:
         alpha: type I errors at which the curve is wanted.
@@ -75,7 +75,7 @@ def tradeoff_high(
 
 
 def _under(x: Floats, y: Floats, at: Floats) -> Floats:
-    """The lower convex hull of points, at `at`: a mixture of two tests is a test."""
+    """Return the lower convex hull of points, at `at`: a mixture of two tests is a test."""
     hull: list[tuple[float, float]] = []
     for point in sorted(zip(x.tolist(), y.tolist(), strict=True)):
         if hull and point[1] >= hull[-1][1]:

@@ -131,7 +131,8 @@ class Power:
 
 
 def likeliest(past: Sequence[Cuts], delta: float) -> float:
-    """The chance, under the neighbour that it favours, of the event that shows the largest ε at δ; 1/2 where none does.
+    """Return the chance, under the neighbour that it favours, of the event that shows the largest ε at δ; 1/2 where
+    none does.
 
     Rates are doubted, so that it is not that of an event with some lucky hits.
     """

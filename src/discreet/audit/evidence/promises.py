@@ -49,7 +49,7 @@ class Promises:
 
     @classmethod
     def of(cls, claim: Claim) -> Promises:
-        """The promises for a claim: dense around it, geometric beyond."""
+        """Return the promises for a claim: dense around it, geometric beyond."""
         epsilons = _epsilons(claim.epsilon)
         deltas = _deltas(claim.delta)
         rest = claim.points[1:]
@@ -90,7 +90,7 @@ class Promises:
         return len(self.epsilons)
 
     def epsilon_lower(self, refuted: NDArray[np.bool_]) -> float:
-        """The end of the run of refuted ε from 0 on, at the claimed δ; 0 when there is none.
+        """Return the end of the run of refuted ε from 0 on, at the claimed δ; 0 when there is none.
 
         Guarantee:
             Let each row that is true be refuted with probability at most α. Then this exceeds the true ε with
@@ -100,7 +100,7 @@ class Promises:
         return _end(self.epsilons[self.by_epsilon], refuted[self.by_epsilon])
 
     def delta_lower(self, refuted: NDArray[np.bool_]) -> float:
-        """The end of the run of refuted δ from 0 on, at the claimed ε; wrong with the probability above."""
+        """Return the end of the run of refuted δ from 0 on, at the claimed ε; wrong with the probability above."""
         return _end(self.deltas[self.by_delta], refuted[self.by_delta])
 
 
@@ -110,7 +110,7 @@ def _end(values: Floats, refuted: NDArray[np.bool_]) -> float:
 
 
 def _epsilons(claimed: float) -> Floats:
-    """A rising grid that has 0 and the claimed ε in it."""
+    """Return a rising grid that has 0 and the claimed ε in it."""
     dense = claimed * np.arange(int(1.5 * _COARSE)) / _COARSE
     close = claimed * (0.9 + 0.2 * np.arange(_CLOSE) / _CLOSE)
     start = max(1.5 * claimed, 1e-4)

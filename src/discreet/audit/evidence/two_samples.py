@@ -43,16 +43,16 @@ class CutEvent:
     ratio: float
 
     def happens(self, scores: Floats) -> NDArray[np.bool_]:
-        """Which of the scores are in it."""
+        """Return which of the scores are in it."""
         return np.asarray(scores >= self.cut if self.upwards else scores <= self.cut)
 
     def hits(self, scores: Floats) -> int:
-        """How many of the scores are in it."""
+        """Return how many of the scores are in it."""
         return int(np.sum(self.happens(scores)))
 
 
 def threshold(inside: Floats, outside: Floats, delta: float, error: float) -> CutEvent:
-    """The event that shows the largest ε at δ, of all cuts, both sides and both orders of the samples."""
+    """Return the event that shows the largest ε at δ, of all cuts, both sides and both orders of the samples."""
     scores = np.unique(np.concatenate([inside, outside]))
     if len(scores) > _CUTS:
         scores = np.unique(np.quantile(scores, np.linspace(0, 1, _CUTS), method="nearest"))
@@ -73,7 +73,7 @@ def threshold(inside: Floats, outside: Floats, delta: float, error: float) -> Cu
 def between(
     p_hits: int, q_hits: int, n: int, promises: Iterable[tuple[float, float]], delta: float, error: float
 ) -> EventEvidence:
-    """The evidence of an event that was seen that often in n fresh samples of each neighbour.
+    """Return the evidence of an event that was seen that often in n fresh samples of each neighbour.
 
     Guarantee:
         The p-value is the least error at which the two Clopper–Pearson bounds, of error/2 each, contradict one of the

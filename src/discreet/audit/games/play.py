@@ -351,7 +351,7 @@ class Chooser:
         return cls(encoder, tuple(weights))
 
     def guesses(self, batch: Batch) -> NDArray[np.intp]:
-        """The world that each output speaks for."""
+        """Return the world that each output speaks for."""
         outputs = self.encoder.encode(batch)
         odds = [
             told[np.searchsorted(edges, scored(score, outputs), "right")]
@@ -361,7 +361,7 @@ class Chooser:
 
 
 def scored(score: Score, outputs: Encoded) -> Floats:
-    """The scores, where one that is NaN says nothing."""
+    """Return the scores, where one that is NaN says nothing."""
     return np.nan_to_num(np.asarray(score(outputs), dtype=np.float64), nan=0.0, posinf=1e300, neginf=-1e300)
 
 
@@ -384,7 +384,7 @@ class _Nothing:
 
 
 def _best_cut(p: Floats, q: Floats, prior: float) -> tuple[float, float]:
-    """The largest success of "the first neighbour iff the score is at least the cut", and that cut."""
+    """Return the largest success of "the first neighbour iff the score is at least the cut", and that cut."""
     cuts = np.unique(np.concatenate([p, q]))
     if len(cuts) > _CUTS:
         cuts = np.unique(np.quantile(cuts, np.linspace(0, 1, _CUTS), method="nearest"))

@@ -152,7 +152,7 @@ class Game:
         return "\n".join(visible(line) for line in lines)
 
     def to_html(self) -> str:
-        """The game as one HTML page without outside parts."""
+        """Return the game as one HTML page without outside parts."""
         return document(self.name, _body(self))
 
     def _choices(self) -> str:
@@ -220,7 +220,7 @@ def _measure(row: GameMeasure) -> list[str | None]:
 
 
 def success(claim: Claim, priors: Sequence[Fraction]) -> float:
-    """The largest chance to guess which of several worlds is real, of which any two are neighbours.
+    """Return the largest chance to guess which of several worlds is real, of which any two are neighbours.
 
     Guarantee:
         For (ε, δ)-DP and priors p₁ ≥ p₂ ≥ …: δ + (1 − δ)·max_t (p₁ + … + p_t)·e^ε/(e^ε + t − 1), the least of it over
@@ -240,13 +240,15 @@ def success(claim: Claim, priors: Sequence[Fraction]) -> float:
 
 
 def advantage(claim: Claim) -> float:
-    """The largest difference of the chances of one guess under two neighbours: (e^ε − 1 + 2δ)/(e^ε + 1), rounded up."""
+    """Return the largest difference of the chances of one guess under two neighbours: (e^ε − 1 + 2δ)/(e^ε + 1), rounded
+    up.
+    """
     half = Fraction(1, 2)
     return min(1.0, 2 * success(claim, (half, half)) - 1)
 
 
 def odds(claim: Claim, prior: Fraction) -> float | None:
-    """The largest odds for one world after any output: prior odds times e^ε, for pure ε; None where δ > 0."""
+    """Return the largest odds for one world after any output: prior odds times e^ε, for pure ε; None where δ > 0."""
     pure = [epsilon for epsilon, delta in claim.points if delta == 0]
     if not pure:
         return None
@@ -255,7 +257,7 @@ def odds(claim: Claim, prior: Fraction) -> float | None:
 
 
 def errors(claim: Claim, alpha: Floats) -> Floats:
-    """The least type II errors that a claim allows tests of those levels."""
+    """Return the least type II errors that a claim allows tests of those levels."""
     if claim.loss is None:
         return claim.tradeoff(alpha)
     return np.asarray(claim.loss.tradeoff(alpha), dtype=np.float64)

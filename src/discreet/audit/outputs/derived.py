@@ -137,12 +137,12 @@ def _described(some: _Once, path: str) -> Iterator[Computed]:
 
 
 def _across(of: np.ufunc, some: Floats) -> Floats:
-    """A ufunc over the entries of each row: column after column, as numpy is slow at many short rows."""
+    """Return a ufunc over the entries of each row: column after column, as numpy is slow at many short rows."""
     return np.asarray(reduce(of, some.T))
 
 
 def _first(here: NDArray[np.bool_]) -> NDArray[np.intp]:
-    """The first place in each row; its length where there is none."""
+    """Return the first place in each row; its length where there is none."""
     return np.asarray(np.where(here.any(axis=1), np.argmax(here, axis=1), here.shape[1]))
 
 

@@ -65,12 +65,12 @@ class Encoded:
         return Encoded(self.values[index], self.columns, self.codes[index], self.examples)
 
     def first(self, n: int) -> Encoded:
-        """A copy of the first n rows: the other ones are not held by it."""
+        """Return a copy of the first n rows: the other ones are not held by it."""
         return Encoded(self.values[:n].copy(order="F"), self.columns, self.codes[:n].copy(), self.examples)
 
     @classmethod
     def joined(cls, parts: Sequence[Encoded]) -> Encoded:
-        """The rows of all parts, which one encoder made."""
+        """Return the rows of all parts, which one encoder made."""
 
         def examples(code: int) -> str:
             for part in parts:
@@ -117,7 +117,7 @@ class Encoder:
         return encoder
 
     def encode(self, batch: Batch, *, needed: Collection[int] | None = None) -> Encoded:
-        """The outputs as rows.
+        """Return the outputs as rows.
 
         Args:
             batch: the outputs.
@@ -224,7 +224,7 @@ class _Plain:
 
 
 def _as_array(batch: Batch) -> NDArray[Any] | None:
-    """A batch as one array of numbers, if that is what it is."""
+    """Return a batch as one array of numbers, if that is what it is."""
     if isinstance(batch, np.ndarray):
         return batch if batch.dtype.kind in "fiub" else None
     types = set(map(type, batch))
@@ -247,14 +247,16 @@ def _as_array(batch: Batch) -> NDArray[Any] | None:
 
 
 def _type(batch: Batch) -> type | None:
-    """The type of all outputs, where it is Python's own: numbers of numpy are told apart by their values alone."""
+    """Return the type of all outputs, where it is Python's own: numbers of numpy are told apart by their values
+    alone.
+    """
     return (
         None if isinstance(batch, np.ndarray) or type(batch[0]) not in (int, float, bool) else type(batch[0])
     )
 
 
 def _widest(flat: list[Floats]) -> NDArray[np.intp]:
-    """The columns that are kept: all, or those whose means differ most between the batches."""
+    """Return the columns that are kept: all, or those whose means differ most between the batches."""
     width = flat[0].shape[1]
     if width <= _WIDEST:
         return np.arange(width)

@@ -50,7 +50,7 @@ def codes_of(batch: list[Any] | NDArray[Any]) -> Codes:
 
 
 def canonical(value: Any) -> Any:
-    """A value made of built-in types only, equal for equal values."""
+    """Return a value made of built-in types only, equal for equal values."""
     if type(value) is dict and all(map(_is_plain, value)) and all(map(_is_plain, value.values())):
         return ("mapping", *value.items())  # as below, in one step
     if isinstance(value, np.ndarray):
@@ -122,7 +122,7 @@ def _plain_mapping_code(value: dict[Any, Any]) -> int:
 
 
 def _are_plain_mappings(members: list[Any]) -> bool:
-    """Whether all are such dictionaries: looked at together, as no single one can be so fast."""
+    """Return whether all are such dictionaries: looked at together, as no single one can be so fast."""
     if set(map(type, members)) != {dict}:
         return False
     kinds = set(map(type, chain.from_iterable(members)))
@@ -134,14 +134,14 @@ def _digest(written: bytes) -> int:
 
 
 def _marshals(value: Any) -> bool:
-    """Whether marshal alone tells such values apart: flat sequences of plain values, as most outputs are."""
+    """Return whether marshal alone tells such values apart: flat sequences of plain values, as most outputs are."""
     if type(value) in (list, tuple):
         return all(map(_is_plain, value))
     return type(value) in _PLAIN
 
 
 def _is_plain(value: Any) -> bool:
-    """Whether a value is its own canonical form."""
+    """Return whether a value is its own canonical form."""
     return type(value) in _PLAIN or (type(value) is float and value == value)
 
 
@@ -174,7 +174,7 @@ def _codes_of_some(batch: NDArray[Any], salt: int) -> Codes:
 
 
 def _mixed(z: Words) -> Words:
-    """The finaliser of SplitMix64, a bijection.
+    """Return the finaliser of SplitMix64, a bijection.
 
     References: Steele, Lea, Flood 2014, Fast splittable pseudorandom number generators, Figure 17 (mix64 variant 13).
     """

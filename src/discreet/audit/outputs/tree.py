@@ -67,7 +67,7 @@ class Node:
 
     @classmethod
     def learned(cls, path: str, values: list[Any], depth: int = 0) -> Node:
-        """The node for values of one place."""
+        """Return the node for values of one place."""
         node = cls(path, depth)
         counted = Counter(_kinds(values))
         node.kinds = tuple(sorted(counted))
@@ -91,7 +91,7 @@ class Node:
         return node
 
     def columns(self) -> list[OutputColumn]:
-        """The columns that `encode` gives, in its order."""
+        """Return the columns that `encode` gives, in its order."""
         found = []
         if len(self.kinds) > 1:
             found.append(OutputColumn(f"type of {self.path}", LABEL, self.kinds))
@@ -111,7 +111,7 @@ class Node:
         return found
 
     def encode(self, values: list[Any], rows: NDArray[np.intp], n: int, emit: Emit) -> None:
-        """Emits the columns of values, which are those of the given rows out of n; NaN is put elsewhere."""
+        """Emit the columns of values, which are those of the given rows out of n; NaN is put elsewhere."""
 
         def put(at: NDArray[np.intp] | list[int], numbers: Iterable[float] | Floats) -> None:
             column = np.full(n, np.nan)
@@ -203,7 +203,7 @@ def _transposed(sequences: list[Any]) -> list[tuple[Any, list[Any]]]:
 
 
 def _numbered(texts: list[str], known: tuple[str, ...]) -> list[float]:
-    """The number of each text; −1 for one that was not seen while learning."""
+    """Return the number of each text; −1 for one that was not seen while learning."""
     index = {t: float(i) for i, t in enumerate(known)}
     return [index.get(t, -1.0) for t in texts]
 
@@ -216,7 +216,7 @@ def _parsed(text: str) -> float | None:
 
 
 def example(output: Any, most: int = 160) -> str:
-    """An output as text, cut where it is long."""
+    """Return an output as text, cut where it is long."""
     if isinstance(output, (np.generic, np.ndarray)):
         output = output.tolist()
     shape, plain = unfolded(output)

@@ -44,7 +44,7 @@ class OutputNumbers:
 
     @classmethod
     def of(cls, batch: Batch) -> OutputNumbers | None:
-        """The numbers of a batch; None where outputs are something else, or vectors of several lengths."""
+        """Return the numbers of a batch; None where outputs are something else, or vectors of several lengths."""
         if isinstance(batch, np.ndarray) and batch.dtype.kind in "fiub":
             bits = np.finfo(batch.dtype).nmant + 1 if batch.dtype.kind == "f" else 53
             rows = batch.reshape(len(batch), -1).astype(np.float64)
@@ -82,7 +82,7 @@ class OutputNumbers:
         return len(self.raised)
 
     def halves(self) -> tuple[OutputNumbers, OutputNumbers]:
-        """The first half, to learn from, and the second."""
+        """Return the first half, to learn from, and the second."""
         middle = len(self) // 2
         first = OutputNumbers(self.values[:middle], self.raised[:middle], self.kinds, self.bits)
         return first, OutputNumbers(self.values[middle:], self.raised[middle:], self.kinds, self.bits)
@@ -111,13 +111,13 @@ class Contrast:
     plain: float
 
     def breaks(self, points: Sequence[tuple[float, float]]) -> bool:
-        """Whether a promise P(E) ≤ e^ε Q(E) + δ is refuted by the two intervals."""
+        """Return whether a promise P(E) ≤ e^ε Q(E) + δ is refuted by the two intervals."""
         low, high = self.likelier.low * (1 - _FLOATS), self.other.high * (1 + _FLOATS)
         return broken(points, low, high)
 
 
 def contrast(p: OutputNumbers, q: OutputNumbers, delta: float, error: float) -> Contrast | None:
-    """The event that tells p from q best; None where there is too little to learn from.
+    """Return the event that tells p from q best; None where there is too little to learn from.
 
     Guarantee:
         The event is chosen with the first halves. Each of the two chances of the fresh halves is outside of its
@@ -169,7 +169,9 @@ def _chance(keys: Keys, event: Keys, error: float) -> Chance:
 
 
 def _learn(p: Keys, q: Keys, delta: float, error: float) -> tuple[float, Keys]:
-    """The set of keys with the largest bound on ε, in training samples: keys by falling ratio, up to some one."""
+    """Return the set of keys with the largest bound on ε, in training samples: keys by falling ratio, up to some
+    one.
+    """
     keys, place = np.unique(np.concatenate([p, q]), return_inverse=True)
     over = np.bincount(place[: len(p)], minlength=len(keys))
     under = np.bincount(place[len(p) :], minlength=len(keys))
@@ -191,7 +193,7 @@ def _edges(p: OutputNumbers, q: OutputNumbers, column: int) -> Floats:
 
 
 def _keys(sample: OutputNumbers, column: int, feature: str, edges: Floats) -> Keys:
-    """What a feature sees of each sample, as an integer; what is no number, zero or an exception by itself."""
+    """Return what a feature sees of each sample, as an integer; what is no number, zero or an exception by itself."""
     x = sample.values[:, column]
     finite = np.isfinite(x)
     safe = np.where(finite & (x != 0), x, 1.0)

@@ -169,7 +169,7 @@ def _compared(
 
 
 def _support(outcomes: Sequence[_Outcome], claim: Claim | None, error: float) -> Probe:
-    """Whether outputs, by their bits, are reachable from one neighbour and not from the other."""
+    """Return whether outputs, by their bits, are reachable from one neighbour and not from the other."""
     name = "reachable support"
     judged = [o for o in outcomes if o.found is not None]
     if not judged:
@@ -220,13 +220,13 @@ def _support(outcomes: Sequence[_Outcome], claim: Claim | None, error: float) ->
 
 
 def _excess(outcome: _Outcome) -> float:
-    """How much more bits tell than values do."""
+    """Return how much more bits tell than values do."""
     found = outcome.found
     return 0.0 if found is None or found.feature == VALUES else found.epsilon - found.plain - _CLEAR
 
 
 def _lattice(outcomes: Sequence[_Outcome]) -> Probe:
-    """Whether outputs lie on one public grid, at every input and at every size."""
+    """Return whether outputs lie on one public grid, at every input and at every size."""
     name = "lattice"
     grids = [(o, grid_of(o.a, o.x), grid_of(o.b, o.y)) for o in outcomes]
     known = [(o, g, h) for o, g, h in grids if g is not None and h is not None]
@@ -262,7 +262,7 @@ def _lattice(outcomes: Sequence[_Outcome]) -> Probe:
 
 
 def _large(outcomes: Sequence[_Outcome]) -> Probe:
-    """Whether noise is lost where values are large, beyond what rounding an exact sum to a float explains."""
+    """Return whether noise is lost where values are large, beyond what rounding an exact sum to a float explains."""
     name = "large values"
     scalar = [o for o in outcomes if is_number(o.x) and o.a.values.shape[1] == 1]
     if len(scalar) < 2:
@@ -301,7 +301,7 @@ def _large(outcomes: Sequence[_Outcome]) -> Probe:
 def _special_inputs(
     runs: _Runs, special: Sequence[tuple[str, Any, Any]], claim: Claim | None, error: float
 ) -> Probe:
-    """What NaN, infinities, −0.0 and denormals do."""
+    """Return what NaN, infinities, −0.0 and denormals do."""
     name = "special inputs"
     if not special:
         return Probe(name, SKIPPED, "The input is no float.", {})
@@ -371,7 +371,7 @@ def shifted(x: Any, y: Any, values: Sequence[float]) -> list[tuple[Any, Any]]:
 
 
 def _next(value: Any, a: Any, b: Any) -> Any:
-    """The value + (b − a), or the float next to it if that is farther away than b is from a."""
+    """Return the value + (b − a), or the float next to it if that is farther away than b is from a."""
     change = Fraction(b) - Fraction(a)
     if isinstance(value, int):
         return value + int(change)
@@ -390,7 +390,7 @@ def _entries(x: Any) -> list[Any]:
 
 
 def _like(x: Any, entries: list[Any]) -> Any:
-    """An input of the same kind with other numbers; None where they do not fit its type."""
+    """Return an input of the same kind with other numbers; None where they do not fit its type."""
     if isinstance(x, np.ndarray):
         try:
             filled = np.asarray(entries, dtype=x.dtype).reshape(x.shape)
@@ -441,7 +441,7 @@ def _is_numeric(x: object) -> bool:
 
 
 def _whole(x: Any) -> bool:
-    """Whether an input is made of integers, which stay integers."""
+    """Return whether an input is made of integers, which stay integers."""
     return all(isinstance(v, int) for v in _entries(x))
 
 
@@ -463,7 +463,7 @@ class Seen:
 
 
 def grid_of(sample: OutputNumbers, x: Any) -> Seen | None:
-    """The grid of the outputs at one input x; None where fewer than fifty of them are finite."""
+    """Return the grid of the outputs at one input x; None where fewer than fifty of them are finite."""
     values = sample.values[np.isfinite(sample.values)]
     away = values[values != 0]
     if len(values) < _ENOUGH:

@@ -34,7 +34,7 @@ class Child:
         self._pipe = pipe
 
     def result(self, seconds: float) -> Any:
-        """What the child's work returned, as JSON values; None when it failed or took longer."""
+        """Return what the child's work returned, as JSON values; None when it failed or took longer."""
         deadline = time.monotonic() + seconds
         parts: list[bytes] = []
         while True:
@@ -113,7 +113,7 @@ def fresh(jobs: Sequence[bytes], seconds: float) -> list[Any]:
 
 
 def serve() -> None:
-    """Does one job from standard input; the program of `fresh`."""
+    """Do one job from standard input; the program of `fresh`."""
     out = os.fdopen(os.dup(1), "w")
     with open(os.devnull, "w") as nowhere:  # noqa: PTH123  # what the job prints is not its result
         os.dup2(nowhere.fileno(), 1)

@@ -286,7 +286,7 @@ def _compared(name: str, streams: dict[str, Stream], stick: Yardstick, well: str
 
 
 def _anew(made: Callable[..., Any], is_factory: bool, x: object, length: int) -> Stream:
-    """A stream of outputs in this process, for `fresh`."""
+    """Return a stream of outputs in this process, for `fresh`."""
     return stream(made() if is_factory else made, x, length)
 
 
@@ -376,12 +376,12 @@ class Yardstick:
         return cls(run, length, collision, len(set(answers)), len(answers), each * length)
 
     def shared(self, a: Sequence[int | None], b: Sequence[int | None]) -> bool:
-        """Whether two streams have a run of equal outputs that is no chance."""
+        """Return whether two streams have a run of equal outputs that is no chance."""
         runs = {tuple(w) for w in _windows(a, self.run)}
         return any(tuple(w) in runs for w in _windows(b, self.run))
 
     def tells(self, a: Sequence[int | None]) -> bool:
-        """Whether a stream has runs that can be compared.
+        """Return whether a stream has runs that can be compared.
 
         Exceptions do not count, and neither does one output again and again: a mechanism may have stopped answering.
         """
@@ -389,7 +389,7 @@ class Yardstick:
 
 
 def stream_of(batch: Batch) -> Stream:
-    """The codes of outputs."""
+    """Return the codes of outputs."""
     failed = [isinstance(o, Raised) for o in batch]
     return [None if bad else int(code) for code, bad in zip(codes_of(batch), failed, strict=True)]
 
@@ -423,7 +423,7 @@ def spending(
 
 
 def ask_until_refused(spend: Callable[[], object], most: int, seconds: float) -> int:
-    """How many answers were given before several refusals, or `most`."""
+    """Return how many answers were given before several refusals, or `most`."""
     given = refused = 0
     end = time.monotonic() + seconds
     while given < most and refused < _TRIES and time.monotonic() < end:

@@ -43,7 +43,7 @@ _CURVATURE_CELLS = 600_000
 def learn(
     bins: Bins, p: Index, q: Index, chosen: NDArray[np.intp], ramps: int, what: str, rounds: int
 ) -> SumOfColumns | None:
-    """A model with its own table for each chosen column, made of about so many ramps."""
+    """Return a model with its own table for each chosen column, made of about so many ramps."""
     p, q = np.asfortranarray(p[:, chosen]), np.asfortranarray(q[:, chosen])
     bases, columns = [], []
     for k, j in enumerate(chosen):
@@ -70,12 +70,12 @@ class Placing:
     cuts: Floats
 
     def index(self, values: Floats) -> list[Index]:
-        """The bins of the rows, for each column."""
+        """Return the bins of the rows, for each column."""
         places = zip(self.columns.tolist(), self.centres, self.spreads, strict=True)
         return [binned(self.cuts, (values[:, j] - centre) / spread) for j, centre, spread in places]
 
     def of(self, outputs: Encoded) -> list[Index]:
-        """The same for outputs, kept for a model that has them mirrored."""
+        """Return the same for outputs, kept for a model that has them mirrored."""
         if self not in outputs.kept:
             outputs.kept[self] = self.index(outputs.values)
         found: list[Index] = outputs.kept[self]
@@ -106,7 +106,7 @@ class Common:
         return frozenset(self.placing.columns.tolist())
 
     def __call__(self, outputs: Encoded) -> Floats:
-        """The score of each output."""
+        """Return the score of each output."""
         total = np.full(len(outputs), self.intercept)
         for bins, flipped in zip(self.placing.of(outputs), self.flips, strict=True):
             table = _mirrored_table(self.table) if flipped else self.table
@@ -114,7 +114,7 @@ class Common:
         return total
 
     def words(self, outputs: Encoded, hit: NDArray[np.bool_]) -> str:
-        """The threshold and an example."""
+        """Return the threshold and an example."""
         return threshold_words(f"score of the {self.name}", self(outputs), outputs, hit)
 
 
@@ -193,7 +193,7 @@ def _basis(bins: Bins, j: int, mass: Floats, ramps: int, values: int) -> Floats:
 
 
 def _single(bins: NDArray[np.intp], mass: Floats, most: int) -> list[Floats]:
-    """A weight for each of some bins, or for the heaviest of them."""
+    """Return a weight for each of some bins, or for the heaviest of them."""
     heaviest = bins[np.argsort(-mass[bins], kind="stable")[:most]]
     return list(np.eye(len(mass))[np.sort(heaviest)])
 
@@ -228,7 +228,7 @@ def _levels(cuts: int) -> tuple[Floats, NDArray[np.int64]]:
 
 
 def _place(p: Floats, q: Floats) -> tuple[float, float, bool]:
-    """The centre and the spread of a column, and whether it falls from the first neighbour to the second."""
+    """Return the centre and the spread of a column, and whether it falls from the first neighbour to the second."""
     step = max(1, (len(p) + len(q)) // _PLACED_ROWS)
     s = np.sort(np.concatenate([p[::step], q[::step]]))
     s = s[np.isfinite(s)]
@@ -252,7 +252,7 @@ def _mirrored_table(table: Floats) -> Floats:
 def fitted(
     p: Index, q: Index, bases: list[Floats], groups: NDArray[np.int64], *, shared: bool, rounds: int
 ) -> tuple[list[Floats], float]:
-    """The tables of a model of log(P/Q), and its intercept.
+    """Return the tables of a model of log(P/Q), and its intercept.
 
     Newton's method; after each step the ridge of a group of weights is set to the precision that they show (MacKay's
     fixed point), so that groups that tell nothing vanish.
@@ -317,7 +317,7 @@ def fitted(
 
 
 def _ridged(schur: Floats, wanted: Floats, ridge: Floats, groups: NDArray[np.int64]) -> tuple[Floats, Floats]:
-    """The weights of a quadratic model, and the ridges that fit them."""
+    """Return the weights of a quadratic model, and the ridges that fit them."""
     floor = 1e-6 * float(np.trace(schur)) / len(schur) + 1e-6
     for _ in range(_RIDGES):
         inverse = _inverse(schur + np.diag(ridge[groups] + floor))
@@ -328,7 +328,7 @@ def _ridged(schur: Floats, wanted: Floats, ridge: Floats, groups: NDArray[np.int
 
 
 def _inverse(a: Floats) -> Floats:
-    """The inverse of a positive definite matrix, by Gauss–Jordan elimination of blocks.
+    """Return the inverse of a positive definite matrix, by Gauss–Jordan elimination of blocks.
 
     The products are so small that no matrix library starts threads for them: for one learner among other processes
     on the same cores those cost far more than they give.
@@ -354,7 +354,7 @@ def _curvature(
     *,
     shared: bool,
 ) -> tuple[Floats, Floats]:
-    """The second derivatives between weights, and with the intercept, from joint histograms of two columns."""
+    """Return the second derivatives between weights, and with the intercept, from joint histograms of two columns."""
     curvature, cross = np.zeros((size, size)), np.zeros(size)
     pooled = np.zeros((len(of[0]), len(of[0])))
     width = max(len(basis) for basis in of)

@@ -53,14 +53,14 @@ class Bins:
         return cls(columns, tuple(cuts), tuple(orders))
 
     def index(self, values: Floats) -> Index:
-        """The bins of each row and column."""
+        """Return the bins of each row and column."""
         found = np.empty((len(values), len(self.cuts)), dtype=np.uint8, order="F")
         for j in range(len(self.cuts)):
             found[:, j] = self._one(values[:, j], j)
         return found
 
     def of(self, outputs: Encoded, columns: NDArray[np.intp]) -> list[Index]:
-        """The bins of the chosen columns, which are kept for other scores with the same cuts."""
+        """Return the bins of the chosen columns, which are kept for other scores with the same cuts."""
         found: dict[int, Index] = outputs.kept.setdefault(self, {})
         for j in columns.tolist():
             if j not in found:
@@ -68,7 +68,7 @@ class Bins:
         return [found[j] for j in columns.tolist()]
 
     def width(self) -> int:
-        """The number of bins of the column that has most."""
+        """Return the number of bins of the column that has most."""
         sizes = [
             len(c) + 2 if o is None else int(o.max(initial=0)) + 1
             for c, o in zip(self.cuts, self.orders, strict=True)
@@ -76,7 +76,7 @@ class Bins:
         return max(sizes, default=1)
 
     def words(self, j: int, hit: NDArray[np.bool_]) -> str:
-        """The outputs whose bins of column j are hit, in words."""
+        """Return the outputs whose bins of column j are hit, in words."""
         column, order = self.columns[j], self.orders[j]
         if order is not None:
             named = [column.labels[i] for i in np.flatnonzero(hit[order[: len(column.labels)]])]
@@ -103,7 +103,7 @@ class Bins:
 
 
 def counts(index: Index, width: int) -> Floats:
-    """How many rows are in each bin: columns × bins."""
+    """Return how many rows are in each bin: columns × bins."""
     return np.stack([np.bincount(index[:, k], minlength=width) for k in range(index.shape[1])]).astype(
         np.float64
     )
@@ -143,7 +143,7 @@ def _cuts(p: Floats, q: Floats, most: int) -> Floats:
 
 
 def _order(p: Floats, q: Floats, labels: int, most: int) -> NDArray[np.int64]:
-    """The bin of each label, in the order of its share; the last entry is for −1, an unknown one."""
+    """Return the bin of each label, in the order of its share; the last entry is for −1, an unknown one."""
     k = np.bincount(p[p >= 0].astype(np.int64), minlength=labels)
     m = np.bincount(q[q >= 0].astype(np.int64), minlength=labels)
     frequent = np.argsort(-(k + m), kind="stable")[:most]

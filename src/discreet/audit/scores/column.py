@@ -40,11 +40,11 @@ class OneColumn:
         return frozenset([self.column])
 
     def __call__(self, outputs: Encoded) -> Floats:
-        """The score of each output."""
+        """Return the score of each output."""
         return self.scores.take(self.bins.of(outputs, np.array([self.column]))[0])
 
     def words(self, outputs: Encoded, hit: NDArray[np.bool_]) -> str:
-        """The intervals of the column that are hit: those of the larger scores, or of the smaller ones."""
+        """Return the intervals of the column that are hit: those of the larger scores, or of the smaller ones."""
         if not hit.any():
             return "never"
         index = self.bins.of(outputs, np.array([self.column]))[0]
@@ -77,7 +77,7 @@ class SumOfColumns:
         return frozenset(self.columns.tolist())
 
     def __call__(self, outputs: Encoded) -> Floats:
-        """The score of each output."""
+        """Return the score of each output."""
         index = self.bins.of(outputs, self.columns)
         total = np.full(len(outputs), self.intercept)
         for k, table in enumerate(self.tables):
@@ -85,7 +85,7 @@ class SumOfColumns:
         return total
 
     def words(self, outputs: Encoded, hit: NDArray[np.bool_]) -> str:
-        """The threshold and an example."""
+        """Return the threshold and an example."""
         return threshold_words(f"score of the {self.name}", self(outputs), outputs, hit)
 
 
@@ -126,7 +126,7 @@ def learn(
 
 
 def threshold_words(what: str, scores: Floats, outputs: Encoded, hit: NDArray[np.bool_]) -> str:
-    """An event of a model in words: the threshold, and the clearest output that is hit."""
+    """Return an event of a model in words: the threshold, and the clearest output that is hit."""
     if not hit.any():
         return "never"
     reached = np.where(hit, scores, -np.inf)

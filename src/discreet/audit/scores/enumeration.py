@@ -36,12 +36,12 @@ class Enumeration:
         return frozenset([-1])
 
     def __call__(self, outputs: Encoded) -> Floats:
-        """The score of each output."""
+        """Return the score of each output."""
         at = np.minimum(np.searchsorted(self.known, outputs.codes), len(self.known) - 1)
         return np.where(self.known[at] == outputs.codes, self.scores[at], self.unseen)
 
     def words(self, outputs: Encoded, hit: NDArray[np.bool_]) -> str:
-        """The outputs that were hit."""
+        """Return the outputs that were hit."""
         inside, times = np.unique(outputs.codes[hit], return_counts=True)
         if not len(inside):
             return "never"
@@ -53,7 +53,7 @@ class Enumeration:
 
 
 def learn(p: Encoded, q: Encoded) -> Enumeration | None:
-    """The score, or None where hardly any output is repeated."""
+    """Return the score, or None where hardly any output is repeated."""
     known, index = np.unique(np.concatenate([p.codes, q.codes]), return_inverse=True)
     n_p, n_q = len(p), len(q)
     k = np.bincount(index[:n_p], minlength=len(known)).astype(np.float64)

@@ -17,7 +17,7 @@ _SLOPE = 1e-6
 
 
 def shrunk(p: Floats, q: Floats, n_p: int, n_q: int) -> Floats:
-    """The posterior mean of log(P/Q) of each class, of which p of n_p and q of n_q samples were seen.
+    """Return the posterior mean of log(P/Q) of each class, of which p of n_p and q of n_q samples were seen.
 
     The share of P among the samples of a class has a mixture of Beta laws as its prior, whose weights are learned from
     all classes (empirical Bayes): where most classes tell nothing, a class needs many samples to tell something; and

@@ -28,7 +28,7 @@ class Score(Protocol):
         """The columns that it looks at, and −1 for the codes of whole outputs."""
 
     def __call__(self, outputs: Encoded) -> Floats:
-        """The score of each output."""
+        """Return the score of each output."""
 
     def words(self, outputs: Encoded, hit: NDArray[np.bool_]) -> str:
-        """The event `hit` (a threshold of this score on these outputs) in words a reader can check."""
+        """Return the event `hit` (a threshold of this score on these outputs) in words a reader can check."""

@@ -70,7 +70,7 @@ class Trees:
         return frozenset(self.columns.tolist())
 
     def __call__(self, outputs: Encoded) -> Floats:
-        """The score of each output."""
+        """Return the score of each output."""
         index = np.stack(self.bins.of(outputs, self.columns)).T
         total = np.full(len(outputs), self.intercept)
         for tree in self.trees:
@@ -78,7 +78,7 @@ class Trees:
         return total
 
     def words(self, outputs: Encoded, hit: NDArray[np.bool_]) -> str:
-        """The threshold and an example."""
+        """Return the threshold and an example."""
         return threshold_words(f"score of {self.name}", self(outputs), outputs, hit)
 
 

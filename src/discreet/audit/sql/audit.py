@@ -213,7 +213,7 @@ class _Target:
         return 2_000 if self.bulk is None else 100_000
 
     def mechanism(self, asked: Asked) -> Callable[..., object]:
-        """The engine, open for both worlds of `asked`, as a function of one `Asked`."""
+        """Return the engine, open for both worlds of `asked`, as a function of one `Asked`."""
         first, second = self._open(asked.worlds)
         unopened = any(isinstance(c, _Unopened) for c in (first, second))
         draws = None if self.bulk is None or unopened else self.bulk.bulk(first, second, asked.query)
@@ -231,7 +231,7 @@ class _Target:
         return one if draws is None else many
 
     def close(self) -> None:
-        """Closes the worlds that are open."""
+        """Close the worlds that are open."""
         opened, self._opened, self._worlds = self._opened, (), None
         for connection in opened:
             if hasattr(connection, "close"):
@@ -369,7 +369,7 @@ def _filled(encoded: Encoded) -> Floats:
 
 
 def _best(a: Floats, b: Floats, claim: Claim) -> QuickLook:
-    """The best of the events "score ≥ t"."""
+    """Return the best of the events "score ≥ t"."""
     n, m = len(a), len(b)
     points = np.unique(np.concatenate([a, b]))
     hits = n - np.searchsorted(np.sort(a), points, side="left")

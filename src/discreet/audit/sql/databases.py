@@ -196,7 +196,7 @@ class RandomDatabases:
 
 
 def owners(tables: Tables, name: str, row: Row) -> set[object]:
-    """The units that own a row of a private table."""
+    """Return the units that own a row of a private table."""
     if name in _UNITS:
         return {row[_UNITS[name]]} - {None}
     column, other, key = _KEYS[name]
@@ -205,7 +205,7 @@ def owners(tables: Tables, name: str, row: Row) -> set[object]:
 
 
 def without(tables: Tables, unit: object) -> Tables:
-    """The neighbour without that unit: what it alone owned is gone."""
+    """Return the neighbour without that unit: what it alone owned is gone."""
     return {
         name: [r for r in rows if name in PUBLIC or owners(tables, name, r) != {unit}]
         for name, rows in tables.items()
@@ -234,7 +234,7 @@ def _crowd(people: int, rng: np.random.Generator, wild: float) -> Tables:
 
 
 def _newcomer(kind: str, most: int, rng: np.random.Generator) -> Tables:
-    """The rows of the unit that differs: at the top of every range, so that it moves what it can."""
+    """Return the rows of the unit that differs: at the top of every range, so that it moves what it can."""
     person: Row = {UNIT: _ME, "city": "a", "age": 10}
     orders: list[Row] = [{"buyer": _ME, "oid": 50 + i, "amount": 10.0, "day": i % 3 + 1} for i in range(most)]
     items: list[Row] = [
@@ -299,7 +299,7 @@ def _row(name: str, owner: object, rng: np.random.Generator, wild: float) -> Row
 
 
 def _with(tables: Tables, more: Tables, rng: np.random.Generator) -> Tables:
-    """The rows among the others: where they stand must not matter."""
+    """Return the rows among the others: where they stand must not matter."""
     found: dict[str, list[Row]] = {}
     for name, rows in tables.items():
         place = int(rng.integers(0, len(rows) + 1))

@@ -137,10 +137,10 @@ class Engine(Protocol):
     """
 
     def open(self, tables: Tables) -> Any:
-        """A connection to these tables: whatever `ask` needs."""
+        """Return a connection to these tables: whatever `ask` needs."""
 
     def ask(self, connection: Any, query: str) -> object:
-        """A fresh answer, with everything that an analyst would see: values, keys, their order, names, notes."""
+        """Return a fresh answer, with everything that an analyst would see: values, keys, their order, names, notes."""
 
 
 @runtime_checkable

@@ -106,7 +106,7 @@ class Histogram(Mechanism):
         return counted if chosen is None else chosen.events + counted
 
     def release(self, rows: Iterable[Any], *, rng: Entropy | None = None) -> dict[Key, int]:
-        """The noisy count of each key.
+        """Return the noisy count of each key.
 
         Args:
             rows: the key of each row; a list or an array in one dimension.
@@ -126,7 +126,7 @@ class Histogram(Mechanism):
         return dict(zip(shown, noisy, strict=True))
 
     def error(self, confidence: Real = 0.95) -> float:
-        """A half-width within which the error of each shown count stays with at least this confidence."""
+        """Return a half-width within which the error of each shown count stays with at least this confidence."""
         return float(self.law.quantile(confidence))
 
     def explain(self) -> str:

@@ -70,7 +70,7 @@ class Median(Mechanism):
         return Composed([BoundedRangeEvent(self.epsilon)])
 
     def release(self, values: Values, *, rng: Entropy | None = None) -> float:
-        """A value near the median.
+        """Return a value near the median.
 
         Args:
             values: one number for each row; a list or an array in one dimension. It may be empty.
@@ -85,7 +85,7 @@ class Median(Mechanism):
         return self._declared.value(named(ordered, cells, Fraction(1, 2), self.rate, source))
 
     def error(self, confidence: Real = 0.95) -> float:
-        """How far, in ranks, the released value may be from n/2, with at least this confidence."""
+        """Return how far, in ranks, the released value may be from n/2, with at least this confidence."""
         return rank_error(self.rate, self._declared.span + 1, 1 - read_confidence(confidence))
 
     def explain(self) -> str:

@@ -88,7 +88,7 @@ class Quantiles(Mechanism):
         return Composed([(BoundedRangeEvent(self.epsilon / self.levels), self.levels)])
 
     def release(self, values: Values, *, rng: Entropy | None = None) -> list[float]:
-        """A value near each quantile, in the order of `p`; larger ones for larger p.
+        """Return a value near each quantile, in the order of `p`; larger ones for larger p.
 
         Args:
             values: one number for each row; a list or an array in one dimension. It may be empty.
@@ -106,7 +106,8 @@ class Quantiles(Mechanism):
         return [self._declared.value(cell // _TIES) for cell in found]
 
     def error(self, confidence: Real = 0.95) -> float:
-        """How far, in ranks of values that all differ, any of the released values may be off, with this confidence.
+        """Return how far, in ranks of values that all differ, any of the released values may be off, with this
+        confidence.
 
         The sum over the levels, since a quantile that is off moves those below it by no more than that.
         """
@@ -193,7 +194,7 @@ def _shares(p: Sequence[Real]) -> tuple[Fraction, ...]:
 
 
 def named(ordered: NDArray[np.int64], cells: int, p: Fraction, rate: Fraction, rng: Entropy) -> int:
-    """A cell c of 0, …, cells − 1, with probability ∝ exp(−rate·d(c)), d(c) how far pn lies from the ranks of c.
+    """Return a cell c of 0, …, cells − 1, with probability ∝ exp(−rate·d(c)), d(c) how far pn lies from the ranks of c.
 
     Guarantee:
         Exact. One selection of `ExponentialQuantile`, whose proof says how far d moves
@@ -209,6 +210,6 @@ def named(ordered: NDArray[np.int64], cells: int, p: Fraction, rate: Fraction, r
 
 
 def rank_error(rate: Fraction, cells: int, doubt: Fraction) -> float:
-    """A t such that d is at least t with probability `doubt` or less: as in `ExponentialQuantile.error`."""
+    """Return a t such that d is at least t with probability `doubt` or less: as in `ExponentialQuantile.error`."""
     odds = (cells - 1) * float((1 - doubt) / doubt)
     return math.log(odds) / float(rate) * (1 + 2.0**-40) if odds > 1 else 0.0

@@ -81,7 +81,7 @@ class TopK(Mechanism):
     def release(
         self, candidates: Sequence[T], utilities: Utilities, *, rng: Entropy | None = None
     ) -> list[T]:
-        """The named candidates, the first named first.
+        """Return the named candidates, the first named first.
 
         Args:
             candidates: what may be named; public.
@@ -104,7 +104,7 @@ class TopK(Mechanism):
         return found
 
     def error(self, confidence: Real = 0.95, *, candidates: int) -> float:
-        """How far the utility of each named one may be below that of the same place in the true order.
+        """Return how far the utility of each named one may be below that of the same place in the true order.
 
         (ln n + ln k/(1 − confidence))/rate: Dwork, Roth, Theorem 3.11, for each of k selections.
         """

@@ -190,7 +190,7 @@ class MatrixMechanism(Mechanism):
         return Answered(self.workload.answers(estimate), estimate)
 
     def error(self, confidence: Real = 0.95, *, query: int | None = None) -> float:
-        """A half-width within which the error of the answer to this question stays; by default of each of them.
+        """Return a half-width within which the error of the answer to this question stays; by default of each of them.
 
         It holds for every question by itself, not for all together. The roundings of floats, some 10⁻¹⁵ of the
         largest answer, come on top.
@@ -208,7 +208,7 @@ class MatrixMechanism(Mechanism):
         return math.sqrt(self.strategy.mean_squares(self._questions) * self._unit_variance)
 
     def deviations(self) -> NDArray[np.float64]:
-        """The standard deviation of the answer to every question."""
+        """Return the standard deviation of the answer to every question."""
         return np.sqrt(self._squares() * self._unit_variance)
 
     def explain(self) -> str:
@@ -280,7 +280,7 @@ class MatrixMechanism(Mechanism):
 def _strategy(
     workload: Workload, asked: str | NDArray[Any] | Sequence[NDArray[Any]] | None, is_pure: bool
 ) -> tuple[str, Strategy]:
-    """What is measured, and its name."""
+    """Return what is measured, and its name."""
     if asked is None or isinstance(asked, str):
         name = asked or "optimised"
         if name not in NAMES:
@@ -328,7 +328,7 @@ def _named(workload: Workload, name: str) -> Strategy:
 
 
 def _optimised(workload: Workload, is_pure: bool) -> Strategy:
-    """The best of what optimisation finds and of the strategies with a name that need none."""
+    """Return the best of what optimisation finds and of the strategies with a name that need none."""
     tried = [_made(optimised(workload, is_pure=is_pure))]
     tried += [_named(workload, name) for name in ("identity", "hierarchical")]
     several = len(workload.terms) > 1 and len(workload.shape) > 1
@@ -348,7 +348,7 @@ def _made(matrices: Sequence[NDArray[np.float64]]) -> Strategy:
 
 
 def _flat(workload: Workload) -> Workload:
-    """The same questions about cells without attributes."""
+    """Return the same questions about cells without attributes."""
     return Workload((workload.cells,), ((Explicit(workload.matrix()),),))
 
 
@@ -385,13 +385,13 @@ def _cost(gram: Floats, strategy: Floats) -> float:
 
 
 def _for_l2(gram: Floats) -> Floats:
-    """A with columns of length 1 that has the least tr(G(AᵀA)⁻¹)."""
+    """Return a with columns of length 1 that has the least tr(G(AᵀA)⁻¹)."""
     eigenvalues, vectors = np.linalg.eigh(optimal_gram(gram)[0])
     return np.asarray((vectors * np.sqrt(np.maximum(eigenvalues, 0.0))) @ vectors.T)
 
 
 def optimal_gram(gram: Floats) -> tuple[Floats, float, float]:
-    """The X with diagonal 1 that minimises tr(G X⁻¹), its value, and a lower bound on any.
+    """Return the X with diagonal 1 that minimises tr(G X⁻¹), its value, and a lower bound on any.
 
     The problem is convex. For v > 0 its dual is 2 tr((√v G √v)^½) − Σ v; at the optimum v is the diagonal of that
     root, and taking it again and again converges.
@@ -424,7 +424,9 @@ def optimal_gram(gram: Floats) -> tuple[Floats, float, float]:
 
 
 def _for_l1(gram: Floats) -> Floats:
-    """A p-Identity strategy [I; Θ]·D whose columns have ℓ1 norm 1, with p = ⌈n/16⌉, by L-BFGS from a fixed start."""
+    """Return a p-Identity strategy [I; Θ]·D whose columns have ℓ1 norm 1, with p = ⌈n/16⌉, by L-BFGS from a fixed
+    start.
+    """
     return _p_identity(gram.tobytes(), len(gram))
 
 

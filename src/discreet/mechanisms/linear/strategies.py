@@ -56,7 +56,7 @@ class Strategy:
         self._key = (self.rows, self.shape, digest)
 
     def sensitivity(self, relation: Relation) -> tuple[int, int]:
-        """The largest ‖·‖₁ and ‖·‖₂² of a column, under replace of a difference of two columns as well.
+        """Return the largest ‖·‖₁ and ‖·‖₂² of a column, under replace of a difference of two columns as well.
 
         Norms of columns of a product are products of norms, so that the largest are found exactly. Differences are
         gone through where there are few enough; else twice the ℓ1 norm bounds them. For ℓ2 inner products of columns
@@ -94,7 +94,9 @@ class Strategy:
         return answers << shift
 
     def estimate(self, noisy: Floats) -> Floats:
-        """The least-squares estimate of the cells from noisy answers, which are floats in the strategy's units."""
+        """Return the least-squares estimate of the cells from noisy answers, which are floats in the strategy's
+        units.
+        """
         return along(noisy.reshape(self.rows), [_times(a) for a in self.inverses])
 
     def squares(self, workload: Workload) -> list[list[Floats]]:
@@ -106,7 +108,7 @@ class Strategy:
         return [[f.squares(c) for f, c in zip(term, spreads, strict=True)] for term in workload.terms]
 
     def mean_squares(self, workload: Workload) -> float:
-        """The mean of Σ c² over all questions."""
+        """Return the mean of Σ c² over all questions."""
         spreads = [a @ a.T for a in self.inverses]
         sums = [
             math.prod(float((f.gram() * c).sum()) for f, c in zip(term, spreads, strict=True))
@@ -115,7 +117,7 @@ class Strategy:
         return sum(sums) / workload.queries
 
     def answers(self, workload: Workload) -> bool:
-        """Whether every question is a combination of what is measured."""
+        """Return whether every question is a combination of what is measured."""
         for attribute, (f, inverse) in enumerate(zip(self.factors, self.inverses, strict=True)):
             missing = np.eye(f.shape[1]) - inverse @ f
             for term in workload.terms:
@@ -136,7 +138,7 @@ class Strategy:
 
 
 def hierarchical(n: int) -> Floats:
-    """The sums of all dyadic blocks of n cells, up to all of them; the last block of a size may be shorter."""
+    """Return the sums of all dyadic blocks of n cells, up to all of them; the last block of a size may be shorter."""
     rows = []
     size = 1
     while True:
@@ -167,7 +169,7 @@ def _pseudoinverse(factor: NDArray[np.int64]) -> Floats:
 
 
 def _differences(matrix: NDArray[Any]) -> tuple[int, int]:
-    """The largest ‖·‖₁ and ‖·‖₂² of a difference of two columns, in a type in which neither wraps."""
+    """Return the largest ‖·‖₁ and ‖·‖₂² of a difference of two columns, in a type in which neither wraps."""
     columns = matrix.T
     l1 = l2 = 0
     for i in range(len(columns) - 1):

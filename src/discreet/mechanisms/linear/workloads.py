@@ -62,7 +62,7 @@ class Workload:
         return np.concatenate([multiplied([f.matrix() for f in term]) for term in self.terms])
 
     def answers(self, x: NDArray[Any]) -> NDArray[np.float64]:
-        """The answers for counts x (flat, or of shape `shape`), without noise, in floats.
+        """Return the answers for counts x (flat, or of shape `shape`), without noise, in floats.
 
         Raises:
             InvalidParameter: another size of x, or too many questions for one array.
@@ -90,17 +90,17 @@ def identity(n: int) -> Workload:
 
 
 def total(n: int) -> Workload:
-    """The sum of n cells."""
+    """Return the sum of n cells."""
     return _single(TotalSum(_side(n)))
 
 
 def prefix(n: int) -> Workload:
-    """The sums of the first 1, 2, …, n cells."""
+    """Return the sums of the first 1, 2, …, n cells."""
     return _single(Prefix(_side(n)))
 
 
 def ranges(n: int) -> Workload:
-    """The sums of the cells a, …, b for all a ≤ b: n(n + 1)/2 questions, in the order of a and then of b.
+    """Return the sums of the cells a, …, b for all a ≤ b: n(n + 1)/2 questions, in the order of a and then of b.
 
     >>> ranges(3).matrix()[:, 0].tolist()
     [1.0, 1.0, 1.0, 0.0, 0.0, 0.0]
@@ -109,7 +109,7 @@ def ranges(n: int) -> Workload:
 
 
 def explicit(matrix: NDArray[Any]) -> Workload:
-    """The questions that are the rows of a matrix of finite numbers."""
+    """Return the questions that are the rows of a matrix of finite numbers."""
     return _single(Explicit(checked("workload", matrix)))
 
 
@@ -128,7 +128,7 @@ def kron(*workloads: Workload) -> Workload:
 
 
 def stack(*workloads: Workload) -> Workload:
-    """The questions of all, about the same cells.
+    """Return the questions of all, about the same cells.
 
     >>> stack(prefix(4), identity(4))
     Workload(8 queries on 4 cells)
@@ -144,7 +144,7 @@ def stack(*workloads: Workload) -> Workload:
 
 
 def marginals(shape: Sequence[int], ways: int) -> Workload:
-    """The tables of counts over every choice of `ways` of the attributes.
+    """Return the tables of counts over every choice of `ways` of the attributes.
 
     >>> marginals((2, 3, 5), 2)
     Workload(31 queries on 2×3×5 cells)
@@ -164,7 +164,7 @@ def marginals(shape: Sequence[int], ways: int) -> Workload:
 
 
 def checked(name: str, matrix: object) -> NDArray[np.float64]:
-    """A matrix of finite numbers, as floats.
+    """Return a matrix of finite numbers, as floats.
 
     Raises:
         InvalidParameter: it is none, or has no rows or columns, or too many.
@@ -199,7 +199,7 @@ def along(table: NDArray[np.float64], steps: Sequence[Any]) -> NDArray[np.float6
 
 
 def multiplied(parts: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
-    """The Kronecker product of vectors or of matrices."""
+    """Return the Kronecker product of vectors or of matrices."""
     made = parts[0]
     for part in parts[1:]:
         made = np.asarray(np.kron(made, part))

@@ -107,7 +107,7 @@ class ProposeTestRelease(Mechanism):
         return DiscreteLaplaceNoise(self._steps / (self.epsilon - self.testing))
 
     def release(self, values: Values, *, rng: Entropy | None = None) -> float | None:
-        """The statistic with fresh noise, or None where the test did not pass.
+        """Return the statistic with fresh noise, or None where the test did not pass.
 
         Args:
             values: one number for each row; a list or an array in one dimension. It may be empty.
@@ -126,7 +126,7 @@ class ProposeTestRelease(Mechanism):
         return self._statistic.answer(place) if passed else None
 
     def error(self, confidence: Real = 0.95) -> float:
-        """A half-width around the statistic for an answer that is not None, with at least this confidence."""
+        """Return a half-width around the statistic for an answer that is not None, with at least this confidence."""
         likely, noise = read_confidence(confidence), self.noise
         if noise is None:
             return 0.0
@@ -134,7 +134,7 @@ class ProposeTestRelease(Mechanism):
         return min(above(step * (noise.quantile(likely) + 1)), above(self._statistic.width))
 
     def answers_from(self, confidence: Real = 0.95) -> int:
-        """The least distance D at which there is an answer with at least this probability."""
+        """Return the least distance D at which there is an answer with at least this probability."""
         law = DiscreteLaplaceNoise(1 / self.testing)
         doubt = 1 - read_confidence(confidence)
         # P(Z < −t) is half of the two-sided tail
@@ -205,7 +205,7 @@ def _bound(bound: Real | None, statistic: Statistic) -> Fraction:
 
 
 def _threshold(epsilon: Fraction, delta: Fraction) -> int:
-    """The least T with P(Z > T) ≤ δ, for discrete Laplace Z of scale 1/ε."""
+    """Return the least T with P(Z > T) ≤ δ, for discrete Laplace Z of scale 1/ε."""
     # P(Z > t) = q^(t + 1)/(1 + q) lies between q^(t + 1) and half of it
     bound = Fraction(ln(1 / delta, 64)[1], 1 << 64) / epsilon
     low, high = max(0, math.floor(bound) - math.ceil(1 / epsilon) - 2), math.ceil(bound) + 1
@@ -216,7 +216,7 @@ def _threshold(epsilon: Fraction, delta: Fraction) -> int:
 
 
 def _passes(t: int, epsilon: Fraction, delta: Fraction) -> bool:
-    """Whether P(Z > t) ≤ δ, surely."""
+    """Return whether P(Z > t) ≤ δ, surely."""
     w = 320 + delta.denominator.bit_length()
     power = Fraction(exp_neg((t + 1) * epsilon, w)[1], 1 << w)
     return power <= delta * (1 + Fraction(exp_neg(epsilon, w)[0], 1 << w))

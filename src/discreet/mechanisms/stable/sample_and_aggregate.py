@@ -124,7 +124,7 @@ class SampleAndAggregate(Mechanism):
         return Composed([quartiles, (ApproximateEvent(self.each / 2), len(self._ranges))])
 
     def release(self, rows: Rows, *, rng: Entropy | None = None) -> float | list[float]:
-        """The aggregate of the estimator's answers: a float, or a list where lists of ends were declared.
+        """Return the aggregate of the estimator's answers: a float, or a list where lists of ends were declared.
 
         Args:
             rows: a list, or a plain array; each row is one unit. The type of an array, for texts with their width,
@@ -141,7 +141,8 @@ class SampleAndAggregate(Mechanism):
         return found[0] if self._single else found
 
     def error(self, confidence: Real = 0.95, *, spread: Real | None = None) -> float:
-        """A half-width within which each number stays around the same aggregate of the blocks' answers without noise.
+        """Return a half-width within which each number stays around the same aggregate of the blocks' answers without
+        noise.
 
         Args:
             confidence: strictly between 0 and 1.
@@ -174,7 +175,7 @@ class SampleAndAggregate(Mechanism):
         )
 
     def _dealt(self, rows: Rows, rng: Entropy) -> list[Any]:
-        """The rows of each block, in the order in which they came."""
+        """Return the rows of each block, in the order in which they came."""
         n, k, r = len(rows), self.blocks, self.repeats
         if self.relation is Relation.REPLACE:
             slots = np.empty(n, dtype=np.int64)
@@ -187,7 +188,7 @@ class SampleAndAggregate(Mechanism):
         return [_taken(rows, held) for held in np.split(order // r, ends)]
 
     def _ask(self, block: Any) -> list[float]:
-        """The estimator's answer on one block, whatever happens in it."""
+        """Return the estimator's answer on one block, whatever happens in it."""
         if len(block) == 0:
             return [float(d) for d in self.default]
         try:

@@ -143,7 +143,7 @@ class SmoothSensitivity(Mechanism):
         return Composed([ApproximateEvent(self.epsilon)])
 
     def release(self, values: Values, *, rng: Entropy | None = None) -> float:
-        """The statistic with fresh noise.
+        """Return the statistic with fresh noise.
 
         Args:
             values: one number for each row; a list or an array in one dimension. It may be empty.
@@ -157,7 +157,7 @@ class SmoothSensitivity(Mechanism):
         return self._statistic.answer(place)
 
     def error(self, confidence: Real = 0.95, *, smooth_sensitivity: Real | None = None) -> float:
-        """A half-width within which the answer stays around the statistic with at least this confidence.
+        """Return a half-width within which the answer stays around the statistic with at least this confidence.
 
         Args:
             confidence: strictly between 0 and 1.
@@ -216,7 +216,7 @@ class SmoothSensitivity(Mechanism):
         )
 
     def _noisy(self, spread: SensitivityBounds, rng: Entropy) -> int:
-        """The place of the answer."""
+        """Return the place of the answer."""
         scale = spread.smooth(Weights.of(self.base)) / self.alpha
         low, high = self._statistic.ends()
         z = self._law.draw(digits_for(self._statistic.declared.span), rng)
@@ -257,7 +257,7 @@ def _delta(law: str, delta: Real | None) -> Fraction | None:
 
 
 def _law(law: str, degrees: int, epsilon: Fraction, delta: Fraction | None) -> tuple[SmoothLaw, Fraction]:
-    """The law, and its cost in its own terms."""
+    """Return the law, and its cost in its own terms."""
     if count("degrees", degrees) > _MOST_DEGREES:
         raise InvalidParameter(f"degrees must be at most {_MOST_DEGREES}, not {degrees}.", hint="degrees=2")
     if delta is not None:
@@ -325,7 +325,7 @@ class SmoothLaw(ABC):
 
     @abstractmethod
     def alpha(self, cost: Fraction, base: Fraction) -> Fraction:
-        """The largest α, rounded down, with which S/α·Z costs no more; 0 where B alone costs as much.
+        """Return the largest α, rounded down, with which S/α·Z costs no more; 0 where B alone costs as much.
 
         `cost` is ε for pure laws; for the concentrated one it is ρ.
         """
@@ -347,7 +347,7 @@ class SmoothLaw(ABC):
         """P(|Z| > z)."""
 
     def quantile(self, confidence: Fraction) -> float:
-        """A z with P(|Z| ≤ z) ≥ `confidence`, within one part in 2^36."""
+        """Return a z with P(|Z| ≤ z) ≥ `confidence`, within one part in 2^36."""
         doubt = float(1 - confidence)
         if doubt < _LEAST_DOUBT:  # what follows is not proved to so many digits
             return math.inf
@@ -456,7 +456,7 @@ class LogNormal(SmoothLaw):
 
     @classmethod
     def best(cls, rho: Fraction) -> LogNormal:
-        """The law, over σ, for the least standard deviation on evenly spaced values."""
+        """Return the law, over σ, for the least standard deviation on evenly spaced values."""
         return _best_sigma(rho)
 
     def draw(self, digits: int, rng: Entropy) -> Magnitude:
@@ -499,7 +499,7 @@ def _searched(law: SmoothLaw, cost: Fraction) -> Calibration:
 
 
 def _short(x: float) -> Fraction:
-    """A fraction near x of 24 bits over a power of two."""
+    """Return a fraction near x of 24 bits over a power of two."""
     m, e = math.frexp(x)
     return Fraction(round(m * (1 << 24))) * Fraction(2) ** (e - 24)
 
@@ -518,13 +518,13 @@ def _best_sigma(rho: Fraction) -> LogNormal:
 
 
 def _square(x: Fraction, base: Fraction, w: int) -> Fraction:
-    """The largest A, rounded down, for which μ ≤ M = exp(x): (M − 1)(M − λ²)/M for λ = `base`, at least 0."""
+    """Return the largest A, rounded down, for which μ ≤ M = exp(x): (M − 1)(M − λ²)/M for λ = `base`, at least 0."""
     m = Fraction(1 << w, exp_neg(x, w)[1])  # at most exp(x)
     return max((m - 1) * (m - base * base) / m, Fraction(0))
 
 
 def _ln(x: Fraction, w: int) -> tuple[Fraction, Fraction]:
-    """An interval around ln x."""
+    """Return an interval around ln x."""
     low, high = ln(x, w)
     return Fraction(low, 1 << w), Fraction(high, 1 << w)
 

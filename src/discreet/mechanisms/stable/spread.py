@@ -54,7 +54,7 @@ class SensitivityBounds(ABC):
         """Aₖ."""
 
     def smooth(self, weights: Weights) -> Fraction:
-        """The largest Aₖ·wₖ/w₀: at least A₀, and at most B times that of any neighbour."""
+        """Return the largest Aₖ·wₖ/w₀: at least A₀, and at most B times that of any neighbour."""
         listed = weights.listed
         best = listed[-1] * self.span  # Aₖ ≤ span from there on
         for k, w in enumerate(listed):
@@ -64,7 +64,7 @@ class SensitivityBounds(ABC):
         return Fraction(best, 1 << BITS)
 
     def stable_for(self, bound: int) -> int:
-        """The least k with Aₖ > bound: so many units must change before the local sensitivity can exceed it.
+        """Return the least k with Aₖ > bound: so many units must change before the local sensitivity can exceed it.
 
         It moves by at most one between neighbours; where there is no such k it is a public constant.
         """
@@ -159,7 +159,7 @@ class Rank(SensitivityBounds):
 
 
 def _quartered(a: Places, size: int) -> Places:
-    """The first coordinates of the four quarters of each square: beside (b, b, b + size, b + size)."""
+    """Return the first coordinates of the four quarters of each square: beside (b, b, b + size, b + size)."""
     return np.asarray(np.concatenate((a, a + size, a, a + size)))
 
 
@@ -278,7 +278,7 @@ class ModeBounds(SensitivityBounds):
         return int(self._reach[bisect_right(self._behind, j) - 1])
 
     def lead(self) -> int:
-        """How many units may change, at least, before one more can change the mode.
+        """Return how many units may change, at least, before one more can change the mode.
 
         A unit changes the lead of the most frequent value over another by its `changes` at most, under replace by twice
         as many; the lead must stay at 1 or more after one unit more.
@@ -301,7 +301,7 @@ class Weights:
 
     @classmethod
     def of(cls, base: Fraction) -> Weights:
-        """The weights of B = `base`."""
+        """Return the weights of B = `base`."""
         return _weights(base)
 
 

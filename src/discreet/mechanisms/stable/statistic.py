@@ -45,7 +45,7 @@ class Statistic:
     def read(
         cls, name: str, *, lower: Real, upper: Real, p: Real | None, values: Sequence[Real] | None
     ) -> Statistic:
-        """The statistic that a caller names; refuses what does not fit together."""
+        """Return the statistic that a caller names; refuses what does not fit together."""
         name = read_choice("statistic", name, NAMES)
         if (name == "quantile") != (p is not None):
             raise InvalidParameter("p= belongs to statistic='quantile', which needs it.", hint="p=0.9")
@@ -67,7 +67,7 @@ class Statistic:
         return self.declared.width
 
     def of(self, values: Values, relation: Relation, changes: int) -> SensitivityBounds:
-        """The statistic at these values."""
+        """Return the statistic at these values."""
         places = self.declared.places(values)
         span = self.declared.span
         if self.values is not None:
@@ -90,7 +90,7 @@ class Statistic:
         return 0, self.declared.span
 
     def answer(self, place: int) -> float:
-        """The number at a place: a value, a distance, or for the mode the nearest declared value."""
+        """Return the number at a place: a value, a distance, or for the mode the nearest declared value."""
         if self.values is not None:
             exactly = self.declared.grid.value(self.declared.first + place)
             return float(min(self.values, key=lambda v: (abs(v - exactly), v)))

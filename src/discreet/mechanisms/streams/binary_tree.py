@@ -153,11 +153,11 @@ class BinaryTree(Mechanism):
         return self.measured.release(numbers.entries, lambda n: self.noise.draw(n, source))
 
     def start(self, *, rng: Entropy | None = None) -> CountingRun:
-        """A run that takes one element after another; it costs what `loss` says, once."""
+        """Return a run that takes one element after another; it costs what `loss` says, once."""
         return CountingRun(self.measured, self.noise, SystemEntropy() if rng is None else rng)
 
     def error(self, confidence: Real = 0.95, *, step: int | None = None) -> float:
-        """A half-width within which the error of the answer at this step stays; by default at the worst step.
+        """Return a half-width within which the error of the answer at this step stays; by default at the worst step.
 
         The roundings of floats, some 10⁻¹⁵ of the largest sum, come on top.
         """
@@ -165,7 +165,7 @@ class BinaryTree(Mechanism):
         return half_width(self.noise, self.measured.squares(at), self.measured.absolutes(at), confidence)
 
     def deviation(self, step: int | None = None) -> float:
-        """The standard deviation of the answer at this step; by default at the worst step."""
+        """Return the standard deviation of the answer at this step; by default at the worst step."""
         return math.sqrt(self.measured.squares(self._step(step)) * self.noise.variance)
 
     @property
@@ -218,7 +218,7 @@ class BinaryTree(Mechanism):
 
 
 def _measured(kind: str, steps: int, contributions: int, moved: int, asked: AskedGuarantee) -> Factorization:
-    """The factorisation, in units so small that the noise is fine."""
+    """Return the factorisation, in units so small that the noise is fine."""
     if kind == "tree":
         tree = BlockTree.best(steps, is_pure=asked.is_pure)
         width = asked.width(tree.l1(contributions) * moved, tree.l2_squared(contributions) * moved**2)
@@ -244,7 +244,7 @@ class CountingRun(Run):
     __slots__ = ("_factorization", "_noise", "_progress")
 
     def __init__(self, factorization: Factorization, noise: Additive, rng: Entropy) -> None:
-        """Starts a run; `BinaryTree.start` does it."""
+        """Start a run; `BinaryTree.start` does it."""
         super().__init__()
         self._factorization = factorization
         self._noise = noise
@@ -264,7 +264,7 @@ class CountingRun(Run):
         return self._factorization.steps - self.taken
 
     def add(self, value: int) -> float:
-        """The noisy sum of all elements so far, this one included.
+        """Return the noisy sum of all elements so far, this one included.
 
         Raises:
             InvalidParameter: not an integer, more elements than declared, or a run that another process started.
@@ -294,7 +294,7 @@ class CountingRun(Run):
             return self._progress.add(whole)
 
     def error(self, confidence: Real = 0.95) -> float:
-        """A half-width within which the error of the last answer (before any, of the first) stays."""
+        """Return a half-width within which the error of the last answer (before any, of the first) stays."""
         step = max(self.taken, 1)
         f = self._factorization
         return half_width(self._noise, f.squares(step), f.absolutes(step), confidence)
@@ -322,7 +322,9 @@ class BlockTree(Factorization):
 
     @classmethod
     def best(cls, steps: int, *, is_pure: bool) -> BlockTree:
-        """The height with the least error at its worst step: one less level is less noise, and more blocks to add."""
+        """Return the height with the least error at its worst step: one less level is less noise, and more blocks to
+        add.
+        """
 
         def cost(height: int) -> float:
             tree = cls(steps, height)
@@ -459,7 +461,7 @@ class _Growing(Progress):
 
 
 def _ones(n: int) -> list[int]:
-    """The places of the ones of n."""
+    """Return the places of the ones of n."""
     return [i for i in range(n.bit_length()) if n >> i & 1]
 
 

@@ -48,11 +48,11 @@ class Factorization(ABC):
 
     @abstractmethod
     def l1(self, contributions: int) -> int:
-        """The most by which ‖R x‖₁ can move when so many elements of x move by 1 each."""
+        """Return the most by which ‖R x‖₁ can move when so many elements of x move by 1 each."""
 
     @abstractmethod
     def l2_squared(self, contributions: int) -> int:
-        """The most by which ‖R x‖₂² can move then."""
+        """Return the most by which ‖R x‖₂² can move then."""
 
     @abstractmethod
     def squares(self, step: int) -> float:
@@ -64,23 +64,23 @@ class Factorization(ABC):
 
     @abstractmethod
     def worst(self) -> int:
-        """The step with the largest `squares`."""
+        """Return the step with the largest `squares`."""
 
     @abstractmethod
     def mean_squares(self) -> float:
-        """The mean of `squares` over all steps."""
+        """Return the mean of `squares` over all steps."""
 
     @abstractmethod
     def release(self, values: NDArray[Any], draw: Draw) -> NDArray[np.float64]:
-        """The noisy prefix sums of int64 or of Python integers."""
+        """Return the noisy prefix sums of int64 or of Python integers."""
 
     @abstractmethod
     def begin(self, draw: Draw) -> Progress:
-        """The same, one element at a time."""
+        """Return the same, one element at a time."""
 
     @abstractmethod
     def explained(self) -> str:
-        """What is measured, in a sentence."""
+        """Return what is measured, in a sentence."""
 
 
 class Progress(ABC):
@@ -95,11 +95,11 @@ class Progress(ABC):
 
     @abstractmethod
     def add(self, value: int) -> float:
-        """The noisy prefix sum after this element."""
+        """Return the noisy prefix sum after this element."""
 
 
 def widened(values: NDArray[Any], shift: int, total: int) -> NDArray[Any]:
-    """The values times 2^shift, in a type in which `total` times the largest of them does not wrap."""
+    """Return the values times 2^shift, in a type in which `total` times the largest of them does not wrap."""
     if values.dtype == np.int64:
         most = max(int(values.max()), -int(values.min()))
         if (most * total) << shift < 1 << 62:
@@ -110,7 +110,7 @@ def widened(values: NDArray[Any], shift: int, total: int) -> NDArray[Any]:
 
 
 def floats(integers: NDArray[Any]) -> NDArray[np.float64]:
-    """The nearest floats of released integers."""
+    """Return the nearest floats of released integers."""
     return integers.astype(np.float64)
 
 
@@ -258,7 +258,7 @@ def _inverse(series: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def convolved(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
-    """The first n numbers of the convolution of two vectors of n integers: int64, or Python integers beyond.
+    """Return the first n numbers of the convolution of two vectors of n integers: int64, or Python integers beyond.
 
     Both are split into digits so small that every sum of products of digits is off by less than 1/8 after the
     transforms, and is rounded to the integer that it is.
@@ -287,7 +287,7 @@ def convolved(a: NDArray[Any], b: NDArray[Any]) -> NDArray[Any]:
 
 
 def largest(values: NDArray[Any]) -> int:
-    """The largest absolute value."""
+    """Return the largest absolute value."""
     return max(int(values.max()), -int(values.min()))
 
 

@@ -33,5 +33,5 @@ class ApproximatePair(FinitePair):
         return self.epsilon
 
     def outcomes(self) -> Outcomes | None:
-        """The losses ±ε with masses (1 − δ)e^ε/(1 + e^ε) and (1 − δ)/(1 + e^ε); δ on either side alone."""
+        """Return the losses ±ε with masses (1 − δ)e^ε/(1 + e^ε) and (1 − δ)/(1 + e^ε); δ on either side alone."""
         return response(self.epsilon, (1 - self.failure) / (1 + math.exp(-self.epsilon)), 0.0, self.failure)

@@ -37,7 +37,7 @@ class AtomsPair(FinitePair):
         return np.minimum(law.at[i] - law.slope[i] * np.expm1(below), 1.0)
 
     def reverse(self) -> Pair:
-        """The same with p and q exchanged."""
+        """Return the same with p and q exchanged."""
         return AtomsPair(self.q, self.p)
 
     @property
@@ -45,7 +45,7 @@ class AtomsPair(FinitePair):
         return float(largest_loss(self.p, self.q))
 
     def outcomes(self) -> Outcomes | None:
-        """The outcomes with one ratio p/q together."""
+        """Return the outcomes with one ratio p/q together."""
         return _outcomes(self.p, self.q)
 
 
@@ -73,7 +73,7 @@ class RandomizedResponsePair(FinitePair):
         return self.epsilon
 
     def outcomes(self) -> Outcomes | None:
-        """The losses ε, 0, −ε with masses p, (k−2)p e^−ε and p e^−ε, p = 1/(1 + (k−1)e^−ε)."""
+        """Return the losses ε, 0, −ε with masses p, (k−2)p e^−ε and p e^−ε, p = 1/(1 + (k−1)e^−ε)."""
         k = min(self.categories, _MOST_CATEGORIES)
         odds = math.exp(-self.epsilon)
         told = 1 / (1 + float(k - 1) * odds)
@@ -81,7 +81,7 @@ class RandomizedResponsePair(FinitePair):
 
 
 def largest_loss(p: tuple[Fraction, ...], q: tuple[Fraction, ...]) -> Fraction:
-    """The largest log(p/q) of an outcome that both can have, rounded up to a float; at least 0."""
+    """Return the largest log(p/q) of an outcome that both can have, rounded up to a float; at least 0."""
     law = _law(p, q)
     if law.floor.size == 1:
         return Fraction(0)

@@ -45,7 +45,7 @@ class Outcomes:
     q_alone: float = 0.0
 
     def law(self) -> FiniteLaw:
-        """The loss under P."""
+        """Return the loss under P."""
         kept = self.p > FLOOR / (2 * max(self.p.size, 1))
         return FiniteLaw(self.loss[kept], self.p[kept], self.p_alone)
 
@@ -57,7 +57,7 @@ class FinitePair(Pair):
 
     @abstractmethod
     def outcomes(self) -> Outcomes | None:
-        """The outcomes, rounded as `FiniteLaw` says; None when there are too many or they leave the floats."""
+        """Return the outcomes, rounded as `FiniteLaw` says; None when there are too many or they leave the floats."""
 
     def law(self) -> FiniteLaw | None:
         found = self.outcomes()
@@ -65,7 +65,7 @@ class FinitePair(Pair):
 
 
 def response(epsilon: float, told: float, neither: float, leak: float = 0.0) -> Outcomes | None:
-    """The outcomes with losses ε, 0 and −ε, where P gives `told` to the first and `neither` to the second."""
+    """Return the outcomes with losses ε, 0 and −ε, where P gives `told` to the first and `neither` to the second."""
     if not (epsilon <= _LARGEST and told > _LEAST):
         return None
     lied = told * float(np.exp(-epsilon))
@@ -91,13 +91,13 @@ def product(weights: Curve, rate: Fraction) -> tuple[Curve, Curve]:
 
 
 def _halves(x: Curve) -> tuple[Curve, Curve]:
-    """The float x as a sum of two floats of 26 digits each (Veltkamp's splitting)."""
+    """Return the float x as a sum of two floats of 26 digits each (Veltkamp's splitting)."""
     big = x * 134217729.0
     high = big - (big - x)
     return high, x - high
 
 
 def up(high: Curve, low: Curve) -> Curve:
-    """The sum of high and low, rounded up by a unit or two; 0 stays 0."""
+    """Return the sum of high and low, rounded up by a unit or two; 0 stays 0."""
     value = high + low
     return np.where(value == 0, 0.0, np.nextafter(value, np.inf))

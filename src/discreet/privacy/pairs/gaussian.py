@@ -70,7 +70,7 @@ class DiscreteGaussianPair(FinitePair):
         return math.inf if self.shift else 0.0
 
     def outcomes(self) -> Outcomes | None:
-        """The outcomes j = −k with loss (shift² + 2j·shift)/2σ², as far as either law has more than `FLOOR`."""
+        """Return the outcomes j = −k with loss (shift² + 2j·shift)/2σ², as far as either law has more than `FLOOR`."""
         if self.shift == 0:
             return Outcomes(np.zeros(1), np.ones(1), np.ones(1))
         s, sigma = float(self.shift), _root(self.sigma_squared)

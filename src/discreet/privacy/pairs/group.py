@@ -37,7 +37,7 @@ class GroupPair(Pair):
     exact: ClassVar[bool] = False  # within about 1e-9, relatively, of the iterated function
 
     def delta(self, epsilon: Curve) -> Curve:
-        """An upper bound: the least of a split's and of the chord's between two known points."""
+        """Return an upper bound: the least of a split's and of the chord's between two known points."""
         table = _table(self.base, self.k)
         x = np.asarray(epsilon, dtype=np.float64)
         j = np.clip(np.searchsorted(table.total, x, side="right") - 1, 0, table.total.size - 1)
@@ -58,7 +58,7 @@ class GroupPair(Pair):
         return np.maximum(found, -np.expm1(np.minimum(x, 0.0)))
 
     def reverse(self) -> Pair:
-        """The reversed pair, k times: the same steps back."""
+        """Return the reversed pair, k times: the same steps back."""
         return GroupPair(self.base.reverse(), self.k)
 
     @property
@@ -156,5 +156,5 @@ def _slope(base: Pair, x: Curve, least: float, most: float) -> Curve:
 
 
 def _end(base: Pair) -> float:
-    """An ε beyond which the curve is constant, or which no float e^ε goes beyond."""
+    """Return an ε beyond which the curve is constant, or which no float e^ε goes beyond."""
     return min(base.epsilon_max, _FARTHEST)

@@ -21,15 +21,15 @@ class LargestPair(Pair):
     pairs: tuple[Pair, ...]
 
     def delta(self, epsilon: Curve) -> Curve:
-        """The largest δ_i(ε)."""
+        """Return the largest δ_i(ε)."""
         return np.asarray(np.max([pair.delta(epsilon) for pair in self.pairs], axis=0))
 
     def upper(self, epsilon: Curve) -> Curve:
-        """The largest of the pairs' own certified bounds."""
+        """Return the largest of the pairs' own certified bounds."""
         return np.asarray(np.max([pair.upper(epsilon) for pair in self.pairs], axis=0))
 
     def reverse(self) -> Pair:
-        """The same of the reverses."""
+        """Return the same of the reverses."""
         return LargestPair(tuple(pair.reverse() for pair in self.pairs))
 
     @property

@@ -64,7 +64,7 @@ class SampledGroupPair(Pair):
         return ACCURACY if self.removes else math.inf
 
     def reverse(self) -> Pair:
-        """The same for units that are added."""
+        """Return the same for units that are added."""
         return SampledGroupPair(self.mu_squared, self.rate, self.k, not self.removes)
 
     @property
@@ -87,7 +87,7 @@ class SampledGroupPair(Pair):
         weight, target = self._weights(above), np.expm1(epsilon)
 
         def fits(x: Curve, i: Places) -> Fits:
-            """Whether Σ w_j (α_j − 1) is at most e^ε − 1, whatever was rounded."""
+            """Return whether Σ w_j (α_j − 1) is at most e^ε − 1, whatever was rounded."""
             losses = self._losses(x)
             total, error = _excess(losses, weight)
             return np.asarray(
@@ -106,7 +106,7 @@ class SampledGroupPair(Pair):
         weight, least, target = self._weights(above), self._weights(below), np.expm1(-epsilon)
 
         def fits(x: Curve, i: Places) -> Fits:
-            """Whether Σ w_j (α_j − 1) is at least e^−ε − 1, whatever was rounded or is no float."""
+            """Return whether Σ w_j (α_j − 1) is at least e^−ε − 1, whatever was rounded or is no float."""
             total, error = _excess(self._losses(x), least)
             return np.asarray(total - error - 4 * _UNIT * np.abs(target[i]) >= target[i])
 
@@ -120,7 +120,7 @@ class SampledGroupPair(Pair):
         return np.where(good, total * (1 + (2 * self.k + 4 * _FARTHEST) * _UNIT), rest)
 
     def _edge(self, target: Curve, fits: Callable[[Curve, Places], Fits], side: float) -> tuple[Curve, Fits]:
-        """The last x on a side (−1 below, 1 above) of where Σ w_j α_j = e^target that fits, and whether it does.
+        """Return the last x on a side (−1 below, 1 above) of where Σ w_j α_j = e^target that fits, and whether it does.
 
         It is guessed, and what does not fit is halved. A guess that fits is as good a bound as any.
         """
@@ -183,7 +183,7 @@ def _excess(losses: Losses, weight: Curve) -> tuple[Curve, Curve]:
 
 
 def _halved(fits: Callable[[Curve, Places], Fits], inner: Curve, outer: Curve, i: Places, n: int) -> Curve:
-    """The last x seen to fit between `inner`, which is taken to, and `outer`."""
+    """Return the last x seen to fit between `inner`, which is taken to, and `outer`."""
     for _ in range(n):
         middle = (inner + outer) / 2
         held = fits(middle, i)

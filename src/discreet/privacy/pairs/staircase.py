@@ -39,7 +39,7 @@ class StaircasePair(FinitePair):
         return self.epsilon
 
     def outcomes(self) -> Outcomes | None:
-        """The losses ε, 0 and −ε."""
+        """Return the losses ε, 0 and −ε."""
         return response(self.epsilon, *self._masses())
 
     def _masses(self) -> tuple[float, float]:

@@ -27,7 +27,7 @@ class ZCDPPair(Pair):
     exact: ClassVar[bool] = False  # no one use attains it
 
     def delta(self, epsilon: Curve) -> Curve:
-        """The least over α > 1 of exp((α−1)(αρ−ε)) (1−1/α)^(α−1) / α for ε ≥ 0; below, the mirrored curve."""
+        """Return the least over α > 1 of exp((α−1)(αρ−ε)) (1−1/α)^(α−1) / α for ε ≥ 0; below, the mirrored curve."""
         positive = np.minimum(np.exp(self._log_delta(np.abs(epsilon))), 1.0)
         # H_{e^x}(P‖Q) = 1 − e^x + e^x H_{e^−x}(Q‖P), and the class is the same in both directions.
         x = np.minimum(epsilon, 0.0)
@@ -61,5 +61,5 @@ def _table(rho: float) -> tuple[Curve, Curve]:
 
 
 def _root_at(a: Curve, rho: float) -> Curve:
-    """The ε for which α = 1 + a is best."""
+    """Return the ε for which α = 1 + a is best."""
     return np.asarray((2 * a + 1) * rho - np.log1p(1 / a))
