@@ -23,10 +23,9 @@ import sqlglot
 
 from discreet.backends.connection import open_database
 from discreet.errors import DiscreetError
-from discreet.plan.bind import bind_row
+from discreet.plan.bind import TableScope, bind_row
 from discreet.plan.render import finite
 from discreet.plan.schema import TableSchema
-from discreet.plan.scope import TableScope
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 

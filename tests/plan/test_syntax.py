@@ -11,14 +11,13 @@ import sqlglot
 
 from discreet.backends.connection import open_database
 from discreet.errors import MissingBounds, UnknownColumn, UnsupportedQuery
-from discreet.plan.bind import bind_row
+from discreet.plan.bind import TableScope, bind_row
 from discreet.plan.expr import Expr
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.keys import find_keys
 from discreet.plan.measures.lattice_value import lattice_value
 from discreet.plan.render import finite
 from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.scope import TableScope
 from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 

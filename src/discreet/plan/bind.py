@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 
 from sqlglot import exp
 
-from discreet.errors import InvalidParameter, UnsupportedQuery
+from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.plan.aggregate_nodes import is_aggregate, word
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.functions import FUNCTIONS, HINTS, fitting
-from discreet.plan.schema import Fact, Range, Values
-from discreet.plan.scope import Scope
+from discreet.plan.schema import Fact, Range, TableSchema, Values
+from discreet.plan.scope import Scope, as_stored
 from discreet.plan.syntax import function_of
 from discreet.plan.types import Type
+from discreet.privacy.unit import PrivacyUnit
 
 DEEPEST = 60
 """Levels of nesting in one expression."""
@@ -137,6 +139,50 @@ def bind(node: exp.Expr, leaf: Callable[[exp.Expr, int], Expr | None], depth: in
     if name == "neg" and isinstance(args[0], Literal) and isinstance(args[0].value, int | float):
         return _number(0 - args[0].value)  # −0.0 is 0, as it is of a decimal
     return call(name, args)
+
+
+@dataclass(frozen=True, slots=True)
+class TableScope:
+    """One table, under its name or an alias; `keys` are the columns that declared foreign keys lead to."""
+
+    table: TableSchema
+    alias: str
+    keys: frozenset[str] = frozenset()
+
+    @property
+    def facts(self) -> Mapping[str, Fact]:
+        return self.table.facts
+
+    @property
+    def unit(self) -> PrivacyUnit:
+        return self.table.unit
+
+    def column(self, node: exp.Column) -> Expr:
+        table = self.table
+        named = (self.alias.lower(), table.name.lower())
+        if node.args.get("db") or (node.table and node.table.lower() not in named):
+            raise UnknownColumn(
+                f"There is no table {node.table!r} in this question.", hint=f"the table here is {self.alias}"
+            )
+        name = table.find(node.name)
+        kind = table.columns[name]
+        if kind is None:
+            raise UnsupportedQuery(
+                f"The column {name!r} holds a nested or binary value, which cannot be asked about.",
+                hint="store the part that you need in a column of its own",
+            )
+        return declared(Column(name, kind), table.facts.get(name))
+
+    def is_unit(self, expr: Expr) -> bool:
+        (column, *_) = expr.children or (expr,)
+        return column.column is not None and column.column == self.table.unit.column
+
+    def unit_key(self, expr: Expr) -> str | None:
+        column, own = as_stored(expr).column, {self.table.unit.column, *self.keys}
+        return column if column in own else None
+
+    def other(self, node: exp.Expr) -> Expr | None:
+        return None
 
 
 def declared(column: Column, fact: Fact | None) -> Expr:

@@ -14,7 +14,7 @@ from sqlglot import exp
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregate_nodes import has_aggregate
 from discreet.plan.answer import Measures, bind_answer
-from discreet.plan.bind import as_condition, bind_row
+from discreet.plan.bind import TableScope, as_condition, bind_row
 from discreet.plan.cost import Kind
 from discreet.plan.expr import Expr, Measured, columns_of
 from discreet.plan.interval_ends import end_of, interval_end, refuse_end
@@ -25,7 +25,7 @@ from discreet.plan.parse import Ordering, Select, default_name, group_nodes, par
 from discreet.plan.quantile_tree.shape import TreeRead, looked_at
 from discreet.plan.relation.rows import ReadRows, draft
 from discreet.plan.schema import TableSchema, find_table
-from discreet.plan.scope import Scope, TableScope
+from discreet.plan.scope import Scope
 from discreet.plan.totals import Sets
 
 FORMAT = 1
