@@ -22,7 +22,6 @@ from discreet.plan.nodes.list_of import ListOf
 from discreet.plan.nodes.quantile import Quantile
 from discreet.plan.nodes.top import Top
 from discreet.plan.plan import alone
-from discreet.plan.quantile_tree.counted import histogram, histogram_intervals, top, top_intervals
 from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.plan.schema import Fact, Range, Values
 from discreet.plan.types import Type
@@ -245,37 +244,47 @@ def flat(weights: Mapping[int, int], noise: tuple[int, ...], scale: int = 2) -> 
     return given(spread, weights, DiscreteLaplaceNoise(Fraction(scale)), lambda _level, _place, i: noise[i])
 
 
+def shown(node: Any, tree: NoisyTree, *given: Any) -> Any:
+    """The value of a node that reads a tree."""
+    return node(tree.spread, *given).compiled()((), [{tree.spread: tree}])
+
+
+def intervals(node: Any, tree: NoisyTree, confidence: Fraction, *given: Any) -> Any:
+    """Its interval."""
+    return node(tree.spread, *given).interval([], confidence)((), [{tree.spread: tree}])
+
+
 def test_the_intervals_of_commonest_values_hold_them_whatever_noise_there_is_within_its_quantile() -> None:
     confidence = Fraction(19, 20)
     for weights in ((5, 3, 9, 0), (4, 4, 4, 4), (0, 0, 0, 0), (1, 9, 8, 8)):
         t = DiscreteLaplaceNoise(Fraction(1)).quantile(1 - (1 - confidence) / 4)
         for noise in itertools.product((-t, 0, t), repeat=4):
             tree = flat(dict(enumerate(weights)), noise, 1)
-            found = top_intervals(tree, 3, Type.INT, confidence)
-            shown = top(tree, 3, Type.INT)
+            found = intervals(Top, tree, confidence, 3, Type.INT)
+            values = shown(Top, tree, 3, Type.INT)
             for order in itertools.permutations(range(4)):  # each order in which ties may be broken
                 if [weights[i] for i in order] == sorted(weights, reverse=True):
                     assert all(
                         e is not None and e[0] <= i <= e[1] for i, e in zip(order, found, strict=False)
                     )
-            assert all(e is not None and e[0] <= v <= e[1] for v, e in zip(shown, found, strict=True))
+            assert all(e is not None and e[0] <= v <= e[1] for v, e in zip(values, found, strict=True))
 
 
 def test_noise_beyond_its_quantile_can_hide_the_commonest_value() -> None:
     t = DiscreteLaplaceNoise(Fraction(1)).quantile(1 - Fraction(1, 80))
-    (found,) = top_intervals(flat({0: 5}, (-3 * t, 0, 0, 2 * t), 1), 1, Type.INT, Fraction(19, 20))
+    (found,) = intervals(Top, flat({0: 5}, (-3 * t, 0, 0, 2 * t), 1), Fraction(19, 20), 1, Type.INT)
     assert found is not None and found[0] > 0
 
 
 def test_counts_are_noisy_weights_and_their_intervals_have_the_quantile_of_one_noise() -> None:
     tree = flat({0: 7, 2: 3}, (1, -4, 0))
-    assert histogram(tree, Type.INT) == {0: 8, 1: -4, 2: 3}
+    assert shown(Histogram, tree, Type.INT) == {0: 8, 1: -4, 2: 3}
     t = tree.noise.quantile(Fraction(9, 10))
-    assert histogram_intervals(tree, Type.INT, Fraction(9, 10)) == {
+    assert intervals(Histogram, tree, Fraction(9, 10), Type.INT) == {
         0: (8 - t, 8 + t), 1: (-4 - t, -4 + t), 2: (3 - t, 3 + t)
     }  # fmt: skip
-    assert top(tree, 2, Type.INT) == [0, 2]
-    assert top_intervals(tree, 2, Type.TEXT, Fraction(1, 2)) == [None, None]
+    assert shown(Top, tree, 2, Type.INT) == [0, 2]
+    assert intervals(Top, tree, Fraction(1, 2), 2, Type.TEXT) == [None, None]
 
 
 # --- end to end

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Never
 
 from discreet.errors import InvalidParameter
 from discreet.plan.expr import Call, Expr, Known, Literal, measured_in, walk
 from discreet.plan.functions.function import Interval
-from discreet.plan.partition.counted import Combined
+from discreet.plan.partition.counted import Combined, Layered
 from discreet.plan.quantile_tree.shape import looked_at
 from discreet.plan.types import Type
 from discreet.privacy.exact import Real, exact
@@ -22,8 +22,6 @@ if TYPE_CHECKING:
 ROWS = "rows"
 """The size that says over how many rows each mean is."""
 
-
-_NONE, _ONE = Fraction(0), Fraction(1)
 _DIGITS = 300  # of a ROUND; beyond, floats end
 
 
@@ -139,18 +137,19 @@ class Assumed:
                 return self.sizes[name]
         joint = term.counts()
         if joint is not None:
-            alone = [(c, replace(joint, constant=_NONE, parts=((_ONE, cells),))) for c, cells in joint.parts]
-            return joint.constant + sum((c * self._count(column, x) for c, x in alone), _NONE)
+            counts = (c * self._count(column, joint.spread, cells) for c, cells in joint.parts)
+            return joint.constant + sum(counts, Fraction(0))
         found = term.affine()
         if found is None:
             self._missing(column, self.plan.column(column))
         constant, coefficients = found
         return constant + sum((c * self._measured(column, i) for i, c in coefficients.items()), Fraction(0))
 
-    def _count(self, column: str, count: Combined) -> Fraction:
+    def _count(self, column: str, spread: Layered, cells: tuple[int, ...]) -> Fraction:
         """The assumed number of rows under a condition."""
+        alone = Combined(spread, Fraction(0), ((Fraction(1), cells),))
         for name, expr in self.plan.question.outer.columns:
-            if expr.is_drawn and expr.counts() == count and name in self.sizes:
+            if expr.is_drawn and expr.counts() == alone and name in self.sizes:
                 return self.sizes[name]
         self._missing(column, self.plan.column(column))
 

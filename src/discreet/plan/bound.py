@@ -206,9 +206,8 @@ def lattice_sql(v: LatticeValue) -> str:
     if v.is_whole:
         text = finite(v.expr)
         return f"CASE WHEN {text} IS NOT NULL THEN CAST(least(greatest({text}, {v.low}), {v.high}) AS {width}) END"
-    low, high = (
-        constant(float(k * v.step), Type.REAL) for k in (v.low, v.high)
-    )  # exact: 31 bits times a power of two
+    # exact: 31 bits times a power of two
+    low, high = (constant(float(k * v.step), Type.REAL) for k in (v.low, v.high))
     text, scale = raw(v.expr), constant(float(1 / v.step), Type.REAL)
     # NaN would pass least/greatest as the upper bound, so it is turned away first
     steps = f"round(least(greatest({text}, {low}), {high}) * {scale})"

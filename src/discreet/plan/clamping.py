@@ -20,9 +20,8 @@ def may_clamp(value: LatticeValue) -> bool:
     low, high = range_of(value.expr, {})
     if len({*value.expr.args_of("*")}) == 1:
         low = max(low, 0)  # a square
-    step = (
-        0 if value.is_whole else 1
-    )  # a bound between two grid points is rounded inward, by less than a step
+    # a bound between two grid points is rounded inward, by less than a step
+    step = 0 if value.is_whole else 1
     return low < (value.low - step) * value.step or high > (value.high + step) * value.step
 
 

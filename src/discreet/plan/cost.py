@@ -285,8 +285,7 @@ def root_above(x: Fraction) -> Fraction:
     if x <= 0:
         raise InvalidParameter("a column that nobody can move needs no noise.")
     bits = 80 + x.denominator.bit_length()
-    root = (
-        math.isqrt((x.numerator << (2 * bits)) // x.denominator) + 1
-    )  # isqrt and // both round down: 1 covers both
+    # isqrt and // both round down: 1 covers both
+    root = math.isqrt((x.numerator << (2 * bits)) // x.denominator) + 1
     shift = max(root.bit_length() - 48, 0)
     return Fraction((root >> shift) + 1, 1) * Fraction(2) ** (shift - bits)

@@ -12,7 +12,6 @@ from discreet.plan.expr import walk
 from discreet.plan.grouping_sets.split_budget import agreements, levels_of
 from discreet.plan.measures.measure import Measure
 from discreet.plan.quantile_tree.chosen import rank_off
-from discreet.plan.quantile_tree.counted import histogram_error
 from discreet.plan.quantile_tree.shape import Spread, TreeRead
 from discreet.plan.reported import reported
 from discreet.plan.reports import report_moves
@@ -165,7 +164,7 @@ def _spread(i: int, looked: TreeRead, s: Sensitivity, plan: Query) -> list[str]:
     elif spread.layers is not None:
         lines += partition_lines(plan, spread)
     elif spread.depth == 1:
-        off = histogram_error(spread, noise.quantile(Fraction(19, 20)), is_row=unit.is_row)
+        off = spread.rows(noise.quantile(Fraction(19, 20)), is_row=unit.is_row)
         lines.append(f"  The number of rows with each value is off by {off:,.3g} or less in 19 of 20 cases.")
     return lines
 

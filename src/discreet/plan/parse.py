@@ -375,6 +375,16 @@ def _number(tree: exp.Select, clause: str, word: str) -> int | None:
         return None
     e = node.args.get("expression")
     extras = [k for k, v in node.args.items() if v and k != "expression"]
-    if extras or not isinstance(e, exp.Literal) or e.is_string or not e.name.isdigit() or len(e.name) > 18:
+    number = whole_number(e)
+    if extras or number is None:
         raise UnsupportedQuery(f"{word} takes a whole number.", hint=f"write {word} 10")
-    return int(e.name)
+    return number
+
+
+def whole_number(node: object, digits: int = 18) -> int | None:
+    """A whole number from 0 on that is written out in so many digits at most; None for anything else."""
+    match node:
+        case exp.Literal(is_string=False, name=name) if name.isdigit() and len(name) <= digits:
+            return int(name)
+        case _:
+            return None

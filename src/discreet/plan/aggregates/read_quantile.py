@@ -11,6 +11,7 @@ from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregate_nodes import word
 from discreet.plan.aggregates.call import AggregateCall, Applied
 from discreet.plan.expr import Expr, Literal
+from discreet.plan.parse import whole_number
 from discreet.plan.types import Type
 
 
@@ -28,18 +29,12 @@ def quantile(a: AggregateCall) -> Applied:
 
 def quantiles(a: AggregateCall) -> Applied:
     """BigQuery's APPROX_QUANTILES(x, n): the list of the n + 1 ends of n parts with equally many rows."""
-    n = a.node.args.get("expression")
-    if (
-        not isinstance(n, exp.Literal)
-        or n.is_string
-        or not n.name.isdigit()
-        or not 0 < int(n.name) < MOST_SHARES
-    ):
+    parts = whole_number(a.node.args.get("expression"))
+    if parts is None or not 0 < parts < MOST_SHARES:
         raise UnsupportedQuery(
             f"{a.word} needs a whole number of parts, from 1 to {MOST_SHARES - 1}.",
             hint=f"write {a.word}(x, 4)",
         )
-    parts = int(n.name)
     shares = (Literal(float(Fraction(i, parts)), Type.REAL) for i in range(parts + 1))
     return "quantile_disc" + LIST, (_measurable(a, a.node.args.get("this")), *shares)
 

@@ -106,9 +106,8 @@ class Reader:
                 return node.copy()
         made = type(node)(**{k: self._part(v) for k, v in parts.items()})
         if isinstance(node, exp.Union):
-            made.set(
-                "distinct", bool(node.args.get("distinct"))
-            )  # what is not set is UNION, and not UNION ALL
+            # what is not set is UNION, and not UNION ALL
+            made.set("distinct", bool(node.args.get("distinct")))
         return made
 
     def _part(self, value: object) -> object:

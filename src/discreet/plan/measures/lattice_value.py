@@ -120,9 +120,8 @@ def grid_step(bound: Fraction) -> Fraction:
     """
     if bound == 0:
         return Fraction(1)
-    exponent = (
-        bound.numerator.bit_length() - bound.denominator.bit_length() - RESOLUTION - 2
-    )  # below the answer
+    # below the answer
+    exponent = bound.numerator.bit_length() - bound.denominator.bit_length() - RESOLUTION - 2
     exponent = max(exponent, -_FINEST)
     while bound > Fraction(2) ** (exponent + RESOLUTION):
         exponent += 1

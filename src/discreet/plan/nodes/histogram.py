@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from discreet.mechanisms.additive import Additive
 from discreet.plan.expr import Answer
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.nodes.of_spread import OfSpread
-from discreet.plan.quantile_tree.counted import histogram, histogram_error, histogram_intervals
 from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 
 
@@ -28,11 +29,25 @@ class Histogram(OfSpread):
         return True
 
     def compiled(self) -> Answer:
-        return lambda _keys, cells: histogram(self.tree(cells), self.of)
+        """The noisy number of rows of each leaf, rounded to whole rows; below 0 where noise took it there."""
+
+        def value(_keys: Sequence[Scalar], cells: Sequence[Any]) -> dict[Scalar, int]:
+            tree = self.tree(cells)
+            row = self.spread.steps(is_row=tree.is_row)
+            return {self.spread.at(i, self.of): round(Fraction(w, row)) for i, w in enumerate(tree.leaves)}
+
+        return value
 
     def interval(self, noises: Sequence[Additive], confidence: Fraction) -> Answer:
-        return lambda _keys, cells: histogram_intervals(self.tree(cells), self.of, confidence)
+        """Where the bounded number of rows of each leaf lies, each with probability `confidence`."""
+
+        def row(_keys: Sequence[Scalar], cells: Sequence[Any]) -> dict[Scalar, tuple[float, float]]:
+            tree = self.tree(cells)
+            steps, t = self.spread.steps(is_row=tree.is_row), tree.noise.quantile(confidence)
+            ends = ((float(Fraction(w - t, steps)), float(Fraction(w + t, steps))) for w in tree.leaves)
+            return {self.spread.at(i, self.of): pair for i, pair in enumerate(ends)}
+
+        return row
 
     def known_error(self, laws: Laws, confidence: Fraction) -> float:
-        moved = laws.of(self.spread).quantile(confidence)
-        return histogram_error(self.spread, moved, is_row=laws.is_row)
+        return self.spread.rows(laws.of(self.spread).quantile(confidence), is_row=laws.is_row)

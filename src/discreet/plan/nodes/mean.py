@@ -79,11 +79,8 @@ class Mean(Expr):
         return row
 
     def error_over(self, rows: float, noises: Sequence[Additive], confidence: Fraction) -> float:
-        step, of_sum, of_count = (
-            self.numerator.step,
-            noises[self.numerator.index],
-            noises[self.denominator.index],
-        )
+        step = self.numerator.step
+        of_sum, of_count = noises[self.numerator.index], noises[self.denominator.index]
         ratio = max(abs(self.low - self.centre), abs(self.high - self.centre)) / step
         level = 1 - (1 - confidence) / 2
         top = quantile(((Fraction(1), of_sum), (ratio, of_count)), level)

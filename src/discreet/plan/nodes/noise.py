@@ -56,9 +56,8 @@ def quantile(terms: Terms, confidence: Fraction) -> float:
         a, z = terms[0]
         return float(a * z.quantile(confidence))
     deviation = math.sqrt(sum(float(a) ** 2 * z.variance for a, z in terms))
-    apart = float(
-        sum(a * _alone(z, 1 - (1 - confidence) / len(terms)) for a, z in terms)
-    )  # each within its own
+    # each within its own
+    apart = float(sum(a * _alone(z, 1 - (1 - confidence) / len(terms)) for a, z in terms))
     if deviation == 0.0:
         return apart
     slack = sum(float(a) * z.slack for a, z in terms)

@@ -110,9 +110,8 @@ def _width(
 
     def width(mx: tuple[float, float], my: tuple[float, float], slopes: tuple[float, float]) -> float:
         beta, size_x = max(map(abs, slopes)), max(map(abs, mx))
-        of_sx = max(
-            abs(b - 2 * k * a) for a in mx for b in my for k in slopes
-        )  # linear in each: worst at a corner
+        # linear in each: worst at a corner
+        of_sx = max(abs(b - 2 * k * a) for a in mx for b in my for k in slopes)
         squares = (0.0 if mx[0] <= 0 <= mx[1] else min(map(abs, mx)) ** 2, size_x**2)
         of_n = max(abs(qc + a * b - k * (qv + q)) for a in mx for b in my for k in slopes for q in squares)
         return rounded(tuple(_power(w) for w in (beta, of_sx, size_x, of_n)))

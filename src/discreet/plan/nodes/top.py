@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from typing import Any
 
 from discreet.mechanisms.additive import Additive
 from discreet.plan.expr import Answer
 from discreet.plan.nodes.of_spread import OfSpread
-from discreet.plan.quantile_tree.counted import top, top_intervals
 from discreet.plan.quantile_tree.shape import Spread
+from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 
 
@@ -28,7 +29,34 @@ class Top(OfSpread):
         return self.of.is_number or self.of.is_moment
 
     def compiled(self) -> Answer:
-        return lambda _keys, cells: top(self.tree(cells), self.most, self.of)
+        """The values of the leaves with the greatest noisy weights; of equal ones the first in their order."""
+
+        def value(_keys: Sequence[Scalar], cells: Sequence[Any]) -> list[Scalar]:
+            weights = self.tree(cells).leaves
+            order = sorted(range(len(weights)), key=lambda i: (-weights[i], i))
+            return [self.spread.at(i, self.of) for i in order[: self.most]]
+
+        return value
 
     def interval(self, noises: Sequence[Additive], confidence: Fraction) -> Answer:
-        return lambda _keys, cells: top_intervals(self.tree(cells), self.most, self.of, confidence)
+        """Between which values the bounded first, second, … commonest value lies; None where values are no numbers.
+
+        With probability `confidence` no noise is beyond t. Then the j-th greatest noisy weight is within t of the j-th
+        greatest true one, and so within 2t of the noisy weight of the leaf that truly has it.
+        """
+
+        def row(_keys: Sequence[Scalar], cells: Sequence[Any]) -> list[tuple[Any, Any] | None]:
+            tree = self.tree(cells)
+            ranked = sorted(tree.leaves, reverse=True)[: self.most]
+            if not self.has_interval:
+                return [None] * len(ranked)
+            t = tree.noise.quantile(1 - (1 - confidence) / len(tree.leaves))
+            near = [[i for i, w in enumerate(tree.leaves) if abs(w - weight) <= 2 * t] for weight in ranked]
+            return [self._reach(leaves[0], leaves[-1]) for leaves in near]
+
+        return row
+
+    def _reach(self, first: int, last: int) -> tuple[Any, Any]:
+        if self.of.is_moment:
+            return self.spread.at(first, self.of), self.spread.at(last, self.of)
+        return self.spread.reach(first, last)

@@ -329,9 +329,8 @@ def _truth(condition: Expr, where: Mapping[Expr, tuple[_Axis, NDArray[Any]]]) ->
         parts = [_truth(p, where) for p in condition.args]
         if condition.name == "not":
             return np.where(parts[0] < 0, -1, 1 - parts[0]).astype(np.int8)
-        decides = int(
-            condition.name == "or"
-        )  # one part that is so is enough; else one unknown leaves it unknown
+        # one part that is so is enough; else one unknown leaves it unknown
+        decides = int(condition.name == "or")
         decided = np.logical_or.reduce([p == decides for p in parts])
         unknown = np.logical_or.reduce([p < 0 for p in parts])
         return np.where(decided, decides, np.where(unknown, -1, 1 - decides)).astype(np.int8)

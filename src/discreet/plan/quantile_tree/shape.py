@@ -6,6 +6,7 @@ each node holds the weight of the rows below it. What is asked of a spread later
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from fractions import Fraction
@@ -14,6 +15,7 @@ from typing import Any, Never
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.plan.bind import call
 from discreet.plan.expr import Call, Expr, Literal, cells_of, columns_of, walk
+from discreet.plan.functions.calendar import EPOCH
 from discreet.plan.keys import domain
 from discreet.plan.measures.lattice_value import WIDEST, LatticeValue, lattice_value
 from discreet.plan.measures.measure import Measure, Name, Part, Tally
@@ -74,6 +76,10 @@ class Spread(Measure):
         """Steps of weight in one row: a single one where each row is a unit."""
         return 1 if is_row else STEPS
 
+    def rows(self, steps: int, *, is_row: bool) -> float:
+        """How far noise of so many steps moves the number of rows of a leaf at most, rounding included."""
+        return steps / self.steps(is_row=is_row) + (0.0 if is_row else 0.5)
+
     def total(self, max_rows: int, *, is_row: bool = False) -> int:
         """The most weight that a unit adds to a group."""
         return max_rows * self.steps(is_row=is_row)  # at most 2^51, as max_rows is at most 2^31
@@ -113,7 +119,15 @@ class Spread(Measure):
         return f"how rows spread over {self.leaves:,} {kind}{tree}"
 
     def at(self, leaf: int, kind: Type) -> Scalar:
-        """The value that stands for a leaf: its own, or the middle of its part of the range."""
+        """The value that stands for a leaf: its own, or the middle of its part of the range; a date or time for its
+        number of days or seconds since 1970.
+        """
+        if kind.is_moment:
+            found = self.at(leaf, Type.INT)
+            if not isinstance(found, int):
+                return found
+            of = dt.timedelta(days=found) if kind is Type.DATE else dt.timedelta(seconds=found)
+            return (EPOCH.date() if kind is Type.DATE else EPOCH) + of
         if self.listed is not None:
             found = self.listed[leaf]
             return float(found) if kind is Type.REAL and isinstance(found, int | float) else found

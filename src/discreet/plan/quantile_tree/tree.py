@@ -103,18 +103,19 @@ class NoisyTree:
 
     def commonest(self, kind: Type) -> Scalar:
         """The value of the heaviest leaf: the first of them where several are."""
-        weights = self._leaves()
+        weights = self.leaves
         return self.spread.at(weights.index(max(weights)), kind)
 
     def commonest_interval(self, confidence: Fraction) -> tuple[float, float]:
         """Between which numbers the bounded mode lies with probability `confidence`."""
-        weights = self._leaves()
+        weights = self.leaves
         t = self.noise.quantile(1 - (1 - confidence) / len(weights))
         least = max(weights) - 2 * t
         near = [i for i, w in enumerate(weights) if w >= least]
         return self.spread.reach(near[0], near[-1])
 
-    def _leaves(self) -> tuple[int, ...]:
+    @property
+    def leaves(self) -> tuple[int, ...]:
         """All noisy leaves of a tree of one level."""
         leaves = self.family(0, 0)
         assert self.spread.depth == 1 and leaves is not None

@@ -11,6 +11,7 @@ from sqlglot import exp
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bind import call, coerce
 from discreet.plan.expr import Call, Column, Expr, Literal
+from discreet.plan.parse import whole_number
 from discreet.plan.relation.context import Context
 from discreet.plan.relation.names import Item, fact_of
 from discreet.plan.relation.node import Frame, Node, Over, Project, Windows, fields, is_owned
@@ -221,16 +222,12 @@ def _summed(name: str, argument: exp.Expr | None, stage: Stage) -> tuple[str, li
 
 
 def _number(node: exp.Expr, *, least: int) -> Literal:
-    if (
-        not isinstance(node, exp.Literal)
-        or node.is_string
-        or not node.name.isdigit()
-        or len(node.name) > _DIGITS
-    ):
+    number = whole_number(node, _DIGITS)
+    if number is None:
         raise UnsupportedQuery("LAG, LEAD and NTILE take a written whole number.", hint="write LAG(x, 1)")
-    if int(node.name) < least:
+    if number < least:
         raise UnsupportedQuery("NTILE takes a number above 0.", hint="write NTILE(4)")
-    return Literal(int(node.name), Type.INT)
+    return Literal(number, Type.INT)
 
 
 _DIGITS = 9
@@ -301,14 +298,10 @@ def _end(bound: object, side: object, *, before: bool) -> int | None:
         return None
     if bound == "CURRENT ROW":
         return 0
-    if (
-        not isinstance(bound, exp.Literal)
-        or bound.is_string
-        or not bound.name.isdigit()
-        or len(bound.name) > _DIGITS
-    ):
+    rows = whole_number(bound, _DIGITS)
+    if rows is None:
         _refuse_end()
-    return int(bound.name) if side == "FOLLOWING" else -int(bound.name)
+    return rows if side == "FOLLOWING" else -rows
 
 
 def _refuse_end() -> Never:
