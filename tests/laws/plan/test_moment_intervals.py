@@ -10,6 +10,7 @@ import pytest
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
+from discreet.plan.plan import alone
 from discreet.privacy.unit import PrivacyUnit
 from tests.coverage import covers
 from tests.plan.people import LEVEL, exact_on, plan
@@ -98,7 +99,7 @@ def test_the_error_of_a_variance_depends_on_a_guess_at_how_many_rows_it_is_over(
     assert asked.error("n") > 0
     assert asked.error("v", assuming={"rows": 10}) == 100**2  # the width of its bounds: all that can be said
     assert asked.error("v", assuming={"rows": 10**6}) < asked.error("v", assuming={"rows": 10**5}) < 10**3
-    assert "n: ±" in str(asked)
+    assert "n: ±" in str(alone(asked, "people"))
 
 
 @pytest.mark.parametrize("aggregate", ["VAR_POP(v)", "VAR_SAMP(v)", "COVAR_POP(v, x)"])
