@@ -250,6 +250,50 @@ def test_a_transfer_that_was_cut_off_takes_no_charge_anywhere_and_is_finished_la
     assert again.head == head
 
 
+@pytest.mark.parametrize("place", ["file", "memory", "postgres"])
+def test_a_store_that_a_ledger_is_to_move_into_takes_nothing_else(
+    full: Ledger, tmp_path: Path, pay: MakeCharge, place: str, request: pytest.FixtureRequest
+) -> None:
+    """Between its mark and its copy the store is empty, and an entry there would leave the ledger nowhere to go."""
+    path = request.getfixturevalue("postgres").url() if place == "postgres" else tmp_path / "new.ledger"
+    store = MemoryStore() if place == "memory" else Ledger.open(path)._log.store
+    write, calls = store.write, []
+
+    def cut(work: Callable[[Transaction], Any]) -> Any:
+        calls.append(work)
+        if len(calls) > 1:  # the mark arrives, and the copy does not
+            raise LedgerError("the disk failed.")
+        return write(work)
+
+    store.write = cut  # type: ignore[method-assign]
+    early = Ledger(store).prepared_account("early", Budget(1))  # before the mark
+    with pytest.raises(LedgerError, match="the disk failed"):
+        full.transfer(Ledger(store), **BOARD)
+    store.write = write  # type: ignore[method-assign]
+    waiting = Ledger(store)
+    for act in (
+        lambda: waiting.open_account("p", Budget(1)),
+        lambda: waiting.prepared_account("p", Budget(1)),
+        lambda: waiting.lock(**BOARD),
+        lambda: early.charge("q", pay("1/2"), note={}),
+        lambda: early.remaining,
+    ):
+        with pytest.raises(LedgerError, match="waits for another one that moves into it") as refused:
+            act()
+        assert "the same `discreet ledger transfer`" in refused.value.hint
+    assert waiting.verify().ok
+    assert full.transfer(waiting, **BOARD).populations() == full.populations()
+    waiting.open_account("p", Budget(1))
+    assert waiting.verify().ok
+
+
+def test_a_ledger_without_accounts_marks_no_store(tmp_path: Path) -> None:
+    with pytest.raises(LedgerError, match="no account"):
+        Ledger.open(":memory:").transfer(tmp_path / "new.ledger", **BOARD)
+    with Ledger.open(tmp_path / "new.ledger") as new:
+        new.open_account("p", Budget(1))
+
+
 def test_a_transfer_copies_what_is_private_too() -> None:
     old, new = MemoryStore(), MemoryStore()
     with Ledger(old) as ledger:
@@ -369,15 +413,20 @@ def test_a_transfer_that_ends_anywhere_leaves_one_ledger_whatever_stands_in_its_
             account.charge("q", pay("1/8"), note={})
 
 
-def test_a_mark_that_was_left_behind_is_no_ledger_and_does_not_hinder_one() -> None:
+def test_a_mark_that_was_left_behind_is_no_ledger_and_waits_for_the_transfer() -> None:
     new = Crashes(1, after=True)
     with Ledger(MemoryStore()) as ledger:
         ledger.open_account("p", Budget(1))
         with pytest.raises(Crash):
             transfer(ledger._log, new, **BOARD)
         assert ledger.verify().ok
-    assert Ledger(new).populations() == []
-    assert Ledger(new).verify().ok
+        assert Ledger(new).populations() == []
+        assert Ledger(new).verify().ok
+        with pytest.raises(
+            LedgerError, match="waits for another one"
+        ):  # it does not know whether that has ended
+            Ledger(new).open_account("other", Budget(1))
+        transfer(ledger._log, new, **BOARD)
     Ledger(new).open_account("other", Budget(1))
     assert Ledger(new).verify().ok
 

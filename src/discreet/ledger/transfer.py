@@ -32,18 +32,15 @@ def transfer(old: Log, new: Store, *, by: str, reason: str) -> None:
             its copy there.
     """
     signed, mark = (names.words("by", by), names.words("reason", reason)), ""
-    if old.store.read(lambda now: now.get(MOVED)) is None:
+    if old.read(_unmoved):
         mark = new.write(lambda now: _marked(now, new.place))
 
     def end(view: View) -> tuple[str, int, str]:
         if (text := view.get(MOVED)) is not None:
             return read_moved(text)
         seq, head = view.head
-        ended = [row.population for row in view.rows(after=0, limit=NO_END, kind=Opened.kind)]
-        if not ended:
-            raise LedgerError("there is no account in this ledger that could be moved.")
-        for population in ended:
-            view.append(population, Moved(new.place, head, *signed))
+        for row in view.rows(after=0, limit=NO_END, kind=Opened.kind):
+            view.append(row.population, Moved(new.place, head, *signed))
         view.put(MOVED, moved_text(new.place, seq, head))
         view.put(MARKED, mark)
         return new.place, seq, head
@@ -57,12 +54,24 @@ def transfer(old: Log, new: Store, *, by: str, reason: str) -> None:
     old.write(lambda view: view.put(ARRIVED, moved_text(to, seq, head)))
 
 
+def _unmoved(view: View) -> bool:
+    """Whether a ledger has not moved; one without accounts never does, and marks no store."""
+    if not view.rows(after=0, limit=1, kind=Opened.kind):
+        raise LedgerError("there is no account in this ledger that could be moved.")
+    return view.get(MOVED) is None
+
+
 def refuse_moved(view: View, place: str) -> None:
-    """Refuse a change to a ledger that goes on elsewhere.
+    """Refuse a change to a ledger that goes on elsewhere, or to a store that waits for one to move into it.
 
     Raises:
-        LedgerError: it does; the hint says where.
+        LedgerError: it does; the hint says where. Or it waits: the ledger that moves may have ended in its old place.
     """
+    if not view.head[0] and view.get(MARK) is not None:
+        raise LedgerError(
+            f"the ledger {place} waits for another one that moves into it.",
+            hint="finish that with the same `discreet ledger transfer` as before, or use a new ledger",
+        )
     text = view.get(MOVED)
     if text is None:
         return
