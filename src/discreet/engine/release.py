@@ -485,13 +485,14 @@ def _arrow(column: list[Any], pa: Any) -> Any:
     if not any(isinstance(v, dict) for v in column):
         return _storable(column)
     keys, counts = ([x for v in column for x in part(v)] for part in (dict.keys, dict.values))
-    kind = pa.map_(pa.array(keys).type, pa.array(_storable(counts)).type)
-    return pa.array([list(zip(v, _storable(list(v.values())), strict=True)) for v in column], type=kind)
+    kind = pa.map_(pa.array(_storable(keys)).type, pa.array(_storable(counts)).type)
+    parts = [[_storable(list(part(v))) for part in (dict.keys, dict.values)] for v in column]
+    return pa.array([list(zip(*pair, strict=True)) for pair in parts], type=kind)
 
 
 def _storable(column: list[Any]) -> list[Any]:
-    """The column, as floats where a whole number needs more than Arrow's 64 bits."""
-    wide = any(isinstance(v, int) and not -(1 << 63) <= v < 1 << 63 for v in column)
+    """The column, as floats where a whole number needs more than Arrow's 64 bits, or stands beside one."""
+    wide = any(isinstance(v, float) or (isinstance(v, int) and v >> 63 not in (0, -1)) for v in column)
     return [None if v is None else float(v) for v in column] if wide else column
 
 

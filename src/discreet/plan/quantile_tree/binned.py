@@ -16,12 +16,12 @@ from discreet.plan.schema import Scalar
 from discreet.plan.types import Type
 
 BEYOND: dict[Type, Scalar] = {
-    Type.INT: (1 << 63) - 1,
+    Type.INT: float("inf"),
     Type.REAL: float("inf"),
     Type.DATE: dt.date.max,
     Type.TIMESTAMP: dt.datetime.max,
 }
-"""What the bin above the last end is called, by the type of the values: as in DuckDB."""
+"""What the bin above the last end is called, by the type of the values: as in DuckDB, but for whole numbers."""
 
 
 def binned_spread(value: Expr, ends: Sequence[Scalar], high: Bound) -> Spread:
