@@ -18,6 +18,7 @@ import pytest
 from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.identity import codes_of
 from discreet.audit.outputs.sampling import Raised, Sampler
+from discreet.audit.search import refute
 from discreet.audit.sequential import distinguish
 from discreet.errors import InvalidParameter
 
@@ -76,7 +77,6 @@ WEIRD: list[Callable[..., Any]] = [
     contains_itself,
     deep,
     panics,
-    cancelled,
     masked_array,
     lambda x: Silent(),
     lambda x: math,
@@ -93,6 +93,33 @@ WEIRD: list[Callable[..., Any]] = [
     lambda x, n=1: np.zeros(n, dtype=[("a", "i4"), ("b", "f8")]),
     lambda x, n=1: RANDOM.integers(2**63, 2**64 - 1, n, dtype=np.uint64),
 ]
+
+
+@pytest.mark.parametrize("mechanism", [cancelled, lambda x: 1 // 0, lambda x, n=1: x.missing])
+@pytest.mark.parametrize("probes", [True, False])
+def test_a_mechanism_that_raises_in_every_run_is_refused_and_not_called_consistent(
+    mechanism: Callable[..., Any], probes: bool
+) -> None:
+    audits: list[Callable[[], object]] = [
+        lambda: distinguish(mechanism, [0], [1], 1, samples=60, probes=probes, name="mine"),
+        lambda: refute(mechanism, [([0], [1]), ([2], [3])], 1, samples=60, probes=probes, name="mine"),
+    ]
+    for run in audits:
+        with pytest.raises(InvalidParameter, match="mine raised an exception in every run") as refused:
+            run()
+        assert "call it once" in refused.value.hint
+
+
+def test_exceptions_that_tell_the_neighbours_apart_are_a_violation() -> None:
+    def late(x: list[int]) -> int:
+        return 1 // x[0]
+
+    def other(x: list[int]) -> int:
+        raise ValueError if x[0] else TypeError
+
+    for mechanism in (late, other):
+        assert distinguish(mechanism, [0], [1], 1, samples=400).violated
+        assert refute(mechanism, [([0], [1])], 1, samples=400).violated
 
 
 @pytest.mark.parametrize("mechanism", WEIRD)

@@ -215,6 +215,31 @@ def test_a_quantile_that_lies_within_the_bounds_is_not_biased(
         assert np.quantile(values, p) == np.quantile(np.clip(values, 0, 100), p)
 
 
+@pytest.mark.parametrize(
+    ("value", "known"),
+    [
+        ("x", True),
+        ("n", True),
+        ("CAST(n AS DOUBLE)", True),
+        ("CAST(text AS DOUBLE)", True),
+        ("2 * n", True),
+        ("CASE WHEN ward = 'a' THEN n ELSE 0 END", True),
+        ("CASE WHEN ward = 'a' THEN n END", False),
+        ("CAST(CASE WHEN ward = 'a' THEN x END AS BIGINT)", False),
+    ],
+)
+def test_a_cast_leaves_out_no_rows_and_a_filter_does(value: str, known: bool) -> None:
+    """A CSV's numbers are cast, and MEDIAN casts whole numbers: its rows are known all the same."""
+    columns = COLUMNS | {"n": Type.INT, "text": Type.TEXT}
+    facts = FACTS | {"n": Range(0, 100, integer=True), "text": Range(0, 100)}
+    table = TableSchema("t", columns, facts, PrivacyUnit.row(), Relation.ADD_REMOVE)
+    options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 2, "truncation": "1/2"}
+    for sql in (f"MEDIAN({value})", f"MEDIAN({value}) FILTER (WHERE ward = 'b')"):
+        plan = make_query(f"SELECT {sql} AS q FROM t", [table], **options)
+        note = told(plan, [1000] + [0] * (sum(r.places for r in plan.reports) - 1), (), (0.0, 100.0))[-1]
+        assert note.startswith("No truncation bias in 'q'") is (known and "FILTER" not in sql), note
+
+
 def test_nothing_is_said_of_numbers_of_which_nothing_is_cut_off() -> None:
     plan = planned("SELECT ward, COUNT(*) AS n, COUNT(x) AS k, SUM(x) AS s FROM t GROUP BY ward")
     found = reported(plan, [0] * sum(r.places for r in plan.reports))

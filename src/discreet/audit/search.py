@@ -34,6 +34,7 @@ from discreet.audit.sequential import (
     longest_call,
     parts_of,
     planned,
+    refuse_untested,
     together,
 )
 from discreet.audit.sequential_test import FOREVER, SequentialTest, Until
@@ -434,7 +435,9 @@ def _audit(search: _Search, tests: list[_Test], error: float, name: str, floats:
     duels = [duel for _, duel in tests]
     duel = clearest_of(duels)
     candidate = next(c for c, d in tests if d is duel)
-    notes = dict.fromkeys(note for c, _ in tests for s in search.samplers(c) for note in s.notes)
+    samplers = [s for c, _ in tests for s in search.samplers(c)]
+    refuse_untested(name, samplers, duels)
+    notes = dict.fromkeys(note for s in samplers for note in s.notes)
     found: tuple[Probe, ...] = ()
     if probes and floats == "keep":
         source = search.samplers(candidate)[0]

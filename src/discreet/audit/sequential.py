@@ -69,7 +69,7 @@ def distinguish(
         As `Audit`, if runs are independent of each other. Probes do not change the verdict.
 
     Raises:
-        InvalidParameter: an argument that cannot be used, or a mechanism that cannot be run.
+        InvalidParameter: an argument that cannot be used, or a mechanism that cannot be run or raised in each run.
 
     References:
         Ville 1939; Waudby-Smith, Ramdas 2024, https://arxiv.org/abs/2010.09686; the task of finding an event: Bichsel,
@@ -101,11 +101,21 @@ def distinguish(
     )
     name = name or called(mechanism, type(mechanism).__name__)
     notes = [*(f"x: {note}" for note in first.notes), *(f"x_neighbour: {note}" for note in second.notes)]
+    refuse_untested(name, (first, second), duels)
     spent = sum(duel.spent for duel in duels)
     if samples is not None and spent < samples and not shown.refuted:
         notes.append(f"time ran out after {spent} of {samples} samples of each neighbour.")
     audit = together(shown.audit(name, x, x_neighbour), shown, duels, error, floats)
     return replace(audit, probes=found, notes=tuple(notes), limit=seconds, seconds=time.monotonic() - start)
+
+
+def refuse_untested(name: str, samplers: Sequence[Sampler], duels: Sequence[SequentialTest]) -> None:
+    """Refuse to call a mechanism consistent that raised an exception in every run."""
+    if all(sampler.only_raised for sampler in samplers) and not any(duel.refuted for duel in duels):
+        raise InvalidParameter(
+            f"{name} raised an exception in every run, so that nothing else was compared.",
+            hint="call it once with these inputs, and mend what it raises",
+        )
 
 
 def parts_of(samplers: Sequence[Sampler], floats: Bits) -> Parts:

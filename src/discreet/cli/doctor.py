@@ -14,7 +14,7 @@ from pathlib import Path
 import click
 
 from discreet.cli import output
-from discreet.errors import DiscreetError, InternalError
+from discreet.errors import DiscreetError, InternalError, SourceError
 from discreet.table import render
 
 EXTRAS = {  # what each enables
@@ -162,7 +162,9 @@ def _database() -> str:
 
 def _folder(ledger: Path) -> str:
     """Whether a ledger can be made there, by making one beside it for a moment."""
-    with tempfile.TemporaryDirectory(dir=ledger.absolute().parent, prefix=".discreet-doctor-") as folder:
+    if not (there := ledger.absolute().parent).is_dir():
+        raise SourceError(f"there is no folder {there}: make it, or name another one with --ledger.")
+    with tempfile.TemporaryDirectory(dir=there, prefix=".discreet-doctor-") as folder:
         trial = sqlite3.connect(Path(folder) / "trial.ledger")
         try:
             trial.execute("CREATE TABLE trial (x)")

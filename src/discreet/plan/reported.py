@@ -16,8 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
-from discreet.plan.clamping import kept
-from discreet.plan.expr import Expr, measured_in
+from discreet.plan.expr import Expr, Literal, measured_in, walk
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import (
     KnownCount,
@@ -250,7 +249,9 @@ def _holds(p: Fraction, concerned: Sequence[Reported]) -> bool:
         return False
     # with one value more, quantiles between two values lie within the bounds as well
     low, high = (r.most_of_known(part) for part in (Part.BELOW, Part.ABOVE))
-    return kept(of.expr) == of.expr and low < p < 1 - high
+    arms = [args[-1] for e in walk(of.expr) if (args := e.args_of("case"))]
+    filtered = any(isinstance(last, Literal) and last.value is None for last in arms)
+    return not filtered and low < p < 1 - high
 
 
 def _percent(share: float) -> str:

@@ -153,6 +153,11 @@ class Sampler:
         ]
         return (*self._input.notes, *self._notes.values(), *raised)
 
+    @property
+    def only_raised(self) -> bool:
+        """Whether each run so far ended with an exception."""
+        return 0 < self._runs == sum(self._raised.values())
+
     def draw(self, n: int) -> Batch:
         """Exactly n fresh outputs.
 
