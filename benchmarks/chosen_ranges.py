@@ -23,8 +23,9 @@ from discreet.engine.measure import measure
 from discreet.engine.meter import Meter, follow
 from discreet.engine.release import Release
 from discreet.noise.entropy import Entropy
+from discreet.plan.auto_bounds.queries import Choice
 from discreet.plan.auto_bounds.ranges import FINEST, WIDEST
-from discreet.plan.auto_bounds.staged import Choice, ChosenBounds, PlanStages
+from discreet.plan.auto_bounds.staged import ChosenBounds, PlanStages
 from discreet.plan.measures.measure import CentredTotal
 from discreet.plan.plan import Plan
 from discreet.plan.query import Query
@@ -117,7 +118,7 @@ class World:
             steps = np.rint(np.clip(self.values / float(v.step), v.low, v.high))
             clamped = round(float(np.sum(steps - total.centre)))
             cells = [clamped if m is total else n for m in query.question.measures]
-            assert query.chosen is not None
+            assert isinstance(query.chosen, ChosenBounds)
             ends = [float(end) for r in query.chosen.choice.ranges for end in (r.low, r.high)]
             outside = float(np.mean((self.values < ends[0]) | (self.values > ends[1])))
             found = self.sums[query.identity] = cells, float(np.mean(steps)) * float(v.step), outside
@@ -132,7 +133,7 @@ def places(values: Values) -> NDArray[np.int64]:
 
 def stages_of(plan: Plan) -> PlanStages:
     """How a plan's bounds are chosen."""
-    assert plan.stages is not None
+    assert isinstance(plan.stages, PlanStages)
     return plan.stages
 
 
@@ -149,7 +150,7 @@ def settled(plan: Plan, choice: Choice) -> Plan:
 
 def chosen_in(plan: Plan) -> ChosenBounds:
     """What was chosen for a plan, and what is known of it."""
-    assert plan.query.chosen is not None
+    assert isinstance(plan.query.chosen, ChosenBounds)
     return plan.query.chosen
 
 

@@ -18,7 +18,7 @@ from discreet.backends.connection import open_database
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto_bounds.caps import EDGES, Caps, choose, place_sql
-from discreet.plan.auto_bounds.staged import Choice
+from discreet.plan.auto_bounds.queries import Choice
 from discreet.plan.claim import source_of
 from discreet.plan.plan import Plan
 from discreet.plan.reported import reported

@@ -22,6 +22,7 @@ from discreet.engine.measure import measure
 from discreet.engine.release import Release
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
+from discreet.plan.auto_bounds.queries import Choice
 from discreet.plan.auto_bounds.ranges import (
     CONFIDENCE,
     MOST_OUTSIDE,
@@ -32,7 +33,6 @@ from discreet.plan.auto_bounds.ranges import (
     holds,
     share_outside,
 )
-from discreet.plan.auto_bounds.staged import Choice
 from discreet.plan.expr import Measured
 from discreet.plan.plan import Plan
 from discreet.plan.query import Query

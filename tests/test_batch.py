@@ -20,7 +20,7 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.plan import batch as batch_module
 from discreet.plan.batch import plan_batch
 from discreet.plan.cost import allocate
-from discreet.plan.partition.lifted import counted_now
+from discreet.plan.needs import counted_now
 from discreet.plan.plan import Plan
 from tests.plan.tables import visits
 

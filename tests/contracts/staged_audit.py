@@ -16,7 +16,8 @@ from discreet.audit import Audit, distinguish
 from discreet.engine.measure import measure
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.auto_bounds.staged import Choice, PlanStages
+from discreet.plan.auto_bounds.queries import Choice
+from discreet.plan.auto_bounds.staged import PlanStages
 from discreet.plan.plan import Plan
 from discreet.privacy.guarantee import Budget
 

@@ -11,7 +11,8 @@ import duckdb
 
 from discreet.backends.connection import open_database
 from discreet.plan.bound import bounded_sql
-from discreet.plan.query import Query, bounding, make_query
+from discreet.plan.decided import bounding
+from discreet.plan.query import Query, make_query
 from discreet.plan.question import Question, read_question
 from discreet.plan.schema import Fact, Range, Reached, TableSchema, Values
 from discreet.plan.types import Type

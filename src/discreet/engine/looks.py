@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from discreet.engine.cells import measured
 from discreet.engine.recipe import Draw, Running, drawn
 from discreet.engine.uses import PlannedUse, PrivateReads
-from discreet.plan.auto_bounds.queries import CENSUS, CapsLook, ValuesLook
+from discreet.plan.auto_bounds.queries import CENSUS, CapsLook, Choice, ValuesLook
 from discreet.plan.auto_bounds.ranges import PLACES, holds
-from discreet.plan.auto_bounds.staged import Choice, PlanStages
+from discreet.plan.plan import Staging
 
 if TYPE_CHECKING:
     from discreet.engine.noisy_table import NoisyTable
@@ -29,7 +29,7 @@ Counts: TypeAlias = dict[tuple[int, int], int]
 """For each pair of the places of a unit's least value and of its largest, how many units. Private."""
 
 
-def look_uses(stages: PlanStages) -> list[PlannedUse]:
+def look_uses(stages: Staging) -> list[PlannedUse]:
     """Every use of the first stage."""
     found: list[PlannedUse] = [] if stages.of_caps is None else [CensusUse("caps", stages.of_caps)]
     look = stages.of_values
@@ -40,7 +40,7 @@ def look_uses(stages: PlanStages) -> list[PlannedUse]:
     return found
 
 
-def chosen(stages: PlanStages) -> Running[Choice]:
+def chosen(stages: Staging) -> Running[Choice]:
     """Draws the first stage, and chooses: a function of the noisy counts."""
     caps, beyond, ranges, outside, look = None, None, [], [], stages.of_values
     if stages.of_caps is not None:

@@ -11,7 +11,8 @@ from discreet.certificate.seal import answer
 from discreet.engine.cells import measured
 from discreet.engine.noisy_table import NoisyTable
 from discreet.engine.release import Release
-from discreet.plan.auto_bounds.staged import Choice, kept, restored
+from discreet.plan.auto_bounds.queries import Choice
+from discreet.plan.auto_bounds.staged import kept, restored
 
 if TYPE_CHECKING:
     from discreet.engine.recipe import Receipt, Running

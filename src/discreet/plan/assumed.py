@@ -17,7 +17,7 @@ from discreet.plan.types import Type
 from discreet.privacy.exact import Real, exact
 
 if TYPE_CHECKING:
-    from discreet.plan.query import Query
+    from discreet.plan.decided import Decided
 
 ROWS = "rows"
 """The size that says over how many rows each mean is."""
@@ -32,11 +32,11 @@ class Assumed:
     A name that is no output column is a number of rows too.
     """
 
-    plan: Query
+    plan: Decided
     sizes: Mapping[str, Fraction]
 
     @classmethod
-    def of(cls, plan: Query, assuming: Mapping[str, Real] | None) -> Assumed:
+    def of(cls, plan: Decided, assuming: Mapping[str, Real] | None) -> Assumed:
         """The guesses, as exact numbers.
 
         Raises:

@@ -24,13 +24,20 @@ from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
 from discreet.plan.claim import claim_of_all
 from discreet.plan.cost import Allocation, Kind, LevelNoise, allocate, as_small
+from discreet.plan.decided import bounding
 from discreet.plan.dialects.conventions import prepare, refuse_clause
 from discreet.plan.measures.measure import Measure
-from discreet.plan.needs import equivalent, is_composed, law_of, least_scales, needs_of, noise_delta_of
-from discreet.plan.partition.lifted import counted_now, keeps_to, lifted
+from discreet.plan.needs import (
+    is_composed,
+    law_of,
+    least_scales,
+    needs_of,
+    noise_delta_of,
+)
+from discreet.plan.partition.lifted import keeps_to, lifted
 from discreet.plan.plan import Payer, Place, Plan, PlanOutput
 from discreet.plan.quantile_tree.shape import Spread
-from discreet.plan.query import Query, bounding, kind_of, make_query, statements, with_levels
+from discreet.plan.query import Query, kind_of, make_query, statements, with_levels
 from discreet.plan.question import Outer, Question
 from discreet.plan.schema import TableSchema
 from discreet.privacy.event import Composed
@@ -41,18 +48,6 @@ from discreet.verify.check import check
 
 MOST_QUESTIONS = 1000
 """Questions in one batch."""
-
-
-def compared(query: Query, alone: Query, questions: int) -> str:
-    """What a question's noise in a batch of so many would be worth alone, in lines below its derivation."""
-    part = alone.allocation.guarantee.epsilon
-    worth = equivalent(alone, query.allocation, counted_now(query, alone))
-    return (
-        f"Its noise is what it would be alone at about ε = {worth:,.4g}; an even "
-        f"part of the batch is ε = {float(part):,.4g}.\n"
-        f"This is one of {questions} questions that were planned together: the price is that of all of them, "
-        "paid once."
-    )
 
 
 def plan_batch(

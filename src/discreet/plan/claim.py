@@ -12,13 +12,13 @@ from discreet.verify.derive import PrivateRows
 from discreet.verify.owned import PublicTable
 
 if TYPE_CHECKING:
-    from discreet.plan.query import Query
+    from discreet.plan.decided import Decided
     from discreet.plan.question import Question
     from discreet.privacy.event import Composed
     from discreet.privacy.guarantee import Approximate
 
 
-def claim_of(plan: Query) -> PlanClaim:
+def claim_of(plan: Decided) -> PlanClaim:
     """The claim of a question that is asked alone and at once.
 
     Raises:
@@ -28,7 +28,7 @@ def claim_of(plan: Query) -> PlanClaim:
     return claim_of_all([plan], a.events, a.guarantee)
 
 
-def claim_of_all(measurements: Sequence[Query], events: Composed, guarantee: Approximate) -> PlanClaim:
+def claim_of_all(measurements: Sequence[Decided], events: Composed, guarantee: Approximate) -> PlanClaim:
     """The claim of measurements that are charged together.
 
     Raises:
@@ -42,7 +42,7 @@ def claim_of_all(measurements: Sequence[Query], events: Composed, guarantee: App
 
 
 def claim_in_stages(
-    looks: Sequence[Look], second: Query, events: Composed, guarantee: Approximate
+    looks: Sequence[Look], second: Decided, events: Composed, guarantee: Approximate
 ) -> PlanClaim:
     """The claim of a question whose caps or bounds are chosen by looks at the data before it; to the question itself
     goes what they leave of (ε, δ), which it need not use up.
@@ -59,7 +59,7 @@ def claim_in_stages(
     return PlanClaim(alone.relation, tuple(looks), alone.measurements, measured, charged)
 
 
-def measurement_of(plan: Query) -> Measurement:
+def measurement_of(plan: Decided) -> Measurement:
     """One plan's statements, and the noise on what they give.
 
     Raises:

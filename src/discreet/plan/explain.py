@@ -21,10 +21,10 @@ from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 
 if TYPE_CHECKING:
-    from discreet.plan.query import Query
+    from discreet.plan.decided import Decided
 
 
-def explain(plan: Query, outlook: str = "") -> str:
+def explain(plan: Decided, outlook: str = "") -> str:
     """Who is protected, how far one unit moves each number, which noise hides it, and what it costs together; then what
     the account would say to it.
     """
@@ -50,7 +50,7 @@ def explain(plan: Query, outlook: str = "") -> str:
     return "\n".join(lines)
 
 
-def citations(plan: Query) -> list[str]:
+def citations(plan: Decided) -> list[str]:
     """The works on which the plan's guarantee rests."""
     found = [
         "Dwork, McSherry, Nissim, Smith 2006, Calibrating noise to sensitivity, https://doi.org/10.1007/11681878_14"
@@ -84,12 +84,12 @@ def citations(plan: Query) -> list[str]:
     return found
 
 
-def _noises(plan: Query) -> tuple[Additive | ExponentialQuantile, ...]:
+def _noises(plan: Decided) -> tuple[Additive | ExponentialQuantile, ...]:
     """The noise of columns and of spreads, and choices by rank."""
     return (*plan.allocation.noises, *plan.allocation.spreads)
 
 
-def _who(plan: Query) -> list[str]:
+def _who(plan: Decided) -> list[str]:
     table = plan.question.table
     unit, relation = table.unit, table.relation
     who = "one row" if unit.is_row else f"all rows that share one {unit.column!r}"
@@ -109,7 +109,7 @@ def _owner(table: TableSchema) -> str:
     return f"{table.unit.column!r} in {table.name!r}"
 
 
-def _groups(plan: Query) -> list[str]:
+def _groups(plan: Decided) -> list[str]:
     q = plan.question
     k = q.table.unit.max_groups
     if q.keys.lists is None:
@@ -127,7 +127,7 @@ def _groups(plan: Query) -> list[str]:
     ]
 
 
-def _column(i: int, measure: Measure, s: Sensitivity, noise: Additive, plan: Query) -> list[str]:
+def _column(i: int, measure: Measure, s: Sensitivity, noise: Additive, plan: Decided) -> list[str]:
     rows = plan.question.table.unit.max_rows
     assert rows is not None
     low, high = measure.span(rows)
@@ -140,7 +140,7 @@ def _column(i: int, measure: Measure, s: Sensitivity, noise: Additive, plan: Que
     ]
 
 
-def _spread(i: int, looked: TreeRead, s: Sensitivity, plan: Query) -> list[str]:
+def _spread(i: int, looked: TreeRead, s: Sensitivity, plan: Decided) -> list[str]:
     spread, unit, noise = looked.spread, plan.question.table.unit, plan.allocation.spreads[i]
     assert unit.max_rows is not None
     steps = spread.steps(is_row=unit.is_row)
@@ -169,7 +169,7 @@ def _spread(i: int, looked: TreeRead, s: Sensitivity, plan: Query) -> list[str]:
     return lines
 
 
-def _chosen(i: int, looked: TreeRead, q: ExponentialQuantile, plan: Query) -> list[str]:
+def _chosen(i: int, looked: TreeRead, q: ExponentialQuantile, plan: Decided) -> list[str]:
     """A quantile whose leaf is chosen by rank."""
     spread, unit = looked.spread, plan.question.table.unit
     steps = spread.steps(is_row=unit.is_row)
@@ -211,7 +211,7 @@ def _law(noise: Additive, s: Sensitivity, step: Fraction) -> str:
             return repr(noise)
 
 
-def _composition(plan: Query) -> str:
+def _composition(plan: Decided) -> str:
     a = plan.allocation
     if plan.allocation.is_gaussian:
         return "the μ² of Gaussian columns add up, converted by the exact Gaussian curve"
@@ -226,7 +226,7 @@ def _size(scale: Fraction, step: Fraction) -> str:
     return steps if step == 1 else f"{steps} steps, {float(scale * step):,.6g} in the column's own units"
 
 
-def _reports(plan: Query) -> list[str]:
+def _reports(plan: Decided) -> list[str]:
     """What the truncation reports count, and how exact it is."""
     moved, noises = report_moves(plan.question.table.relation), plan.allocation.reports
     epsilon = sum((moved.l1 / z.scale for z in noises if isinstance(z, DiscreteLaplaceNoise)), Fraction(0))
@@ -237,7 +237,7 @@ def _reports(plan: Query) -> list[str]:
     ]
 
 
-def report_errors(*plans: Query) -> dict[str, str]:
+def report_errors(*plans: Decided) -> dict[str, str]:
     """For each truncation report how exact its counts are, in the plan where they are the least exact."""
     widest: dict[str, tuple[int, str]] = {}
     for plan in plans:
@@ -247,12 +247,12 @@ def report_errors(*plans: Query) -> dict[str, str]:
     return {name: f"{off:,} {what}" for name, (off, what) in widest.items()}
 
 
-def report_lines(*plans: Query) -> list[str]:
+def report_lines(*plans: Decided) -> list[str]:
     """The same in lines."""
     return [f"truncation of {name}: ± {off} at 95 %" for name, off in report_errors(*plans).items()]
 
 
-def level_lines(plan: Query) -> list[str]:
+def level_lines(plan: Decided) -> list[str]:
     """Which levels are measured, with what part of the budget, and what noise is left on each; nothing without them."""
     allocation, levels = plan.allocation, levels_of(plan.question)
     if not allocation.levels or levels is None:
@@ -279,7 +279,7 @@ def level_lines(plan: Query) -> list[str]:
     return lines
 
 
-def partition_lines(plan: Query, spread: Spread) -> list[str]:
+def partition_lines(plan: Decided, spread: Spread) -> list[str]:
     """Which sums of cells are measured, and how each count is read from them."""
     assert spread.layers is not None
     laws = plan.laws

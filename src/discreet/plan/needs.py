@@ -21,12 +21,13 @@ from typing import TYPE_CHECKING
 from discreet.accounting.loss import PrivacyLoss
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.cost import Allocation, Kind
+from discreet.plan.expr import walk
 from discreet.plan.partition.joint import ranges_of, width_of
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.privacy.event import Composed, GaussianEvent
 
 if TYPE_CHECKING:
-    from discreet.plan.query import Query
+    from discreet.plan.decided import Decided
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +53,7 @@ class BudgetNeeds:
         return BudgetNeeds(columns, spreads, self.depths, self.selection / by)
 
 
-def needs_of(measured: Query, asked: Sequence[Query], questions: int) -> BudgetNeeds:
+def needs_of(measured: Decided, asked: Sequence[Decided], questions: int) -> BudgetNeeds:
     """The most that a question would spend on each alone; on a partition, what all that read it would together."""
     each = [(p, Fraction(1, questions * _width(p))) for p in asked]
     read = [looked.spread for looked in measured.question.spreads]
@@ -70,26 +71,26 @@ def needs_of(measured: Query, asked: Sequence[Query], questions: int) -> BudgetN
     )
 
 
-def _width(plan: Query) -> int:
+def _width(plan: Decided) -> int:
     """In how many parts the budget of a question is divided when it is asked alone."""
     return width_of(plan.question) + (plan.question.keys.count is None)
 
 
-def noise_delta_of(asked: Sequence[Query], delta: Fraction, kind: Kind) -> Fraction:
+def noise_delta_of(asked: Sequence[Decided], delta: Fraction, kind: Kind) -> Fraction:
     """What the noise of all questions would have of δ alone; the rest is for selections."""
     selecting = sum(p.question.keys.count is None for p in asked)
     kept = Fraction(1, 2) if kind is Kind.GAUSSIAN else Fraction(0)
     return delta * (len(asked) - selecting + selecting * kept) / len(asked)
 
 
-def is_composed(plan: Query) -> bool:
+def is_composed(plan: Decided) -> bool:
     """Whether a question asked alone has Laplace noise that a δ made smaller than ε alone allows."""
     a = plan.allocation
     laplace = any(isinstance(z, DiscreteLaplaceNoise) for z in (*a.noises, *a.spreads))
     return laplace and a.threshold is None and a.guarantee.delta > 0
 
 
-def least_scales(plans: Sequence[Query], asked: Sequence[Sequence[Query]]) -> list[Fraction]:
+def least_scales(plans: Sequence[Decided], asked: Sequence[Sequence[Decided]]) -> list[Fraction]:
     """For each column, and then for each level of each spread, the least scale that a question has for it alone.
 
     Together they cost what all questions asked alone cost, or less: so no more than (ε, δ).
@@ -111,7 +112,7 @@ def least_scales(plans: Sequence[Query], asked: Sequence[Sequence[Query]]) -> li
     return [*columns, *trees]
 
 
-def _scale(plan: Query, place: int) -> Fraction:
+def _scale(plan: Decided, place: int) -> Fraction:
     """The scale of a column or, after the columns, of a spread, of a question asked alone; before totals get a part."""
     a = plan.allocation
     if a.levels:
@@ -133,7 +134,7 @@ def law_of(
     return (*(" ".join(map(str, own)) for own in parts), str(noise_delta))
 
 
-def equivalent(plan: Query, given: Allocation, counted: tuple[float, float] | None = None) -> float:
+def equivalent(plan: Decided, given: Allocation, counted: tuple[float, float] | None = None) -> float:
     """At about which ε the question alone, planned here for its even part, would have the noise that it is given.
 
     `counted` are the variances of a count that is read from a partition now, and of its column alone.
@@ -161,3 +162,26 @@ def equivalent(plan: Query, given: Allocation, counted: tuple[float, float] | No
         return part * float(least)
     delta = alone.guarantee.delta * (1 if alone.threshold is None else Fraction(1, 2))
     return PrivacyLoss(Composed([GaussianEvent(mu_squared * least)])).epsilon(delta=delta) / float(share)
+
+
+def compared(query: Decided, alone: Decided, questions: int) -> str:
+    """Return what a question's noise in a batch of so many would be worth alone, in lines below its derivation."""
+    part = alone.allocation.guarantee.epsilon
+    worth = equivalent(alone, query.allocation, counted_now(query, alone))
+    return (
+        f"Its noise is what it would be alone at about ε = {worth:,.4g}; an even "
+        f"part of the batch is ε = {float(part):,.4g}.\n"
+        f"This is one of {questions} questions that were planned together: the price is that of all of them, "
+        "paid once."
+    )
+
+
+def counted_now(plan: Decided, alone: Decided) -> tuple[float, float] | None:
+    """Return the variances of the count of a question that is read from a partition in a batch only, and of its
+    column alone; None for others.
+    """
+    if plan.question.measures == alone.question.measures:
+        return None
+    laws, parts = plan.laws, (e for expr in plan.question.outer.expressions for e in walk(expr))
+    found = next(v for e in parts if (v := e.noise_variance(laws)) is not None)
+    return found, alone.allocation.noises[0].variance

@@ -20,20 +20,20 @@ from discreet.privacy.guarantee import decimal
 
 if TYPE_CHECKING:
     from discreet.mechanisms.threshold import Threshold
-    from discreet.plan.query import Query
+    from discreet.plan.decided import Decided
     from discreet.plan.question import Question
 
 SHOWN = Fraction(19, 20)
 """The probability with which a group is shown that has as many units as the note on missing groups says."""
 
 
-def notes(plan: Query) -> tuple[str, ...]:
+def notes(plan: Decided) -> tuple[str, ...]:
     """Return what the plan's numbers leave out, one sentence for each kind of it."""
     found = (bias(plan), undeclared(plan.question), missing(plan))
     return tuple(sentence for sentence in found if sentence)
 
 
-def bias(plan: Query) -> str:
+def bias(plan: Decided) -> str:
     """Return what is clamped and what is capped, by column; nothing where neither can be."""
     return said_of([*clamped(plan.question), *capped(plan)])
 
@@ -70,10 +70,10 @@ def clamped(question: Question, *, apart: Sequence[Expr] = ()) -> list[str]:
     return [*([listed] if listed else []), *others]
 
 
-def capped(plan: Query) -> list[str]:
+def capped(plan: Decided) -> list[str]:
     """Return how much of one unit counts; nothing where a unit has one row."""
     from discreet.plan.bound import needs_secret
-    from discreet.plan.query import bounding
+    from discreet.plan.decided import bounding
 
     q = plan.question
     if q.table.unit.is_row or (q.relation is not None and is_once(q.relation.node)):
@@ -104,7 +104,7 @@ def undeclared(question: Question) -> str:
     return f"{where}: rows in which {', or '.join(found)}." if found else ""
 
 
-def missing(plan: Query) -> str:
+def missing(plan: Decided) -> str:
     """Return how small a group may be missing for it; nothing where the groups are declared.
 
     Guarantee:

@@ -6,23 +6,22 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from html import escape
-from typing import TYPE_CHECKING
+from typing import Protocol
 
 from discreet.accounting.filter import Charge
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
+from discreet.plan.auto_bounds.queries import CapsLook, Choice, ValuesLook
 from discreet.plan.claim import claim_in_stages, claim_of_all
 from discreet.plan.explain import citations, explain
+from discreet.plan.flows.network import Flow, Network, Party
+from discreet.plan.needs import compared
 from discreet.plan.query import Query
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget, words
 from discreet.verify.claim import Look, PlanClaim
 from discreet.verify.flows import FlowClaim
-
-if TYPE_CHECKING:
-    from discreet.plan.auto_bounds.staged import PlanStages
-    from discreet.plan.flows.plan import Flows
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +67,40 @@ class Payer:
         return PrivacyLoss(self.events)
 
 
+class Staging(Protocol):
+    """Choice of bounds before a plan's queries are decided (`auto_bounds/staged.py`)."""
+
+    @property
+    def of_caps(self) -> CapsLook | None: ...
+    @property
+    def of_values(self) -> ValuesLook | None: ...
+    @property
+    def last(self) -> Query: ...
+    @property
+    def rehearsed(self) -> tuple[Query, ...]: ...
+    @property
+    def notes(self) -> tuple[str, ...]: ...
+    def settled(self, plan: Plan, choice: Choice) -> Plan: ...
+    def refuse_costlier(self, query: Query) -> None: ...
+    def explain(self, plan: Plan) -> str: ...
+    def described(self, plan: Plan) -> str: ...
+
+
+class Flowing(Protocol):
+    """Flows of numbers between two populations that pay for a plan (`flows/plan.py`)."""
+
+    @property
+    def networks(self) -> tuple[Network, ...]: ...
+    @property
+    def parties(self) -> tuple[Party, Party]: ...
+    @property
+    def flows(self) -> tuple[Flow, ...]: ...
+    def notes(self, query: Query) -> tuple[str, ...]: ...
+    def claim(self, query: Query) -> FlowClaim: ...
+    def explain(self, plan: Plan) -> str: ...
+    def citations(self, plan: Plan) -> list[str]: ...
+
+
 @dataclass(frozen=True, slots=True)
 class Plan:
     """Questions that have been decided: free to look at, and nothing has been read or charged.
@@ -94,8 +127,8 @@ class Plan:
     outputs: Mapping[str, PlanOutput]
     payers: tuple[Payer, ...]
     looks: tuple[Look, ...] = ()
-    stages: PlanStages | None = None
-    flows: Flows | None = None
+    stages: Staging | None = None
+    flows: Flowing | None = None
     left: Budget | None = None
     outlook: str = ""
 
@@ -242,9 +275,7 @@ class Plan:
         """The derivation in the textbook's terms, with the numbers of this question; of several, of that name."""
         output = next(iter(self.outputs.values())) if name is None else self.outputs[name]
         if self.flows is not None:
-            from discreet.plan.flows.words import explain as explain_flows
-
-            return explain_flows(self)
+            return self.flows.explain(self)
         if self.stages is not None:
             return self.stages.explain(self)
         told = explain(output.query, self.outlook)
@@ -252,16 +283,12 @@ class Plan:
             return output.query.chosen.explain(told)
         if output.alone is None:
             return told
-        from discreet.plan.batch import compared
-
         return f"{told}\n{compared(output.query, output.alone, len(self.outputs))}"
 
     def citations(self, name: str) -> list[str]:
         """The works on which the guarantee of an answer rests."""
         if self.flows is not None:
-            from discreet.plan.flows.words import cited
-
-            return cited(self)
+            return self.flows.citations(self)
         return citations(self.outputs[name].query)
 
     def __str__(self) -> str:

@@ -7,23 +7,22 @@ from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from discreet.errors import InvalidParameter, MissingBounds, UnknownColumn
+from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.bound import BoundedQuery, bounded_sql, needs_secret
 from discreet.plan.claim import claim_of
-from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
+from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of
+from discreet.plan.decided import FirstChoice, bounding, spread_moves
 from discreet.plan.expr import Expr
 from discreet.plan.measures.distinct import DistinctCount, distinct_sql
-from discreet.plan.measures.measure import UnitCount
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.partition.choose import is_more_accurate
 from discreet.plan.partition.joint import counted_jointly, shares_of, width_of
 from discreet.plan.quantile_tree.chosen import is_chosen
-from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.quantile_tree.sql import spread_sql
 from discreet.plan.question import Question, read_question
 from discreet.plan.reports import Report, report_moves, report_sql, reports_of
@@ -32,9 +31,6 @@ from discreet.plan.totals import summed_noises
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.verify.check import check
-
-if TYPE_CHECKING:
-    from discreet.plan.auto_bounds.staged import ChosenBounds
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +61,7 @@ class Query:
     allocation: Allocation
     distinct: tuple[tuple[int, str], ...] = ()
     spreads: tuple[tuple[Sensitivity, str], ...] = ()
-    chosen: ChosenBounds | None = None
+    chosen: FirstChoice | None = None
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -335,22 +331,6 @@ def _decided(
     )
 
 
-def bounding(question: Question) -> BoundedQuery:
-    """The question as the writer of SQL takes it; where groups are selected privately, their units are counted last."""
-    unit = question.table.unit
-    if unit.max_groups is None or unit.max_rows is None:
-        raise MissingBounds(
-            "How much of the data one unit may add has not been said.",
-            hint=f"dp.PrivacyUnit({unit.column!r}, max_groups=3, max_rows=10) lets it enter 3 groups, 10 rows in each",
-        )
-    groups = question.keys.count
-    k = unit.max_groups if groups is None else min(unit.max_groups, groups)
-    sums = tuple(m for m in question.measures if not m.is_apart)
-    measures = sums if groups is not None else (*sums, UnitCount())
-    rows = None if question.relation is None else question.relation.sql
-    return BoundedQuery(question.table, question.where, question.keys, measures, k, unit.max_rows, rows)
-
-
 def statements(question: Question) -> tuple[str, tuple[tuple[int, str], ...]]:
     """`Plan.sql` and `Plan.distinct`: the sums over units, and what is counted apart."""
     b = bounding(question)
@@ -370,13 +350,6 @@ def with_levels(question: Question, allocation: Allocation, *, plain: bool) -> A
         ColumnReach(m.span(b.max_rows), b.max_groups, question.table.relation) for m in question.measures
     ]
     return weighed(question, allocation, reaches, plain=plain)
-
-
-def spread_moves(b: BoundedQuery, looked: TreeRead) -> Sensitivity:
-    """How far one unit moves each level of a spread; no level has more nodes than there are leaves."""
-    spread, unit = looked.spread, b.table.unit
-    total = spread.total(b.max_rows, is_row=unit.is_row)
-    return spread_sensitivity(total, b.max_groups, b.keys.count, spread.leaves, b.table.relation)
 
 
 def _chosen(

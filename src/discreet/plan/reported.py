@@ -33,7 +33,7 @@ from discreet.plan.types import Type
 
 if TYPE_CHECKING:
     from discreet.mechanisms.additive import Additive
-    from discreet.plan.query import Query
+    from discreet.plan.decided import Decided
 
 _BOTH = Fraction(39, 40)
 """Two limits that hold with this probability hold together with 19/20."""
@@ -121,7 +121,7 @@ def _ratio(s: int, r: int) -> float:
     return max(s, 0) / max(max(s, 0) + max(r, 0), 1)
 
 
-def reported(plan: Query, counts: Sequence[int]) -> tuple[Reported, ...]:
+def reported(plan: Decided, counts: Sequence[int]) -> tuple[Reported, ...]:
     """The reports of a release, whose noisy counts stand side by side."""
     found, at = [], 0
     for report, noise in zip(plan.reports, plan.allocation.reports, strict=True):
@@ -134,7 +134,7 @@ Row: TypeAlias = "tuple[tuple[Any, ...], tuple[Additive, ...], Any]"
 """A row of the answer, for one column: its noisy integers, their noises, and the column's 95 % interval."""
 
 
-def report_notes(plan: Query, found: Sequence[Reported], rows: Callable[[str], Sequence[Row]]) -> list[str]:
+def report_notes(plan: Decided, found: Sequence[Reported], rows: Callable[[str], Sequence[Row]]) -> list[str]:
     """What the reports say, in sentences, and what of truncation bias follows for each column, in its `rows`."""
     if not found:
         return []
@@ -142,7 +142,7 @@ def report_notes(plan: Query, found: Sequence[Reported], rows: Callable[[str], S
     return [*(_said(plan, r) for r in found), *(note for note in notes if note is not None)]
 
 
-def _said(plan: Query, r: Reported) -> str:
+def _said(plan: Decided, r: Reported) -> str:
     """A report in a sentence."""
     unit, report, is_row = plan.question.table.unit, r.report, r.report.is_row
     if report.of is None:
@@ -164,7 +164,7 @@ def _said(plan: Query, r: Reported) -> str:
     return f"{name[:1].upper()}{name[1:]}: {', '.join(each)}{lost if r.is_key else ''}."
 
 
-def bias(plan: Query, found: Sequence[Reported], name: str, expr: Expr, rows: Sequence[Row]) -> str | None:
+def bias(plan: Decided, found: Sequence[Reported], name: str, expr: Expr, rows: Sequence[Row]) -> str | None:
     """Whether what is cut off may move a column of the answer by more than its margin of error, in any of its rows;
     None where nothing is cut off of it.
     """
@@ -204,7 +204,7 @@ def bias(plan: Query, found: Sequence[Reported], name: str, expr: Expr, rows: Se
 
 
 def _limit(
-    plan: Query, expr: Expr, used: Sequence[Measure], rows: Sequence[Row]
+    plan: Decided, expr: Expr, used: Sequence[Measure], rows: Sequence[Row]
 ) -> tuple[float, float] | None:
     """How much may be cut off in all before a column moves by more than its margin of error, in some row of the answer;
     and how much one row or unit adds at most with the bounds and caps applied. None for what is not known to move in

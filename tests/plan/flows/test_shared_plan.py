@@ -21,7 +21,8 @@ from discreet.errors import (
 )
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.cost import Kind
-from discreet.plan.flows.plan import Flows, Party, make_shared_plan
+from discreet.plan.flows.network import Party
+from discreet.plan.flows.plan import Flows, make_shared_plan
 from discreet.plan.plan import Plan
 from discreet.plan.schema import Range, TableSchema, Values
 from discreet.plan.types import Type
@@ -75,7 +76,7 @@ def planned(
 
 def flows_of(plan: Plan) -> Flows:
     """How numbers flow in a plan of two populations."""
-    assert plan.flows is not None
+    assert isinstance(plan.flows, Flows)
     return plan.flows
 
 

@@ -15,9 +15,10 @@ from discreet.plan.auto_bounds.ranges import LARGEST, PLACES, Stakes, Use, choos
 from discreet.plan.bound import census_sql, values_sql
 from discreet.plan.claim import source_of
 from discreet.plan.clamping import name_of
+from discreet.plan.decided import bounding
 from discreet.plan.expr import Expr, walk
 from discreet.plan.measures.measure import CentredTotal, Total
-from discreet.plan.query import Query, bounding
+from discreet.plan.query import Query
 from discreet.plan.schema import Range
 from discreet.plan.types import Type
 from discreet.privacy.event import Composed
@@ -35,6 +36,23 @@ OUTSIDE = Fraction(7, 10)
 
 CENSUS = tuple(product(range(len(EDGES)), range(len(EDGES)), range(SHARES)))
 """The places of the census of caps."""
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """What the first stage chose.
+
+    Attributes:
+        caps: how much a unit may add; None where that is declared.
+        ranges: of the values that had none.
+        outside: for each range, the noisy numbers of units that have a value outside, and of those that have none.
+        beyond: of chosen caps, the noisy numbers of units that may exceed them, and of all.
+    """
+
+    caps: Caps | None
+    ranges: tuple[Range, ...] = ()
+    outside: tuple[tuple[int, int], ...] = ()
+    beyond: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

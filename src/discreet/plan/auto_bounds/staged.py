@@ -17,9 +17,10 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
 from discreet.plan.auto_bounds.caps import CANDIDATES, Caps, share_beyond
-from discreet.plan.auto_bounds.queries import CapsLook, ValuesLook, look_at_caps, look_at_values
+from discreet.plan.auto_bounds.queries import CapsLook, Choice, ValuesLook, look_at_caps, look_at_values
 from discreet.plan.auto_bounds.ranges import CONFIDENCE, LARGEST, MOST_OUTSIDE, share_outside
 from discreet.plan.claim import claim_in_stages
+from discreet.plan.decided import bounding
 from discreet.plan.explain import report_lines
 from discreet.plan.expr import Expr, measured_in
 from discreet.plan.measures.ranges import ChosenRanges, Missing, Ranges
@@ -28,7 +29,7 @@ from discreet.plan.plan import Payer, Plan, PlanOutput
 from discreet.plan.quantile_tree.chosen import is_alone
 from discreet.plan.quantile_tree.shape import looked_at
 from discreet.plan.quantile_tree.sql import spread_sql
-from discreet.plan.query import Query, bounding, statements
+from discreet.plan.query import Query, statements
 from discreet.plan.question import Question
 from discreet.plan.schema import Range, TableSchema
 from discreet.privacy.event import ApproximateEvent, Composed
@@ -40,23 +41,6 @@ if TYPE_CHECKING:
 
 SHARE = Fraction(1, 10)
 """The part of ε that the choice of caps costs, and that of ranges as well."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """What the first stage chose.
-
-    Attributes:
-        caps: how much a unit may add; None where that is declared.
-        ranges: of the values that had none.
-        outside: for each range, the noisy numbers of units that have a value outside, and of those that have none.
-        beyond: of chosen caps, the noisy numbers of units that may exceed them, and of all.
-    """
-
-    caps: Caps | None
-    ranges: tuple[Range, ...] = ()
-    outside: tuple[tuple[int, int], ...] = ()
-    beyond: tuple[int, int] | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,8 +23,9 @@ from discreet.errors import UnsupportedQuery
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.bound import BoundedQuery, lattice_sql, rows_with
 from discreet.plan.cost import Allocation, Kind, allocate, root_above, sensitivity_of
+from discreet.plan.explain import citations
 from discreet.plan.expr import Column, Expr
-from discreet.plan.flows.network import Flow, Network, coarser, network
+from discreet.plan.flows.network import Allowed, Flow, Network, Party, PartyCost, coarser, network
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.parse import parse_select
 from discreet.plan.plan import Payer, Plan, PlanOutput
@@ -33,7 +34,7 @@ from discreet.plan.question import Question, read_question
 from discreet.plan.render import finite
 from discreet.plan.schema import TableSchema
 from discreet.privacy.event import Composed
-from discreet.privacy.guarantee import Approximate
+from discreet.privacy.guarantee import Approximate, decimal, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.claim import Cost
@@ -41,25 +42,6 @@ from discreet.verify.flows import FlowClaim, FlowColumn, Pipe, Side, check_flows
 
 FORMAT = 1
 """The version of the identity of questions to two populations."""
-
-
-@dataclass(frozen=True, slots=True)
-class Party:
-    """One of the two populations, in one question.
-
-    Attributes:
-        population: whose account it is.
-        unit: the column of its ids in the table, and the cap on rows.
-        relation: its neighbours.
-        allowed: how far one of its units moves each column, and what it may pay.
-        paid: what it pays.
-    """
-
-    population: str
-    unit: PrivacyUnit
-    relation: Relation
-    allowed: Allowed
-    paid: PartyCost
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +72,14 @@ class Flows:
         ]
         found = (said_of([*clamped(query.question), *caps]), undeclared(query.question))
         return tuple(sentence for sentence in found if sentence)
+
+    def explain(self, plan: Plan) -> str:
+        """Return the derivation of a plan that these flows are of."""
+        return explain(plan)
+
+    def citations(self, plan: Plan) -> list[str]:
+        """Return the works on which the guarantee of such a plan rests."""
+        return cited(plan)
 
     def claim(self, query: Query) -> FlowClaim:
         """What the second derivation judges."""
@@ -306,45 +296,6 @@ def _is_expression(of: Expr | LatticeValue | None) -> bool:
     return of is not None and not isinstance(of, LatticeValue)
 
 
-@dataclass(frozen=True, slots=True)
-class Allowed:
-    """What a population may pay, and how far one of its units moves each column."""
-
-    sensitivities: tuple[Sensitivity, ...]
-    epsilon: Fraction
-    delta: Fraction
-
-    def pure(self, noises: Sequence[Additive]) -> Fraction:
-        """What Laplace noise costs it when ε adds up."""
-        return sum(
-            (
-                s.l1 / z.scale
-                for s, z in zip(self.sensitivities, noises, strict=True)
-                if isinstance(z, DiscreteLaplaceNoise)
-            ),
-            Fraction(0),
-        )
-
-    def mu_squared(self, noises: Sequence[Additive]) -> Fraction:
-        """The μ² that Gaussian noise costs it."""
-        return sum(
-            (
-                s.l2_squared / z.sigma**2
-                for s, z in zip(self.sensitivities, noises, strict=True)
-                if isinstance(z, RoundedGaussianNoise)
-            ),
-            Fraction(0),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PartyCost:
-    """What a population pays: the events for its own sensitivities, and the promise that they are charged as."""
-
-    events: Composed
-    guarantee: Approximate
-
-
 def shared_noise(sides: Sequence[Allowed], kind: Kind) -> tuple[tuple[Additive, ...], tuple[PartyCost, ...]]:
     """The noise of each column such that no population pays more than it may, and what each pays.
 
@@ -393,3 +344,68 @@ def _paid(side: Allowed, noises: Sequence[Additive]) -> PartyCost:
     return PartyCost(
         events, Approximate(min(side.epsilon, spent), side.delta if len(events) else Fraction(0))
     )
+
+
+def explain(plan: Plan) -> str:
+    """Return who is protected, how far one unit of either population moves each number, and what each is charged."""
+    assert plan.flows is not None
+    q, flows = plan.query.question, plan.flows
+    lines = []
+    for p in flows.parties:
+        differ = "is there or not" if p.relation is Relation.ADD_REMOVE else "is replaced by any other"
+        lines.append(
+            f"Protected as {p.population!r}: all rows that share one {p.unit.column!r} of {q.table.name!r}. "
+            f"Neighbours ({p.relation.value}): one such unit {differ}."
+        )
+    lines += ["Rows without an id of either are dropped.", ""]
+    count = q.keys.count
+    lines.append(
+        "Groups: one, the whole table."
+        if not q.keys.exprs
+        else f"Groups: {count}, declared, so all are shown. Each unit is charged for all {count}, as none of them "
+        "can be left out without moving the other population's; max_groups limits nothing here."
+    )
+    rows = zip(q.measures, flows.networks, plan.query.allocation.noises, strict=True)
+    for i, (measure, found, noise) in enumerate(rows):
+        step = "" if measure.step == 1 else f", in steps of {decimal(measure.step)}"
+        of = "difference of two maximum flows" if len(found.flows) > 1 else "maximum flow"
+        lines += ["", f"Column {i}: {measure.word}{step}, as the {of} in each group."]
+        for side, p in enumerate(flows.parties):
+            low, high = found.span(side)
+            s = p.allowed.sensitivities[i]
+            lines.append(
+                f"  One unit of {p.population!r} moves a group by an integer in [{low}, {high}], so Δ₀ = {s.l0}, "
+                f"Δ∞ = {s.linf}, Δ₁ = {s.l1}, Δ₂² = {s.l2_squared}."
+            )
+        match noise:
+            case DiscreteLaplaceNoise(scale):
+                lines.append(
+                    f"  Laplace noise on the integers, P(k) ∝ exp(−|k|/b) with b = {float(scale):,.6g}."
+                )
+            case RoundedGaussianNoise(sigma):
+                lines.append(f"  Gaussian noise, rounded to the integers, with σ = {float(sigma):,.6g}.")
+    lines.append("")
+    for p in flows.parties:
+        g = p.paid.guarantee
+        of = words(p.allowed.epsilon, p.allowed.delta)
+        lines.append(
+            f"{p.population!r} pays ε = {decimal(g.epsilon)}, δ = {decimal(g.delta)}, of {of} that it may be asked."
+        )
+    if plan.outlook:
+        lines.append(plan.outlook)
+    lines.append(
+        "The noise is added once, and each population is charged by how far one of its own units moves what it is "
+        "added to. Arithmetic, HAVING, ORDER BY, LIMIT and intervals use only the noisy numbers: post-processing, free."
+    )
+    return "\n".join(lines)
+
+
+def cited(plan: Plan) -> list[str]:
+    """The works on which the plan's guarantee rests."""
+    return [
+        *citations(plan.query),
+        (
+            "Kasiviswanathan, Nissim, Raskhodnikova, Smith 2013, Analyzing graphs with node differential privacy, "
+            "https://doi.org/10.1007/978-3-642-36594-2_26"
+        ),
+    ]

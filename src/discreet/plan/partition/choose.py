@@ -15,11 +15,11 @@ from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.expr import Expr, walk
 
 if TYPE_CHECKING:
+    from discreet.plan.decided import Decided
     from discreet.plan.nodes.noise import Laws
-    from discreet.plan.query import Query
 
 
-def is_more_accurate(jointly: Query, apart: Query) -> bool:
+def is_more_accurate(jointly: Decided, apart: Decided) -> bool:
     """Whether no number of a question has more noise when some are counted jointly, and all together have less."""
     spreads = (*jointly.allocation.spreads, *apart.allocation.spreads)
     if any(isinstance(noise, ExponentialQuantile) for noise in spreads):
@@ -37,7 +37,7 @@ def is_more_accurate(jointly: Query, apart: Query) -> bool:
     return less
 
 
-def is_no_noisier(jointly: Query, apart: Query) -> bool:
+def is_no_noisier(jointly: Decided, apart: Decided) -> bool:
     """Whether no number of a question that is read from a partition has more noise than apart."""
     return all(now <= before * _ALIKE for now, before in _numbers(jointly, apart))
 
@@ -48,7 +48,7 @@ _CONFIDENCE = Fraction(19, 20)
 _ALIKE = 1 + 1e-3  # noise is in whole numbers
 
 
-def _others(jointly: Query, apart: Query) -> Iterator[tuple[float, float]]:
+def _others(jointly: Decided, apart: Decided) -> Iterator[tuple[float, float]]:
     """The variances of what is not counted jointly, in both plans."""
     for measure, noise in zip(jointly.question.measures, jointly.allocation.noises, strict=True):
         yield noise.variance, apart.allocation.noises[apart.question.measures.index(measure)].variance
@@ -59,7 +59,7 @@ def _others(jointly: Query, apart: Query) -> Iterator[tuple[float, float]]:
             yield law.variance, before.variance
 
 
-def _numbers(jointly: Query, apart: Query) -> Iterator[tuple[float, float]]:
+def _numbers(jointly: Decided, apart: Decided) -> Iterator[tuple[float, float]]:
     """How far noise moves each affine number that is read from a partition, and how far where each count has a column
     of its own; infinitely far where a law of both is not at hand.
     """

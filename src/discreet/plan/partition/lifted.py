@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING
 
 from discreet.plan.bind import call
 from discreet.plan.cost import Kind
-from discreet.plan.expr import Expr, Literal, walk
+from discreet.plan.decided import bounding, spread_moves
+from discreet.plan.expr import Expr, Literal
 from discreet.plan.keys import Keys
 from discreet.plan.measures.measure import RowCount
 from discreet.plan.needs import is_composed
@@ -21,7 +22,6 @@ from discreet.plan.partition.choose import is_no_noisier
 from discreet.plan.partition.joint import condition, in_ratios, joint_spread
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.quantile_tree.sql import spread_sql
-from discreet.plan.query import bounding, spread_moves
 from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 
@@ -53,17 +53,6 @@ def lifted(alone: Mapping[str, Query], kind: Kind) -> dict[str, Query]:
         for name, own in zip(conditions, leaves, strict=True):
             found[name] = _read_from(alone[name], Within(spread, own), measured)
     return found
-
-
-def counted_now(plan: Query, alone: Query) -> tuple[float, float] | None:
-    """The variances of the count of a question that is read from a partition in a batch only, and of its column alone;
-    None for others.
-    """
-    if plan.question.measures == alone.question.measures:
-        return None
-    laws, parts = plan.laws, (e for expr in plan.question.outer.expressions for e in walk(expr))
-    found = next(v for e in parts if (v := e.noise_variance(laws)) is not None)
-    return found, alone.allocation.noises[0].variance
 
 
 def keeps_to(plan: Query, alone: Query) -> bool:

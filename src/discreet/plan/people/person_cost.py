@@ -28,9 +28,10 @@ from discreet.plan.bound import (
     scope_stages,
 )
 from discreet.plan.cost import sensitivity_of
+from discreet.plan.decided import bounding
 from discreet.plan.grouping_sets.moves import ColumnReach, level_moves
 from discreet.plan.grouping_sets.split_budget import levels_of
-from discreet.plan.query import Query, bounding
+from discreet.plan.query import Query
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
 
