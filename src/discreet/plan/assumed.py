@@ -9,8 +9,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Never
 
 from discreet.errors import InvalidParameter
-from discreet.plan.expr import Call, Expr, Known, Literal, measured_in, walk
-from discreet.plan.functions.function import Interval
+from discreet.plan.expr import PARTIAL, Call, Expr, Literal, measured_in, walk
 from discreet.plan.partition.counted import Combined, Layered
 from discreet.plan.quantile_tree.shape import looked_at
 from discreet.plan.types import Type
@@ -68,9 +67,9 @@ class Assumed:
             case Call("round", (inner, Literal(int(digits), Type.INT)), _) if abs(digits) < _DIGITS:
                 return self._error(column, inner, confidence) + 10.0**-digits
         box, middle = self._boxes(column, expr, confidence)
-        if _may_be_null(expr, box):  # no bound on an error counts an answer that is not there
-            return math.inf
-        (low, high), (below, above) = _image(expr, box), _image(expr, middle)
+        ((low, high), sure), ((below, above), _) = expr.bounded(box, ()), expr.bounded(middle, ())
+        if not sure and any(e.args_of(*PARTIAL) for e in walk(expr)):
+            return math.inf  # no bound on an error counts an answer that is not there
         if math.isinf(below) or math.isinf(above):
             self._missing(column, expr)
         return float(max(high - below, above - low))
@@ -86,7 +85,8 @@ class Assumed:
         expr = self.plan.column(column)
         if expr.mean_width is not None:
             self._missing(column, expr)
-        low, high = _image(expr, {a: (v, v) for a in expr.atoms() for v in [float(self._atom(column, a))]})
+        box = {a: (v, v) for a in expr.atoms() for v in [float(self._atom(column, a))]}
+        (low, high), _ = expr.bounded(box, ())
         if math.isinf(low) or math.isinf(high):
             self._missing(column, expr)
         return (Fraction(low) + Fraction(high)) / 2
@@ -176,23 +176,3 @@ class Assumed:
             else "give public guesses at the columns that it combines: SELECT them too (that costs no more), and "
             "assuming={'n': 10_000, 's': 50_000}; the release itself has an interval",
         )
-
-
-_LEAST = {
-    "sqrt": 0.0,
-    "ln": math.nextafter(0.0, 1.0),
-    "log10": math.nextafter(0.0, 1.0),
-    "log2": math.nextafter(0.0, 1.0),
-}
-"""The least argument of which a function has a value."""
-
-
-def _image(expr: Expr, box: Known) -> Interval:
-    """Where an expression without group keys lies while its noisy terms lie in a box."""
-    return expr.bounded(box, ())[0]
-
-
-def _may_be_null(expr: Expr, box: Known) -> bool:
-    """Whether a root or a logarithm is of a number that need not have one."""
-    parts = ((of, least) for e in walk(expr) for name, least in _LEAST.items() for of in e.args_of(name))
-    return any(_image(of, box)[0] < least for of, least in parts)

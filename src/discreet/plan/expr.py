@@ -9,22 +9,25 @@ Guarantee:
     bounded answer (the value without noise, caps and bounds applied) with probability at least `confidence` over the
     noise, whatever the data: affine columns by the exact law of their noise, what has an interval of its own
     (`is_atom`) by that, anything else by interval arithmetic on a box that holds all of its noisy terms at once
-    (Bonferroni).
+    (Bonferroni). Where the bounded answer may be NULL somewhere in the box, the interval is (−∞, ∞).
 """
 
 from __future__ import annotations
 
 import datetime as dt
 import math
+import sys
 from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias
 
 from discreet.mechanisms.additive import Additive
 from discreet.plan.functions import FUNCTIONS, image
 from discreet.plan.functions.calendar import moment_range, moments
 from discreet.plan.functions.function import EVERYTHING, Interval
+from discreet.plan.functions.logic import hull, truth
 from discreet.plan.nodes.noise import Laws, Terms, quantile
 from discreet.plan.partition.counted import Combined
 from discreet.plan.schema import Scalar
@@ -152,8 +155,8 @@ class Expr:
         return row
 
     def bounded(self, known: Known, keys: Sequence[Scalar]) -> tuple[Interval, bool]:
-        """An interval for the values while noisy terms lie in known ones, and whether it surely is a number, never
-        NULL.
+        """An interval for the values while noisy terms lie in known ones, and whether it surely is a value, never NULL.
+        A truth value is 0 or 1.
         """
         return (known[self] or EVERYTHING, True) if self in known else self._bounded(known, keys)
 
@@ -172,8 +175,8 @@ class Expr:
         found = {a: a.atom_interval(noises, level) for a in terms}
 
         def row(keys: Sequence[Scalar], cells: Sequence[Any]) -> tuple[float, float] | None:
-            low, high = self.bounded({a: f(keys, cells) for a, f in found.items()}, keys)[0]
-            return float(low), float(high)
+            (low, high), sure = self.bounded({a: f(keys, cells) for a, f in found.items()}, keys)
+            return (float(low), float(high)) if sure else (-math.inf, math.inf)
 
         return row
 
@@ -246,6 +249,13 @@ class Expr:
 
 _FAR = 1 << 800
 _LINEAR = frozenset({"as double", "neg", "+", "-", "*", "/"})
+
+_FLOATS = -sys.float_info.max, sys.float_info.max
+_MOMENTS = moment_range([dt.datetime.min, dt.datetime.max])
+_DOMAINS = {"sqrt": (0, math.inf), "asin": (-1, 1), "acos": (-1, 1), "as bigint": (-(1 << 63), (1 << 63) - 1)}
+"""Where functions have a value whose bounds do not say it: nothing bounds a division by 0, or the logarithm of 0."""
+PARTIAL = ("sqrt", "ln", "log10", "asin", "acos", "nullif", "case")
+"""Functions that may be NULL of numbers, whatever they lie between."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -363,13 +373,28 @@ class Call(Expr):
         return None
 
     def _bounded(self, known: Known, keys: Sequence[Scalar]) -> tuple[Interval, bool]:
+        public = _public(self)
+        value = None if public is None else public(keys, ())
+        if public is not None and (value is None or self.type is Type.BOOL):
+            return point(value) or EVERYTHING, value is not None
         found = [a.bounded(known, keys) for a in self.args]
         inner, sure = [i for i, _ in found], [s for _, s in found]
-        if self.name in ("least", "greatest") and not all(sure):
-            # a NULL is passed over, so any of the others may be the value
-            return (min(i[0] for i in inner), max(i[1] for i in inner)), any(sure)
-        bounds = image(self.name, inner)
-        return bounds, all(sure) and _never_fails(self.name, inner, bounds)
+        match self.name:
+            case "coalesce" | "least" | "greatest" if self.name == "coalesce" or not all(sure):
+                # a NULL is passed over, so any of the others may be the value
+                return hull(inner), any(sure)
+            case "nullif":
+                return inner[0], sure[0] and not truth("=", inner)[1]
+            case "is null":
+                return (0, 1 - int(sure[0])), True
+            case "case":
+                return _reached(found)
+        bounds = truth(self.name, inner) if self.type is Type.BOOL else image(self.name, inner)
+        least, most = _DOMAINS.get(self.name, EVERYTHING)
+        first, last = _MOMENTS if self.type.is_moment else _FLOATS
+        within = all(least <= low and high <= most for low, high in inner[:1])
+        kept = all(sure) and within and first <= bounds[0] and bounds[1] <= last
+        return bounds, kept or value is not None
 
 
 @dataclass(frozen=True, slots=True)
@@ -460,18 +485,21 @@ def _of_partition(counts: Combined, shown: Answer, level: Fraction) -> RowInterv
     return row
 
 
-def _never_fails(name: str, inner: Sequence[Interval], bounds: Interval) -> bool:
-    """Whether a function of numbers in these intervals, whose values lie in `bounds`, is a number at all of them."""
-    finite = not any(math.isinf(end) for end in bounds)
-    match name:
-        case "+" | "-" | "*" | "neg" | "abs" | "least" | "greatest":
-            return finite
-        case "/":
-            return finite and not inner[1][0] <= 0 <= inner[1][1]
-        case "sqrt":
-            return finite and inner[0][0] >= 0
-        case _:
-            return False
+@lru_cache(maxsize=4096)
+def _public(expr: Expr) -> Answer | None:
+    """The value of an expression of keys and constants; None of a noisy one."""
+    public = all(isinstance(e, Call | Literal) or e.key is not None for e in walk(expr))
+    return expr.compiled() if public else None
+
+
+def _reached(found: Sequence[tuple[Interval, bool]]) -> tuple[Interval, bool]:
+    """Return what `bounded` says of a CASE, from conditions and values in turn: over the values that can be reached."""
+    reached = []
+    for (holds, sure), value in zip((*found[:-1:2], ((1, 1), True)), (*found[1::2], found[-1]), strict=True):
+        reached += [value] if holds[1] >= 1 else []
+        if sure and holds[0] >= 1:
+            break
+    return hull([i for i, _ in reached]), all(s for _, s in reached)
 
 
 def point(value: object) -> tuple[float, float] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from discreet.plan.functions.function import Function, Interval, common, template
+from discreet.plan.functions.function import EVERYTHING, Function, Interval, common, template
 from discreet.plan.types import Type
 
 
@@ -60,11 +60,32 @@ def _case_value(*args: Any) -> Any:
 
 
 def _case_bounds(i: Sequence[Interval]) -> Interval:
-    return _hull([*i[1::2], i[-1]])
+    return hull([*i[1::2], i[-1]])
 
 
-def _hull(i: Sequence[Interval]) -> Interval:
+def hull(i: Sequence[Interval]) -> Interval:
+    """Return the least interval that holds all of these."""
     return min(x[0] for x in i), max(x[1] for x in i)
+
+
+def truth(name: str, i: Sequence[Interval]) -> Interval:
+    """Return the least and the greatest truth value, 0 or 1, of a condition on arguments in these intervals."""
+    (a, b), (c, d) = i[0], i[-1]
+    match name:
+        case "<" | "<=":
+            return (int(b < c), int(a < d)) if name == "<" else (int(b <= c), int(a <= d))
+        case ">" | ">=":
+            return truth("<" if name == ">" else "<=", i[::-1])
+        case "=" | "<>":
+            apart = int(b < c or d < a)
+            return (0, 1 - apart) if name == "=" else (apart, 1)
+        case "not":
+            return 1 - b, 1 - a
+        case "and" | "or":
+            pick = min if name == "and" else max
+            return pick(x[0] for x in i), pick(x[1] for x in i)
+        case _:
+            return EVERYTHING
 
 
 def _and(*args: bool | None) -> bool | None:
@@ -112,7 +133,7 @@ LOGIC = (
     Function("not", lambda t: _booleans(t) if len(t) == 1 else None, template("(NOT {0})"), lambda a: not a),
     Function("in", _membership, lambda a, _: f"({a[0]} IN ({', '.join(a[1:])}))", _in, takes_null=True),
     Function("is null", _anything, template("({0} IS NULL)"), lambda a: a is None, takes_null=True),
-    Function("coalesce", _alike, lambda a, _: f"coalesce({', '.join(a)})", _first_known, _hull, takes_null=True),
+    Function("coalesce", _alike, lambda a, _: f"coalesce({', '.join(a)})", _first_known, hull, takes_null=True),
     Function("nullif", _pair_alike, template("nullif({0}, {1})"), _unless_equal, lambda i: i[0], takes_null=True),
     Function("case", _case, _case_sql, _case_value, _case_bounds, takes_null=True),
 )  # fmt: skip
