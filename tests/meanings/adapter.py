@@ -174,7 +174,7 @@ def first_stage(s: Any, p: Any) -> list[Facts]:
 
 def draw(s: Any, p: Any, rng: Any) -> Facts:
     """Return a noisy state: each query's noisy integers by its name, and what a first stage chose."""
-    meter = Meter(s._desk._uses(p, ours=True), lambda text, keyed: _run(s, text, keyed), rng)
+    meter = Meter(s._desk._uses(p), lambda text, keyed: _run(s, text, keyed), rng)
     found = follow(Questions(lambda tables, part: p).run(p), meter)
     states = {name: _state(_part(found.tables, output.place)) for name, output in p.outputs.items()}
     if found.choice is None:

@@ -6,6 +6,7 @@ the statements, which were derived twice, and the noise.
 
 from __future__ import annotations
 
+import datetime as dt
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from discreet.engine.noisy_table import NoisyTable
 from discreet.engine.recipe import Draw, Running, drawn
 from discreet.engine.uses import PlannedUse, PrivateReads
-from discreet.errors import BackendFailed
+from discreet.errors import BackendFailed, InternalError
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.keys import sort_key
 from discreet.plan.quantile_tree.chosen import named
@@ -120,13 +121,33 @@ class GroupsUse(CellUse):
         return tuple(k for k, keep in zip(keys, kept, strict=True) if keep)
 
 
+_PLAIN = frozenset({str, int, float, bool, type(None), dt.date, dt.datetime})
+
+
+def distinct(keys: object) -> Sequence[Key]:
+    """The keys of groups, each once and of plain values: what a number is drawn for twice, is told better than it was
+    paid for, and values of other classes would be compared with private keys by code of their own.
+
+    Raises:
+        InternalError: they are not; nothing was read.
+    """
+    found = [] if type(keys) not in (tuple, list) else list(keys)  # type: ignore[call-overload]  # it is one
+    plain = type(keys) in (tuple, list) and all(
+        type(key) is tuple and all(type(v) in _PLAIN for v in key) for key in found
+    )
+    if not plain or len(set(found)) < len(found):
+        raise InternalError("The keys of a draw are plain values, each group once. The charge stands.")
+    return found
+
+
 @dataclass(frozen=True, slots=True)
 class ColumnUse(CellUse):
-    """A column's noisy numbers in groups of these keys; a group that is not there has 0."""
+    """A column's noisy numbers in groups of these keys, each once; a group that is not there has 0."""
 
     place: int
 
     def draw(self, exact: PrivateReads, args: Sequence[Key], rng: Entropy) -> list[int]:
+        args = distinct(args)
         cells, i = self.cells(exact), self.place
         return self.query.allocation.noises[i].add([cells[k][i] if k in cells else 0 for k in args], rng)
 
@@ -153,6 +174,7 @@ class TreeUse(CellUse):
     place: int
 
     def draw(self, exact: PrivateReads, args: Sequence[Key], rng: Entropy) -> tuple[Families, ...]:
+        args = distinct(args)
         leaves = self.leaves(exact, self.place)
         return tuple(_looked_at(self.query, self.place, leaves.get(k, NOTHING), rng) for k in args)
 

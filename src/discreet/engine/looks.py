@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 from discreet.engine.cells import measured
 from discreet.engine.recipe import Draw, Running, drawn
 from discreet.engine.uses import PlannedUse, PrivateReads
+from discreet.errors import InternalError
 from discreet.plan.auto_bounds.queries import CENSUS, CapsLook, Choice, ValuesLook
 from discreet.plan.auto_bounds.ranges import PLACES, holds
 from discreet.plan.plan import Staging
+from discreet.plan.schema import Range
 
 if TYPE_CHECKING:
     from discreet.engine.noisy_table import NoisyTable
     from discreet.noise.entropy import Entropy
     from discreet.plan.plan import Plan
-    from discreet.plan.schema import Range
 
 SECOND = "second stage"
 """The use that is set aside for what follows from the first stage."""
@@ -108,6 +109,8 @@ class OutsideUse(SizedUse):
     """The noisy numbers of units that have a value outside a range, which is public, and of those that have none."""
 
     def draw(self, exact: PrivateReads, args: Range, rng: Entropy) -> tuple[int, int]:
+        if type(args) is not Range:  # another class would be handed private places
+            raise InternalError("What lies outside is counted of a range. The charge stands.")
         counts = self.counts(exact)
         within = sum(n for place, n in counts.items() if all(holds(args, p) for p in place))
         outside, inside = self.look.outside.add([sum(counts.values()) - within, within], rng)

@@ -7,9 +7,12 @@ Guarantee:
 
 from __future__ import annotations
 
+import hashlib
+import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from discreet.certificate.paid import Paid
@@ -22,19 +25,17 @@ from discreet.engine.release import Drawn
 from discreet.engine.uses import PlannedUse, Reserved
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.claim import claim_of
+from discreet.plan.plan import Payer, Plan
+from discreet.plan.query import Query
 from discreet.tables.people import PeopleOf
 from discreet.tables.shapes import check_views, look_again
-from discreet.verify.check import check, check_look
-from discreet.verify.flows import FlowClaim, check_flows
-from discreet.verify.price import check_charge
-from discreet.verify.shapes import reject
+from discreet.verify.check import check
+from discreet.verify.claim import PlanClaim
 
 if TYPE_CHECKING:
     from discreet.backends.backend import Backend
     from discreet.ledger.entry import Entry
     from discreet.plan.people.person_cost import PersonCost
-    from discreet.plan.plan import Plan
     from discreet.plan.schema import TableSchema
     from discreet.tables.people import Rows
 
@@ -42,33 +43,24 @@ S = TypeVar("S")
 R = TypeVar("R")
 
 
-def is_ours(recipe: object) -> bool:
-    """Whether a recipe is this package's own, whose planners verify what they make."""
-    return type(recipe).__module__.startswith("discreet.")
-
-
-def verify(plan: Plan) -> None:
-    """Refuses a plan that the second derivation does not agree with.
+def verified(recipe: object, plan: Plan) -> Plan:
+    """The plan of a recipe that is not a session's own, verified anew, under an identity of its own.
 
     Raises:
-        InternalError: the two derivations disagree.
+        InternalError: the second derivation does not agree with it; nothing was charged.
+        InvalidParameter: it is no plan of queries with declared bounds that one population pays for.
     """
+    parts = [plan, *plan.measurements, *plan.payers]
+    if {type(part) for part in parts} != {Plan, Query, Payer} or plan.stages or plan.flows or plan.looks:
+        raise InvalidParameter(
+            "A recipe of your own plans queries with declared bounds, which one population pays for.",
+            hint="make its plan with discreet.plan.plan.alone, or discreet.plan.batch.plan_batch",
+        )
     claim = plan.claim
-    if isinstance(claim, FlowClaim):
-        check_flows(claim)
-        return
-    if plan.stages is None:
-        check(claim)
-        return
-    looks = [look for look in (plan.stages.of_caps, plan.stages.of_values) if look is not None]
-    said = [(look.claim, look.sql, look.noise) for look in looks]
-    if said != [(look, look.sql, look.noise) for look in plan.looks]:
-        reject("what is looked at first")
-    for look in plan.looks:
-        check_look(look)
-    for query in plan.stages.rehearsed:
-        check(claim_of(query))
-    check_charge(claim)
+    assert isinstance(claim, PlanClaim)
+    check(claim)
+    whose = [type(recipe).__module__, type(recipe).__qualname__, plan.identity]
+    return replace(plan, identity=hashlib.sha256(json.dumps(whose).encode()).hexdigest())
 
 
 class Desk:
@@ -85,14 +77,13 @@ class Desk:
         self._people = None if account.people is None else PeopleOf(account, backend, tables)
         self._locks: dict[str, threading.Lock] = {}
 
-    def perform(self, recipe: Recipe[S, R], *, fresh: bool = False, trusted_code: bool = False) -> R:
+    def perform(self, recipe: Recipe[S, R], *, fresh: bool = False, ours: bool = True) -> R:
         """Does what a recipe asks, and returns its result; the same again is answered from the ledger, free.
 
         Args:
             recipe: what is asked.
             fresh: whether to draw again, and be charged, even if the answer is stored.
-            trusted_code: whether a recipe that is not this package's own may run. Its plan is verified anew; but it
-                runs in the owner's process, where Python cannot keep it from reading memory.
+            ours: whether the session made the recipe, whose planner has verified its plan.
 
         Raises:
             InternalError: the second derivation refuses the plan; nothing was charged.
@@ -103,13 +94,8 @@ class Desk:
         """
         self.tables = look_again(self.backend, self.tables)
         plan = recipe.plan(self.tables)
-        if not (ours := is_ours(recipe)):
-            if not trusted_code:
-                raise InvalidParameter(
-                    f"{type(recipe).__name__} is a recipe of your own, and it would run beside the data.",
-                    hint="pass trusted_code=True, in a process of the data's owner",
-                )
-            verify(plan)
+        if not ours:
+            plan = verified(recipe, plan)
         if [p.population for p in plan.payers] != [a.population for a in self.payers.accounts]:
             raise InternalError(
                 "This plan is paid for by others than this session's accounts. Nothing was charged."
@@ -118,9 +104,7 @@ class Desk:
             # one thread at a time asks a question; another that asks the same waits, and gets the stored answer
             with nullcontext() if fresh else self._locks.setdefault(plan.identity, threading.Lock()):
                 found = None if fresh else self.payers.found(plan.identity)
-                return (
-                    self._draw(recipe, plan, ours=ours) if found is None else self._again(recipe, plan, found)
-                )
+                return self._draw(recipe, plan) if found is None else self._again(recipe, plan, found)
         except BudgetExceeded as refusal:
             refused = refusal
         raise self.payers.fitting(refused, plan, lambda part: recipe.plan(self.tables, part))
@@ -133,7 +117,7 @@ class Desk:
         plan = recipe.settled(plan, state)
         return recipe.build(plan, state, self._receipt(recipe, plan, state, found.time, stored=True))
 
-    def _draw(self, recipe: Recipe[S, R], plan: Plan, *, ours: bool) -> R:
+    def _draw(self, recipe: Recipe[S, R], plan: Plan) -> R:
         """Rehearses, charges, draws, and stores."""
         check_views(self.backend, self.tables)
         for text, keyed in plan.rehearsals:
@@ -142,7 +126,7 @@ class Desk:
         charges = self.payers.charge(plan, self._note(plan))
         with self._taking_part(cost, charges[0]) as rows:
             meter = Meter(
-                self._uses(plan, ours=ours),
+                self._uses(plan),
                 lambda text, keyed: rows(text, self._parameters(keyed)),
                 SystemEntropy(),
             )
@@ -157,7 +141,7 @@ class Desk:
         paid = Paid(self.payers.accounts, plan.identity, lambda: recipe.keep(state), lambda: plan.claim)
         return Receipt(Drawn(time, self.version), stored, paid)
 
-    def _uses(self, plan: Plan, *, ours: bool) -> list[PlannedUse]:
+    def _uses(self, plan: Plan) -> list[PlannedUse]:
         """Every use of a mechanism that a plan was charged for."""
         if plan.flows is not None:
             from discreet.engine.flows import flow_uses
@@ -172,12 +156,11 @@ class Desk:
 
         def second(settled: Plan) -> list[PlannedUse]:
             """What the second stage may draw: its query was verified, and costs what was set aside at most."""
-            stages.refuse_costlier(settled.query)
-            if not ours:
-                check(claim_of(settled.query))
+            query = settled.query
+            stages.refuse_costlier(query)
             if people is not None:
-                people.check_stages(stages.last, settled.query)
-            return uses_of(settled.query, f"{SECOND} ")
+                people.check_stages(stages.last, query)
+            return uses_of(query, f"{SECOND} ")
 
         return [*look_uses(stages), Reserved(SECOND, second)]
 

@@ -124,7 +124,8 @@ class Session:
         Args:
             recipe: what is asked.
             fresh: whether to draw again even if the answer is stored.
-            trusted_code: whether a recipe that is not this package's own may run beside the data.
+            trusted_code: whether the recipe's code may run beside the data. Its plan is verified anew; but it runs in
+                the owner's process, where Python cannot keep it from reading memory.
 
         Raises:
             PlanError, InvalidParameter: it cannot be done as asked; nothing was charged.
@@ -132,7 +133,12 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        return self._desk.perform(recipe, fresh=fresh, trusted_code=trusted_code)
+        if not trusted_code:
+            raise InvalidParameter(
+                f"{type(recipe).__name__} is a recipe of your own, and it would run beside the data.",
+                hint="pass trusted_code=True, in a process of the data's owner",
+            )
+        return self._desk.perform(recipe, fresh=fresh, ours=False)
 
     def plan(
         self,
@@ -224,7 +230,7 @@ class Session:
         """
         asked = self._asked(sql, delta, noise, truncation, bounds, dialect)
         recipe = Questions(lambda tables, part: asked.plan(tables, epsilon, part))
-        return self.perform(recipe, fresh=fresh)[""]
+        return self._desk.perform(recipe, fresh=fresh)[""]
 
     def batch(
         self,
@@ -277,7 +283,7 @@ class Session:
                 dialect=dialect,
             )
 
-        return self.perform(Questions(make), fresh=fresh)
+        return self._desk.perform(Questions(make), fresh=fresh)
 
     def _least(self, asked: AskedOfOne, epsilon: ForEach | None, wanted: WantedErrors) -> Plan:
         """The plan of least ε that has the wanted errors."""

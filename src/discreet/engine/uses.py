@@ -33,8 +33,13 @@ class PrivateReads:
         return found
 
     def forget(self) -> None:
-        """Drops everything that was read."""
+        """Drops everything that was read, and reads no more."""
         self._kept.clear()
+        self.read = _ended
+
+
+def _ended(text: str, keyed: bool) -> list[tuple[Any, ...]]:
+    raise InternalError("Nothing is read any more: this run has ended. The charge stands.")
 
 
 @dataclass(frozen=True, slots=True)
