@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
 
@@ -86,11 +86,11 @@ class Question:
     measures: tuple[Measure, ...]
     outer: Outer
     relation: ReadRows | None = None
+    spreads: tuple[TreeRead, ...] = field(init=False, repr=False, compare=False)
+    """What is read of spreads: measured beside `measures`, each by a statement of its own."""
 
-    @property
-    def spreads(self) -> tuple[TreeRead, ...]:
-        """What is read of spreads: measured beside `measures`, each by a statement of its own."""
-        return looked_at(self.outer.expressions)
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "spreads", looked_at(self.outer.expressions))
 
     def identity(
         self,
