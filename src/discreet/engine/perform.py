@@ -25,15 +25,18 @@ from discreet.engine.release import Drawn
 from discreet.engine.uses import PlannedUse, Reserved
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy
+from discreet.plan.claim import public_table
 from discreet.plan.plan import Payer, Plan
 from discreet.plan.query import Query
 from discreet.tables.people import PeopleOf
 from discreet.tables.shapes import check_views, look_again
 from discreet.verify.check import check
 from discreet.verify.claim import PlanClaim
+from discreet.verify.shapes import reject
 
 if TYPE_CHECKING:
     from discreet.backends.backend import Backend
+    from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.plan.people.person_cost import PersonCost
     from discreet.plan.schema import TableSchema
@@ -43,7 +46,7 @@ S = TypeVar("S")
 R = TypeVar("R")
 
 
-def verified(recipe: object, plan: Plan) -> Plan:
+def verified(recipe: object, plan: Plan, account: Account, tables: Sequence[TableSchema]) -> Plan:
     """The plan of a recipe that is not a session's own, verified anew, under an identity of its own.
 
     Raises:
@@ -51,7 +54,14 @@ def verified(recipe: object, plan: Plan) -> Plan:
         InvalidParameter: it is no plan of queries with declared bounds that one population pays for.
     """
     parts = [plan, *plan.measurements, *plan.payers]
-    if {type(part) for part in parts} != {Plan, Query, Payer} or plan.stages or plan.flows or plan.looks:
+    others = len(plan.payers) > 1 or account.people is not None  # of whom the claim says nothing
+    if (
+        {type(part) for part in parts} != {Plan, Query, Payer}
+        or others
+        or plan.stages
+        or plan.flows
+        or plan.looks
+    ):
         raise InvalidParameter(
             "A recipe of your own plans queries with declared bounds, which one population pays for.",
             hint="make its plan with discreet.plan.plan.alone, or discreet.plan.batch.plan_batch",
@@ -59,6 +69,16 @@ def verified(recipe: object, plan: Plan) -> Plan:
     claim = plan.claim
     assert isinstance(claim, PlanClaim)
     check(claim)
+    known = {t.name: t for t in tables}
+    for source in claim.sources:
+        if source.table is None:
+            same = all(name in known and public_table(known[name]) == t for name, t in source.tables.items())
+        else:
+            own = known.get(source.table)
+            said = None if own is None or own.public or own.reached else (own.unit.column, own.view)
+            same = said == (source.unit, source.view)
+        if not same or claim.relation is not account.relation:
+            reject("whose the rows are, and who their neighbours")
     whose = [type(recipe).__module__, type(recipe).__qualname__, plan.identity]
     return replace(plan, identity=hashlib.sha256(json.dumps(whose).encode()).hexdigest())
 
@@ -95,7 +115,7 @@ class Desk:
         self.tables = look_again(self.backend, self.tables)
         plan = recipe.plan(self.tables)
         if not ours:
-            plan = verified(recipe, plan)
+            plan = verified(recipe, plan, self.payers.accounts[0], self.tables)
         if [p.population for p in plan.payers] != [a.population for a in self.payers.accounts]:
             raise InternalError(
                 "This plan is paid for by others than this session's accounts. Nothing was charged."

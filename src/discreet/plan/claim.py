@@ -14,6 +14,7 @@ from discreet.verify.owned import PublicTable
 if TYPE_CHECKING:
     from discreet.plan.decided import Decided
     from discreet.plan.question import Question
+    from discreet.plan.schema import TableSchema
     from discreet.privacy.event import Composed
     from discreet.privacy.guarantee import Approximate
 
@@ -112,13 +113,18 @@ def source_of(question: Question) -> PrivateRows:
         return PrivateRows(table.name, frozenset(table.columns), table.unit.column, view=table.view)
     tables: dict[str, PublicTable] = {}
     for t in question.relation.tables:
-        columns = {n: None if kind is None else kind.value for n, kind in t.columns.items()}
-        key = None if t.reached is None else (t.reached.column, t.reached.table, t.reached.key)
-        unit = None if t.public or key is not None else t.unit.column
         if t.name in tables or (not t.public and t.relation is not question.table.relation):
             _disagree("what is known of the tables")
-        tables[t.name] = PublicTable(columns, unit, key, t.public, t.view)
+        tables[t.name] = public_table(t)
     return PrivateRows(None, frozenset(), "u", tables)
+
+
+def public_table(t: TableSchema) -> PublicTable:
+    """What the second derivation knows of a connected table."""
+    columns = {n: None if kind is None else kind.value for n, kind in t.columns.items()}
+    key = None if t.reached is None else (t.reached.column, t.reached.table, t.reached.key)
+    unit = None if t.public or key is not None else t.unit.column
+    return PublicTable(columns, unit, key, t.public, t.view)
 
 
 def _disagree(what: str) -> Never:
