@@ -7,11 +7,11 @@ import pytest
 
 import discreet as dp
 
-PEOPLE = 300
+PEOPLE = 150
 
 
 def counted(stage: str, condition: str, stages: int = 5) -> int:
-    """How many of 300 people with a text of 16 characters meet the condition after so many stages: no noise in 10^8."""
+    """How many of 150 people with a text of 16 characters meet the condition after so many stages: no noise in 10^8."""
     text = "WITH a0 AS (SELECT uid, name AS x FROM people)"
     for i in range(stages):
         text += f", a{i + 1} AS (SELECT uid, MAX({stage}) AS x FROM a{i} GROUP BY uid)"
