@@ -29,6 +29,8 @@ from numpy.typing import NDArray
 from benchmarks.runner import Claim, save
 from benchmarks.visits import visits
 from discreet.backends.connection import open_database
+from discreet.catalog.schema import Range, TableSchema
+from discreet.catalog.types import Type
 from discreet.data import housing, trips
 from discreet.engine.cells import exact_leaves
 from discreet.mechanisms import ExponentialQuantile
@@ -36,8 +38,6 @@ from discreet.mechanisms.exponential_quantile import Runs
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.quantile_tree.tree import ExactLeaves, NoisyTree
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Range, TableSchema
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 RNG = SystemEntropy()

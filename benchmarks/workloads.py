@@ -27,6 +27,8 @@ import numpy as np
 
 from benchmarks.runner import Claim, save
 from discreet.backends.connection import open_database
+from discreet.catalog.schema import Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.engine.measure import measure
 from discreet.engine.release import Release
 from discreet.mechanisms.linear import MatrixMechanism, explicit
@@ -37,8 +39,6 @@ from discreet.plan.grouping_sets.split_budget import agreements
 from discreet.plan.nodes.within import Within
 from discreet.plan.plan import alone
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 RNG = SystemEntropy()

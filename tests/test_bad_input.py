@@ -15,6 +15,8 @@ from typing import Any
 import pytest
 
 import discreet as dp
+from discreet.catalog.schema import Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.errors import (
     DiscreetError,
     InvalidParameter,
@@ -28,8 +30,6 @@ from discreet.plan.answer import MOST_MEASURES
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.parse import LONGEST
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import Relation
 
 VISITS = TableSchema(

@@ -15,7 +15,7 @@ from benchmarks.fuzz.check import Asked, Databases, Outcome, check
 from benchmarks.fuzz.questions import random_question
 from benchmarks.fuzz.sources import with_kind
 from benchmarks.fuzz.worlds import Shape, Table, World, random_neighbours, random_shape
-from discreet.plan.schema import Fact, Range, Values
+from discreet.catalog.schema import Fact, Range, Values
 from discreet.privacy.unit import Relation
 
 QUESTIONS = 20

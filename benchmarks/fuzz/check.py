@@ -14,6 +14,7 @@ from benchmarks.chosen_ranges import choose, settled, stages_of
 from benchmarks.fuzz.sources import Sources
 from benchmarks.fuzz.worlds import CANARY, KINDS, Shape, World
 from discreet.backends.connection import open_database
+from discreet.catalog.schema import TableSchema
 from discreet.engine.cells import exact_all as exact
 from discreet.engine.measure import measure
 from discreet.engine.noisy_table import NoisyTable
@@ -30,7 +31,6 @@ from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.quantile_tree.tree import ExactLeaves
 from discreet.plan.query import Query, make_query
 from discreet.plan.reports import report_moves
-from discreet.plan.schema import TableSchema
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 

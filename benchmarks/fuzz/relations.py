@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 
 from benchmarks.fuzz.functions import Name, Writer
 from benchmarks.fuzz.worlds import Shape, Table
-from discreet.plan.schema import Range, Values
+from discreet.catalog.schema import Range, Values
 
 _WINDOWS = (
     "row_number() {over}", "rank() {over}", "dense_rank() {over}", "count(*) {over}", "count({x}) {over}",

@@ -14,11 +14,11 @@ import duckdb
 from benchmarks.fuzz.worlds import KINDS as TYPES
 from benchmarks.fuzz.worlds import Shape, Table
 from discreet.backends.duckdb import DuckDB
+from discreet.catalog.owners import Owner, id_columns
+from discreet.catalog.schema import Reached, TableSchema
 from discreet.catalog.shape import TableShape
-from discreet.plan.schema import Reached, TableSchema
-from discreet.plan.types import Type
-from discreet.tables.owners import Owner
-from discreet.tables.shapes import id_columns, with_id_kinds
+from discreet.catalog.types import Type
+from discreet.engine.tables import with_id_kinds
 
 _ENDINGS = {
     "parquet": "parquet",

@@ -11,8 +11,8 @@ from random import Random
 from typing import Any, TypeAlias
 
 from benchmarks.fuzz.files import canonical
-from discreet.plan.schema import Fact, Range, Reached, TableSchema, Values
-from discreet.plan.types import Type
+from discreet.catalog.schema import Fact, Range, Reached, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 Row: TypeAlias = tuple[Any, ...]

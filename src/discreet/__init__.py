@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from discreet import mechanisms as mechanisms
     from discreet import plots as plots
     from discreet import sketch as sketch
+    from discreet.catalog.schema import Range as Range
+    from discreet.catalog.schema import Values as Values
     from discreet.engine.connect import connect as connect
     from discreet.engine.connect import connect_both as connect_both
     from discreet.engine.release import Release as Release
     from discreet.engine.session import Session as Session
     from discreet.mechanisms import mechanism as mechanism
     from discreet.plan.plan import Plan as Plan
-    from discreet.plan.schema import Range as Range
-    from discreet.plan.schema import Values as Values
 
 __all__ = [
     "Budget",
@@ -56,10 +56,10 @@ __version__ = "0.1.0"
 
 _HOMES = {
     "Plan": "discreet.plan.plan",
-    "Range": "discreet.plan.schema",
+    "Range": "discreet.catalog.schema",
     "Release": "discreet.engine.release",
     "Session": "discreet.engine.session",
-    "Values": "discreet.plan.schema",
+    "Values": "discreet.catalog.schema",
     "connect": "discreet.engine.connect",
     "connect_both": "discreet.engine.connect",
     "mechanism": "discreet.mechanisms",

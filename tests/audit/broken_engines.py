@@ -16,10 +16,10 @@ from discreet.audit.sql.ours import Connection, Exact
 from discreet.audit.sql.queries import Draws
 from discreet.audit.sql.tables import UNIT, Tables
 from discreet.backends.connection import open_database
+from discreet.catalog.schema import Range
 from discreet.mechanisms import Threshold
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.query import Query
-from discreet.plan.schema import Range
 from discreet.privacy.unit import PrivacyUnit
 
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import discreet as dp
 from discreet.backends.duckdb import DuckDB
+from discreet.catalog.owners import Owner, id_columns
+from discreet.catalog.schema import Fact, TableSchema
+from discreet.catalog.types import Type
 from discreet.engine.cells import exact_cells
 from discreet.engine.session import Session
+from discreet.engine.tables import with_id_kinds
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Fact, TableSchema
-from discreet.plan.types import Type
 from discreet.privacy.unit import Relation
-from discreet.tables.owners import Owner
-from discreet.tables.shapes import id_columns, with_id_kinds
 from tests.written import written
 
 ROW = dp.PrivacyUnit.row()

@@ -16,8 +16,8 @@ import pytest
 
 import discreet as dp
 from discreet.backends.connection import open_database
+from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, MissingExtra
-from discreet.plan.types import Type
 from tests.backends.asking import exact
 from tests.written import written
 

@@ -11,9 +11,9 @@ import duckdb
 import pytest
 
 from discreet.backends.connection import open_database
+from discreet.catalog.types import Type
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.render import finite
-from discreet.plan.types import Type
 from tests.plan.function_cases import calls, columns
 
 # As SQL; each is read as its type below.

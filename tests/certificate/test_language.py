@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from discreet.catalog.schema import TableSchema
 from discreet.certificate.checker import check_exact
 from discreet.certificate.codec import decode, encode
 from discreet.certificate.events import fits, of_measurements
@@ -16,7 +17,6 @@ from discreet.errors import DiscreetError, InternalError
 from discreet.ledger.chain import canonical, parse
 from discreet.plan.claim import claim_of
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import TableSchema
 from discreet.privacy.unit import Relation
 from discreet.verify.check import check, derived
 from discreet.verify.claim import PlanClaim
@@ -65,8 +65,8 @@ def test_questions_over_one_table_hold_as_they_are(name: str, relation: Relation
 
 
 def test_many_columns_that_compose_below_the_sum_of_their_epsilons_hold() -> None:
-    from discreet.plan.schema import Range
-    from discreet.plan.types import Type
+    from discreet.catalog.schema import Range
+    from discreet.catalog.types import Type
     from discreet.privacy.unit import PrivacyUnit
 
     facts: dict[str, Any] = {"day": Range(1, 60, integer=True), "x": Range(0, 1, integer=True)}

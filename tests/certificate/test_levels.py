@@ -10,12 +10,12 @@ from typing import Any
 import pytest
 
 from discreet.accounting.filter import Charge, open_filter
+from discreet.catalog.schema import Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.certificate.checker import check
 from discreet.certificate.events import of_measurements
 from discreet.plan.claim import claim_of
 from discreet.plan.query import make_query
-from discreet.plan.schema import Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy import codec
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, Budget

@@ -20,6 +20,7 @@ from discreet.audit.sql import Neighbours, Ours, RandomDatabases, RandomTables
 from discreet.audit.sql.ours import Connection
 from discreet.audit.sql.queries import Draws
 from discreet.audit.sql.tables import UNIT, Row
+from discreet.catalog.schema import Values
 from discreet.engine.measure import measure
 from discreet.mechanisms import (
     DiscreteGaussian,
@@ -36,7 +37,6 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import COUNTED
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.query import Query
-from discreet.plan.schema import Values
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit

@@ -13,6 +13,7 @@ from typing import Any, overload
 import numpy as np
 import pytest
 
+from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.plan.expr import Answer, Call, Column, Expr, Literal, Measured, RowInterval, measured_in, walk
 from discreet.plan.functions.calendar import EPOCH
@@ -29,7 +30,6 @@ from discreet.plan.nodes.top import Top
 from discreet.plan.nodes.within import Within
 from discreet.plan.quantile_tree.shape import Spread, looked_at
 from discreet.plan.quantile_tree.tree import NoisyTree
-from discreet.plan.types import Type
 from tests.plan.spread_trees import given, spread_of, whole
 
 CONFIDENCES = (F(9, 10), F(19, 20), F(999, 1000))

@@ -11,6 +11,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.catalog.schema import TableSchema
 from discreet.engine.cells import measured, uses_of
 from discreet.engine.meter import Meter
 from discreet.engine.questions import Questions
@@ -21,7 +22,6 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import Payer, Plan, alone
 from discreet.plan.query import make_query
-from discreet.plan.schema import TableSchema
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
 from tests.plan.tables import planned

@@ -10,11 +10,11 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
+from discreet.catalog.types import OF_CELLS, Type
 from discreet.errors import PlanError
 from discreet.plan.bind import call
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.functions import FUNCTIONS
-from discreet.plan.types import OF_CELLS, Type
 
 ENDS = [(1 << 63) - 1, -(1 << 63)]
 CORNERS: dict[Type, list[Any]] = {

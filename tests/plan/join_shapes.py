@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from types import MappingProxyType
 from typing import Any, TypeAlias
 
-from discreet.plan.schema import Fact, Range, Reached, TableSchema, Values
-from discreet.plan.types import Type
+from discreet.catalog.schema import Fact, Range, Reached, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 Row: TypeAlias = tuple[Any, ...]

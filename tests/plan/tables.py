@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from discreet.catalog.schema import Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 COLUMNS = {

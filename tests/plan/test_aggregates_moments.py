@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from discreet.catalog.schema import Range
 from discreet.engine.measure import measure
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
@@ -18,7 +19,6 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.plan.aggregate_nodes import NAMES, is_aggregate
 from discreet.plan.aggregates.read import BY_NAME, BY_NODE
 from discreet.plan.query import make_query
-from discreet.plan.schema import Range
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.exhaustive.plan.test_sensitivity import as_tuple, observed, within
 from tests.plan.cases import Engine

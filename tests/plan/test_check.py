@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.threshold import Threshold
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.derive import PrivateRows, derive

@@ -8,10 +8,10 @@ from fractions import Fraction
 
 import pytest
 
+from discreet.catalog.schema import Fact, Range, TableSchema
+from discreet.catalog.types import Type
 from discreet.errors import InternalError
 from discreet.plan.query import make_query
-from discreet.plan.schema import Fact, Range, TableSchema
-from discreet.plan.types import Type
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation

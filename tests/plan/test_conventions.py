@@ -10,13 +10,13 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.catalog.schema import TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.engine.cells import exact_cells
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.plan.dialects.conventions import prepare
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.exhaustive.plan.test_sensitivity import FACTS, ONE, SCHEMA, SHORT, as_tuple, observed
 from tests.plan.tables import planned, visits

@@ -14,12 +14,12 @@ import pyarrow as pa
 import pytest
 
 import discreet as dp
+from discreet.catalog.schema import Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.engine.cells import exact_leaves
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.coverage import covers
 from tests.exhaustive.plan.test_spread_sql import norms

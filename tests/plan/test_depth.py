@@ -6,11 +6,11 @@ from collections.abc import Callable
 
 import pytest
 
+from discreet.catalog.schema import Range, TableSchema
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.dialects.dialect import as_duckdb
 from discreet.plan.query import make_query
-from discreet.plan.schema import Range, TableSchema
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 TABLE = TableSchema(

@@ -9,14 +9,14 @@ import pytest
 from sqlglot import exp
 
 import discreet as dp
+from discreet.catalog.schema import TableSchema
+from discreet.catalog.types import Type
 from discreet.errors import DiscreetError, InvalidParameter, UnsupportedQuery
 from discreet.plan.cost import Kind
 from discreet.plan.dialects.dialect import as_duckdb
 from discreet.plan.dialects.functions import RULES
 from discreet.plan.query import make_query
 from discreet.plan.question import read_question
-from discreet.plan.schema import TableSchema
-from discreet.plan.types import Type
 from tests.plan.tables import USER, visits
 
 ALL = ("postgres", "bigquery", "snowflake", "spark")

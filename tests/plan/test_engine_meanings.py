@@ -22,11 +22,11 @@ import pytest
 import sqlglot
 
 from discreet.backends.connection import open_database
+from discreet.catalog.schema import TableSchema
+from discreet.catalog.types import Type
 from discreet.errors import DiscreetError
 from discreet.plan.bind import TableScope, bind_row
 from discreet.plan.render import finite
-from discreet.plan.schema import TableSchema
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 KINDS = {"b": Type.BOOL, "i": Type.INT, "d": Type.REAL, "v": Type.TEXT, "e": Type.DATE, "t": Type.TIMESTAMP}

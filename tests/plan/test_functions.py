@@ -11,12 +11,12 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
+from discreet.catalog.schema import Fact, Range
+from discreet.catalog.types import OF_CELLS, Type
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.measures.lattice_value import range_of
 from discreet.plan.render import finite
-from discreet.plan.schema import Fact, Range
-from discreet.plan.types import OF_CELLS, Type
 from tests.plan.cases import Engine
 from tests.plan.function_cases import CORNERS, INEXACT, SPELLINGS, columns, drawn, exact_calls
 

@@ -10,8 +10,8 @@ from itertools import product
 import pytest
 
 import discreet as dp
+from discreet.catalog.types import Type
 from discreet.plan.expr import Call, Literal, Measured
-from discreet.plan.types import Type
 from tests.plan.tables import planned
 
 LEVEL = Fraction(19, 20)

@@ -7,9 +7,9 @@ from fractions import Fraction
 
 import pytest
 
+from discreet.catalog.schema import Range, TableSchema
 from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
 from discreet.plan.measures.measure import Total
-from discreet.plan.schema import Range, TableSchema
 from discreet.privacy.unit import PrivacyUnit
 from tests.plan.claims import check
 from tests.plan.tables import COLUMNS, USER, planned, visits

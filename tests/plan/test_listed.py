@@ -13,12 +13,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.backends.connection import open_database
+from discreet.catalog.schema import Range, Scalar, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.plan import bound
 from discreet.plan.bound import SHORT, BoundedQuery, bounded_sql, key_table_sql
 from discreet.plan.decided import bounding
 from discreet.plan.query import make_query
-from discreet.plan.schema import Range, Scalar, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.lists import key_lists
 

@@ -14,6 +14,8 @@ import pandas as pd
 import pytest
 
 import discreet as dp
+from discreet.catalog.schema import Fact, Range, Values
+from discreet.catalog.types import Type
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
@@ -23,8 +25,6 @@ from discreet.plan.nodes.quantile import Quantile
 from discreet.plan.nodes.top import Top
 from discreet.plan.plan import alone
 from discreet.plan.quantile_tree.tree import NoisyTree
-from discreet.plan.schema import Fact, Range, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.coverage import covers
 from tests.exhaustive.plan.test_spread_sql import ENGINE, ONE, ROW, SCHEMA, SHORT, leaves, level_moves, norms

@@ -9,12 +9,12 @@ import pyarrow as pa
 import pytest
 
 from discreet.backends.connection import open_database
+from discreet.catalog.types import OF_CELLS, Type
 from discreet.errors import PlanError
 from discreet.plan.bind import call
 from discreet.plan.expr import Call, Column, Expr, Literal, walk
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.render import finite
-from discreet.plan.types import OF_CELLS, Type
 from tests.backends.test_total import NASTY
 from tests.plan.function_cases import drawn, exact_calls
 from tests.plan.test_functions import CELLS

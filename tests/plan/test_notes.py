@@ -12,13 +12,13 @@ import pytest
 
 import discreet as dp
 from discreet.backends.connection import open_database
+from discreet.catalog.schema import Range, Reached, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.clamping import may_clamp
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.query import make_query
 from discreet.plan.render import finite
-from discreet.plan.schema import Range, Reached, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 BIAS = "Truncation bias, which ± does not cover: "

@@ -13,6 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.engine.cells import exact_leaves
 from discreet.engine.measure import measure
 from discreet.engine.release import Release
@@ -30,8 +32,6 @@ from discreet.plan.plan import alone
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.query import Query, make_query
 from discreet.plan.question import read_question
-from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.coverage import covers
 from tests.plan.cases import Engine

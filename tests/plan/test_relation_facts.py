@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from discreet.catalog.schema import Range, Reached, Values, near_columns
+from discreet.catalog.types import Type
 from discreet.errors import MissingBounds
-from discreet.plan.schema import Range, Reached, Values, near_columns
-from discreet.plan.types import Type
 from tests.plan.relations import narrow, planned, read, tables
 
 

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from discreet.catalog.schema import TableSchema
+from discreet.catalog.types import Type
 from discreet.errors import MissingBounds, PlanError, UnknownColumn, UnsupportedQuery
-from discreet.plan.schema import TableSchema
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.relations import narrow, read, tables
 

@@ -8,8 +8,8 @@ from functools import cache
 import duckdb
 import pytest
 
-from discreet.plan.schema import Fact, Range, Reached, TableSchema, Values
-from discreet.plan.types import Type
+from discreet.catalog.schema import Fact, Range, Reached, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.relations import WIDE, Data, answered, database, exact, planned, read
 

@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from discreet.catalog.schema import Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.query import Query, make_query
 from discreet.plan.reported import Reported, bias, report_notes, reported
 from discreet.plan.reports import Part, Report
-from discreet.plan.schema import Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.testing import ReplayEntropy
 from tests.coverage import covers

@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.plan import alone
 from discreet.plan.query import Query, make_query
 from discreet.plan.reports import Part, Report, report_moves
-from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import Engine
 from tests.plan.claims import check

@@ -10,6 +10,8 @@ import pytest
 import sqlglot
 
 from discreet.backends.connection import open_database
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.errors import MissingBounds, UnknownColumn, UnsupportedQuery
 from discreet.plan.bind import TableScope, bind_row
 from discreet.plan.expr import Expr
@@ -17,8 +19,6 @@ from discreet.plan.functions import FUNCTIONS
 from discreet.plan.keys import find_keys
 from discreet.plan.measures.lattice_value import lattice_value
 from discreet.plan.render import finite
-from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 DAYS = [dt.date(2023, 1, 1), dt.date(2024, 2, 29)]

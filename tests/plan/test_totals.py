@@ -12,12 +12,12 @@ import pytest
 
 import discreet as dp
 from discreet.backends.connection import open_database
+from discreet.catalog.schema import Range, Values
 from discreet.engine.measure import measure
 from discreet.engine.release import Release
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.schema import Range, Values
 from tests.coverage import covers
 from tests.plan.claims import check
 

@@ -12,6 +12,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
+from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.quantile_tree.tree import (
@@ -22,7 +23,6 @@ from discreet.plan.quantile_tree.tree import (
     families_json,
     families_of,
 )
-from discreet.plan.types import Type
 from tests.coverage import covers
 from tests.plan.spread_trees import HALF, at, drawn, given, spread_of, whole
 

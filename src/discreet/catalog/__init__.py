@@ -1,1 +1,1 @@
-"""Tables as their owner knows them: how ids are read."""
+"""Public facts of tables: names, types, shapes, declared ranges and values, whose the rows are, ids in one form."""

@@ -15,11 +15,11 @@ from discreet.plan.parameters import epsilon_asked, share_asked
 from discreet.privacy.exact import Real, exact
 
 if TYPE_CHECKING:
+    from discreet.catalog.schema import TableSchema
     from discreet.ledger.account import Account
     from discreet.plan.dialects.conventions import Prepared
     from discreet.plan.plan import Plan
     from discreet.plan.query import Query
-    from discreet.plan.schema import TableSchema
     from discreet.privacy.unit import PrivacyUnit
 
 ForEach: TypeAlias = "Real | Mapping[str, Real]"

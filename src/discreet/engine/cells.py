@@ -22,9 +22,9 @@ from discreet.plan.quantile_tree.tree import ExactLeaves, Families, NoisyTree
 from discreet.plan.query import Query
 
 if TYPE_CHECKING:
+    from discreet.catalog.schema import Scalar
     from discreet.mechanisms.additive import Additive
     from discreet.noise.entropy import Entropy
-    from discreet.plan.schema import Scalar
 
 Run: TypeAlias = Callable[[str], list[tuple[Any, ...]]]
 """Runs SQL on the data."""

@@ -15,11 +15,12 @@ from discreet.privacy.unit import PrivacyUnit, Relation
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
     from discreet.backends.duckdb import DuckDB
+    from discreet.catalog.owners import Owners
+    from discreet.catalog.schema import Fact, TableSchema
     from discreet.engine.session import Session
+    from discreet.engine.tables import Kept
     from discreet.ledger.account import Account
     from discreet.ledger.ledger import Ledger
-    from discreet.plan.schema import Fact, TableSchema
-    from discreet.tables.shapes import Kept, Owners
 
 T = TypeVar("T")
 
@@ -83,8 +84,8 @@ def connect(
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
     """
     from discreet.backends.duckdb import DuckDB
+    from discreet.catalog.owners import find_owners
     from discreet.engine.session import Session
-    from discreet.tables.owners import find_owners
 
     who, facts, place = _unit(unit, bounds), columns or {}, _place(ledger)
     wanted = None if relation is None else Relation.parse(relation)
@@ -151,8 +152,8 @@ def connect_both(
         SourceError, LedgerError, InvalidParameter, MissingBounds: see `discreet.errors`; nothing has been charged.
     """
     from discreet.backends.duckdb import DuckDB
+    from discreet.catalog.owners import find_both
     from discreet.engine.session import Session
-    from discreet.tables.owners import find_both
 
     facts = columns or {}
     _check_units(units)
@@ -201,21 +202,23 @@ def _open(
     accounts: Callable[[Ledger], list[Account]],
 ) -> tuple[Ledger, list[Account], list[TableSchema]]:
     """Open the ledger and the accounts of the populations, and make the tables answerable as the accounts keep them."""
+    from discreet.catalog.owners import check_unit
+    from discreet.catalog.schema import check_declared
+    from discreet.engine.tables import attach_all, find_shapes, pin_all, warn_of_alike
     from discreet.ledger.ledger import Ledger
-    from discreet.tables import shapes
 
     whose = list(owners.values())
     kept = [_kept(place, name, backend.tables) for name in owners]
-    now = shapes.find_shapes(backend, whose, kept)
+    now = find_shapes(backend, whose, kept)
     for unit, own in zip(units.values(), whose, strict=True):
-        shapes.check_unit(unit, now, own)
-    shapes.check_declared(now, facts)
+        check_unit(unit, now, own)
+    check_declared(now, facts)
     book = opened.enter_context(Ledger.prepared(place))
     found = accounts(book)
-    shapes.warn_of_alike(book, found, now, whose[0], {table for known in kept for table in known})
-    pinned = shapes.pin_all(backend, found, now, whose)
+    warn_of_alike(book, found, now, whose[0], {table for known in kept for table in known})
+    pinned = pin_all(backend, found, now, whose)
     first = next(iter(units.values()))
-    return book, found, shapes.attach_all(backend, pinned, whose, unit=first, facts=facts, account=found[0])
+    return book, found, attach_all(backend, pinned, whose, unit=first, facts=facts, account=found[0])
 
 
 def _refuse(name: str, wanted: str, given: object, hint: str) -> Never:
@@ -266,10 +269,10 @@ def _check_given(columns: object, budgets: Mapping[str, object], texts: Mapping[
 
 def _kept(place: str | os.PathLike[str], population: str, tables: Sequence[str]) -> Kept:
     """What the population's account knows of the tables: of what a known table is now, ids alone are looked at."""
+    from discreet.catalog.owners import Owner
     from discreet.catalog.shape import TableShape
     from discreet.ledger.ledger import Ledger
     from discreet.ledger.places import is_there
-    from discreet.tables.owners import Owner
 
     if not is_there(place):
         return {}

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from discreet.catalog.schema import Range
 from discreet.engine.cells import measured
 from discreet.engine.recipe import Draw, Running, drawn
 from discreet.engine.uses import PlannedUse, PrivateReads
@@ -16,7 +17,6 @@ from discreet.errors import InternalError
 from discreet.plan.auto_bounds.queries import CENSUS, CapsLook, Choice, ValuesLook
 from discreet.plan.auto_bounds.ranges import PLACES, holds
 from discreet.plan.plan import Staging
-from discreet.plan.schema import Range
 
 if TYPE_CHECKING:
     from discreet.engine.noisy_table import NoisyTable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 from discreet.errors import LedgerError
 
 if TYPE_CHECKING:
+    from discreet.catalog.schema import Scalar
     from discreet.plan.quantile_tree.tree import Families
-    from discreet.plan.schema import Scalar
 
 _FORMAT = 1
 """Version of the stored form."""

@@ -20,27 +20,27 @@ from discreet.certificate.seal import noted
 from discreet.engine.cells import uses_of
 from discreet.engine.meter import Meter, follow
 from discreet.engine.payers import Payers
+from discreet.engine.people import PeopleOf
 from discreet.engine.recipe import Receipt, Recipe
 from discreet.engine.release import Drawn
+from discreet.engine.tables import check_views, look_again
 from discreet.engine.uses import PlannedUse, Reserved
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.claim import public_table
 from discreet.plan.plan import Payer, Plan
 from discreet.plan.query import Query
-from discreet.tables.people import PeopleOf
-from discreet.tables.shapes import check_views, look_again
 from discreet.verify.check import check
 from discreet.verify.claim import PlanClaim
 from discreet.verify.shapes import reject
 
 if TYPE_CHECKING:
     from discreet.backends.backend import Backend
+    from discreet.catalog.schema import TableSchema
+    from discreet.engine.people import Rows
     from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.plan.people.person_cost import PersonCost
-    from discreet.plan.schema import TableSchema
-    from discreet.tables.people import Rows
 
 S = TypeVar("S")
 R = TypeVar("R")

@@ -15,9 +15,9 @@ from discreet.plan.auto_bounds.queries import Choice
 from discreet.plan.auto_bounds.staged import kept, restored
 
 if TYPE_CHECKING:
+    from discreet.catalog.schema import TableSchema
     from discreet.engine.recipe import Receipt, Running
     from discreet.plan.plan import Place, Plan
-    from discreet.plan.schema import TableSchema
 
 Make: TypeAlias = "Callable[[Sequence[TableSchema], Fraction], Plan]"
 """The plan over these tables, at so large a part of the ε asked for."""

@@ -13,10 +13,10 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 if TYPE_CHECKING:
+    from discreet.catalog.schema import TableSchema
     from discreet.certificate.paid import Paid
     from discreet.engine.release import Drawn
     from discreet.plan.plan import Plan
-    from discreet.plan.schema import TableSchema
 
 S = TypeVar("S")
 R = TypeVar("R", covariant=True)

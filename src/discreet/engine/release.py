@@ -17,6 +17,7 @@ from discreet.privacy.guarantee import Approximate
 
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
+    from discreet.catalog.schema import Scalar
     from discreet.certificate.paid import Paid
     from discreet.mechanisms.additive import Additive
     from discreet.plan.expr import Answer, Expr
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     from discreet.plan.query import Query
     from discreet.plan.question import OrderBy
     from discreet.plan.reported import Reported
-    from discreet.plan.schema import Scalar
     from discreet.plan.totals import TotalRow
 
 SHOWN_ROWS = 60

@@ -17,6 +17,7 @@ from discreet.privacy.guarantee import Budget
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
     from discreet.backends.backend import Backend
+    from discreet.catalog.schema import TableSchema
     from discreet.engine.asked import AskedOfOne, ForEach
     from discreet.engine.recipe import Recipe
     from discreet.engine.release import Release
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     from discreet.ledger.ledger import Ledger
     from discreet.plan.least import WantedErrors
     from discreet.plan.plan import Plan
-    from discreet.plan.schema import TableSchema
     from discreet.privacy.unit import PrivacyUnit
 
 S = TypeVar("S")

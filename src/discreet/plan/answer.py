@@ -8,6 +8,7 @@ from typing import Never
 
 from sqlglot import exp
 
+from discreet.catalog.types import Type
 from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.plan.aggregate_nodes import has_aggregate, is_aggregate
 from discreet.plan.aggregates import AGGREGATES
@@ -19,7 +20,6 @@ from discreet.plan.measures.measure import Measure
 from discreet.plan.measures.ranges import Facts, Ranges
 from discreet.plan.nodes.key import Key
 from discreet.plan.scope import Scope
-from discreet.plan.types import Type
 
 MOST_MEASURES = 200
 """Different noisy columns in one question."""

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Never
 
+from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
 from discreet.plan.expr import PARTIAL, Call, Expr, Literal, measured_in, walk
 from discreet.plan.partition.counted import Combined, Layered
 from discreet.plan.quantile_tree.shape import looked_at
-from discreet.plan.types import Type
 from discreet.privacy.exact import Real, exact
 
 if TYPE_CHECKING:

@@ -18,6 +18,7 @@ from itertools import islice
 from typing import Any
 
 from discreet.accounting.loss import PrivacyLoss
+from discreet.catalog.schema import TableSchema
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
@@ -39,7 +40,6 @@ from discreet.plan.plan import Payer, Place, Plan, PlanOutput
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.query import Query, kind_of, make_query, statements, with_levels
 from discreet.plan.question import Outer, Question
-from discreet.plan.schema import TableSchema
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.guarantee import Approximate

@@ -8,14 +8,14 @@ from dataclasses import dataclass
 
 from sqlglot import exp
 
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, UnknownColumn, UnsupportedQuery
 from discreet.plan.aggregate_nodes import is_aggregate, word
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.functions import FUNCTIONS, HINTS, fitting
-from discreet.plan.schema import Fact, Range, TableSchema, Values
 from discreet.plan.scope import Scope, as_stored
 from discreet.plan.syntax import function_of
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
 
 DEEPEST = 60

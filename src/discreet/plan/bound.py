@@ -18,6 +18,8 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from discreet.catalog.schema import Scalar, TableSchema
+from discreet.catalog.types import Type
 from discreet.plan.auto_bounds.caps import place_sql
 from discreet.plan.auto_bounds.ranges import value_place_sql
 from discreet.plan.expr import Column, Expr
@@ -25,8 +27,6 @@ from discreet.plan.keys import Keys
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import Measure, Name, Part, Tally
 from discreet.plan.render import constant, finite, quoted, raw
-from discreet.plan.schema import Scalar, TableSchema
-from discreet.plan.types import Type
 
 SECRET = "$secret"  # noqa: S105  # the placeholder, not a secret
 """The placeholder of the account's secret key; the key itself is never written into a query's text."""

@@ -12,9 +12,9 @@ from discreet.verify.derive import PrivateRows
 from discreet.verify.owned import PublicTable
 
 if TYPE_CHECKING:
+    from discreet.catalog.schema import TableSchema
     from discreet.plan.decided import Decided
     from discreet.plan.question import Question
-    from discreet.plan.schema import TableSchema
     from discreet.privacy.event import Composed
     from discreet.privacy.guarantee import Approximate
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 import datetime as dt
 from typing import TYPE_CHECKING
 
+from discreet.catalog.types import Type
 from discreet.plan.expr import Call, Column, Expr, Literal, columns_of
 from discreet.plan.functions.calendar import EPOCH
 from discreet.plan.measures.lattice_value import LatticeValue, range_of
-from discreet.plan.types import Type
 
 if TYPE_CHECKING:
+    from discreet.catalog.schema import Scalar
     from discreet.plan.question import Question
-    from discreet.plan.schema import Scalar
 
 
 def may_clamp(value: LatticeValue) -> bool:

@@ -6,6 +6,7 @@ import math
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from discreet.catalog.schema import TableSchema
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import COUNTED, NAMED, NEAR, ExponentialQuantile
 from discreet.plan.expr import walk
@@ -15,7 +16,6 @@ from discreet.plan.quantile_tree.chosen import rank_off
 from discreet.plan.quantile_tree.shape import Spread, TreeRead
 from discreet.plan.reported import reported
 from discreet.plan.reports import report_moves
-from discreet.plan.schema import TableSchema
 from discreet.privacy.guarantee import decimal, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation

@@ -23,6 +23,8 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, ClassVar, TypeAlias
 
+from discreet.catalog.schema import Scalar
+from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.plan.functions import FUNCTIONS, image
 from discreet.plan.functions.calendar import moment_range, moments
@@ -30,8 +32,6 @@ from discreet.plan.functions.function import EVERYTHING, Interval
 from discreet.plan.functions.logic import hull, truth
 from discreet.plan.nodes.noise import Laws, Terms, quantile
 from discreet.plan.partition.counted import Combined
-from discreet.plan.schema import Scalar
-from discreet.plan.types import Type
 
 Answer: TypeAlias = Callable[[Sequence[Scalar], Sequence[Any]], Any]
 """From a row's keys and noisy integers to a value; where spreads are read, their noisy trees come last, by spread."""

@@ -7,11 +7,11 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from discreet.catalog.schema import MOST_KEYS, Fact, Scalar, domain_values
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.expr import Call, Expr, columns_of, walk
 from discreet.plan.functions import FUNCTIONS
-from discreet.plan.schema import MOST_KEYS, Fact, Scalar, domain_values
-from discreet.plan.types import Type
 
 
 @dataclass(frozen=True, slots=True)

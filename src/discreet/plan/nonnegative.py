@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 if TYPE_CHECKING:
+    from discreet.catalog.schema import Scalar
     from discreet.plan.question import Question
-    from discreet.plan.schema import Scalar
     from discreet.plan.totals import Sets
 
 

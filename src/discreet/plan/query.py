@@ -9,6 +9,7 @@ from fractions import Fraction
 from functools import partial
 from typing import Any
 
+from discreet.catalog.schema import TableSchema
 from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
@@ -26,7 +27,6 @@ from discreet.plan.quantile_tree.chosen import is_chosen
 from discreet.plan.quantile_tree.sql import spread_sql
 from discreet.plan.question import Question, read_question
 from discreet.plan.reports import Report, report_moves, report_sql, reports_of
-from discreet.plan.schema import TableSchema
 from discreet.plan.totals import summed_noises
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.privacy.sensitivity import Sensitivity

@@ -11,6 +11,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from discreet.catalog.schema import TableSchema, find_table
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregate_nodes import has_aggregate
 from discreet.plan.answer import Measures, bind_answer
@@ -24,7 +25,6 @@ from discreet.plan.measures.ranges import Missing, Ranges
 from discreet.plan.parse import Ordering, Select, default_name, group_nodes, parse_select
 from discreet.plan.quantile_tree.shape import TreeRead, looked_at
 from discreet.plan.relation.rows import ReadRows, draft
-from discreet.plan.schema import TableSchema, find_table
 from discreet.plan.scope import Scope
 from discreet.plan.totals import Sets
 

@@ -6,11 +6,11 @@ import datetime as dt
 from collections.abc import Callable, Iterator
 from typing import TypeAlias
 
+from discreet.catalog.schema import Scalar
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.expr import Call, Column, Expr, Literal
 from discreet.plan.functions import FUNCTIONS
-from discreet.plan.schema import Scalar
-from discreet.plan.types import Type
 
 Place: TypeAlias = Callable[[str], str]
 """A column's name → its SQL."""

@@ -16,6 +16,7 @@ from decimal import Decimal
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from discreet.catalog.types import Type
 from discreet.plan.expr import Expr, Literal, measured_in, walk
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import (
@@ -29,7 +30,6 @@ from discreet.plan.measures.measure import (
 from discreet.plan.quantile_tree.shape import looked_at
 from discreet.plan.reports import Part, Report
 from discreet.plan.totals import summed_noises
-from discreet.plan.types import Type
 
 if TYPE_CHECKING:
     from discreet.mechanisms.additive import Additive

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TYPE_CHECKING
 
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bind import call
 from discreet.plan.bound import BoundedQuery, columns_sql, totals_sql
@@ -21,7 +22,6 @@ from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_
 from discreet.plan.expr import Call, Expr, Literal
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.render import finite
-from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
 

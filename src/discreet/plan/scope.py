@@ -7,8 +7,8 @@ from typing import Protocol
 
 from sqlglot import exp
 
+from discreet.catalog.schema import Fact
 from discreet.plan.expr import Expr
-from discreet.plan.schema import Fact
 from discreet.privacy.unit import PrivacyUnit
 
 

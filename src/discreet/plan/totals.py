@@ -20,7 +20,7 @@ from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.summed import SummedNoise
 
 if TYPE_CHECKING:
-    from discreet.plan.schema import Scalar
+    from discreet.catalog.schema import Scalar
 
 Nodes: TypeAlias = tuple[exp.Expr, ...]
 Sets: TypeAlias = tuple[tuple[int, ...], ...]

@@ -9,13 +9,13 @@ from typing import Any
 
 import numpy as np
 
+from discreet.catalog.schema import TableSchema
+from discreet.catalog.types import Type
 from discreet.engine.flows import exact_flows
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.cost import Kind
 from discreet.plan.flows.plan import make_shared_plan
 from discreet.plan.plan import Plan
-from discreet.plan.schema import TableSchema
-from discreet.plan.types import Type
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.contracts.audit_row import ENGINE, AuditRow, sampled

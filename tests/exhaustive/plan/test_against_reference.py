@@ -13,10 +13,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from discreet.backends.duckdb import DuckDB
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.engine.cells import exact_cells
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import SECRET, Engine, in_reference_order, plan_of, reference_cells
 from tests.reference.expression import Column, Expression, Row

@@ -11,11 +11,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import discreet as dp
+from discreet.catalog.schema import Fact, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.plan.measures.distinct import DistinctCount
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Fact, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.exhaustive.plan.test_sensitivity import as_tuple, norms, within

@@ -23,13 +23,13 @@ from benchmarks.fuzz.sources import KINDS
 from benchmarks.fuzz.tally import Tally, one_seed, rare
 from benchmarks.fuzz.worlds import KINDS as KINDS_OF_TYPES
 from benchmarks.fuzz.worlds import LAYOUTS, Shape, Table, World, random_shape, without
+from discreet.catalog.schema import Range, Values
 from discreet.errors import InternalError
 from discreet.plan.dialects.conventions import prepare
 from discreet.plan.dialects.dialect import as_duckdb
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.query import Query
 from discreet.plan.question import read_question
-from discreet.plan.schema import Range, Values
 from discreet.privacy.unit import Relation
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "fuzz").glob("*.json"))

@@ -12,6 +12,8 @@ from itertools import product
 
 import pytest
 
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.engine.cells import exact_leaves
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
@@ -19,8 +21,6 @@ from discreet.plan.claim import claim_of
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.quantile_tree.tree import ExactLeaves
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.check import check
 from tests.plan.cases import Engine

@@ -16,6 +16,8 @@ from hypothesis import strategies as st
 
 from discreet.accounting.filter import BasicFilter, Filter, GDPFilter, RenyiFilter, open_filter
 from discreet.backends.leaving import Leaving, hashed
+from discreet.catalog.schema import Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.engine.cells import exact_cells, level_sums
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.ledger.people.table import BEYOND, CAPACITY
@@ -24,8 +26,6 @@ from discreet.plan.batch import plan_batch
 from discreet.plan.people.person_cost import PersonCost, toll_of
 from discreet.plan.plan import alone
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import SECRET, Engine, as_value

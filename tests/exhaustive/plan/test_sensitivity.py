@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import beta
 
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.engine.measure import measure
 from discreet.engine.noisy_table import NoisyTable
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.threshold import Threshold
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import Engine, plan_of

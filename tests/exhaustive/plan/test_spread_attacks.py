@@ -13,6 +13,8 @@ import pytest
 
 import discreet as dp
 from discreet.backends.connection import open_database
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.engine.cells import NOTHING, Cells, Leaves
 from discreet.engine.cells import exact_all as exact
 from discreet.errors import InvalidParameter, PlanError, UnsupportedQuery
@@ -23,8 +25,6 @@ from discreet.plan.dialects.conventions import prepare
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.quantile_tree.tree import ExactLeaves, NoisyTree, families_json, families_of
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.spread_trees import spread_of
 from tests.plan.test_chosen_quantiles import losses

@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from discreet.catalog.schema import Fact, Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.engine.cells import exact_leaves
 from discreet.engine.measure import measure
 from discreet.engine.release import Release
@@ -15,8 +17,6 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import alone
 from discreet.plan.quantile_tree.tree import ExactLeaves
 from discreet.plan.query import Query, make_query
-from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import Engine
 from tests.reference.expression import Column, Row

@@ -14,7 +14,7 @@ import pytest
 from discreet.audit import Audit, distinguish
 from discreet.audit.sql import Ours
 from discreet.audit.sql.ours import Connection, shown
-from discreet.plan.schema import Values
+from discreet.catalog.schema import Values
 from discreet.privacy.unit import PrivacyUnit
 from tests.laws.statistical.third_party import Case, cases, engine
 

@@ -19,8 +19,8 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql import Ours
 from discreet.audit.sql.ours import Exact, noisy_tables
+from discreet.catalog.schema import Range, Values
 from discreet.mechanisms import Gaussian, Laplace
-from discreet.plan.schema import Range, Values
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit
 

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from discreet.accounting.loss import PrivacyLoss
+from discreet.catalog.schema import Range, TableSchema, Values
+from discreet.catalog.types import Type
 from discreet.errors import (
     DiscreetError,
     InternalError,
@@ -24,8 +26,6 @@ from discreet.plan.cost import Kind
 from discreet.plan.flows.network import Party
 from discreet.plan.flows.plan import Flows, make_shared_plan
 from discreet.plan.plan import Plan
-from discreet.plan.schema import Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.flows import FlowClaim, check_flows
 

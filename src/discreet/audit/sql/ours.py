@@ -20,6 +20,7 @@ from discreet.audit.outputs.sampling import Raised
 from discreet.audit.sql.databases import PATHS, PUBLIC, SCHEMAS
 from discreet.audit.sql.queries import Draws
 from discreet.audit.sql.tables import SCHEMA, UNIT, Row, Tables
+from discreet.catalog.schema import Fact, Range, Values
 from discreet.engine.cells import Run, exact_cells, level_sums
 from discreet.engine.connect import connect
 from discreet.engine.measure import measure
@@ -29,17 +30,16 @@ from discreet.errors import DiscreetError, MissingExtra
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.keys import sort_key
 from discreet.plan.plan import alone
-from discreet.plan.schema import Fact, Range, Values
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 if TYPE_CHECKING:
     from discreet.backends.duckdb import DuckDB
+    from discreet.catalog.schema import Scalar
     from discreet.engine.cells import Cells
     from discreet.mechanisms.additive import Additive
     from discreet.plan.query import Query
-    from discreet.plan.schema import Scalar
 
 FACTS: Mapping[str, Fact] = MappingProxyType(
     {"x": Range(0, 10), "v": Range(0, 10), "region": Values("a", "b"), "flag": Values(True, False)}
@@ -134,8 +134,8 @@ class Ours:
     def open(self, tables: Tables) -> Connection:
         """Opens a session and a database over the tables."""
         from discreet.backends.duckdb import DuckDB
-        from discreet.tables.owners import find_owners
-        from discreet.tables.shapes import find_shapes, id_columns
+        from discreet.catalog.owners import find_owners, id_columns
+        from discreet.engine.tables import find_shapes
 
         frames = {name: _arrow(rows, self._types_of(name)) for name, rows in tables.items()}
         planner = self.session(frames)  # first: it refuses what cannot be connected

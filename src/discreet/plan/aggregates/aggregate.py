@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TypeAlias
 
+from discreet.catalog.schema import Fact
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.expr import Expr, Measured
 from discreet.plan.measures.measure import Measure
-from discreet.plan.schema import Fact
-from discreet.plan.types import Type
 
 
 @dataclass(frozen=True, slots=True)

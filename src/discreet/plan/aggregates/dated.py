@@ -11,6 +11,8 @@ import math
 from collections.abc import Mapping
 from typing import Never
 
+from discreet.catalog.schema import Fact
+from discreet.catalog.types import Type
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Aggregate, Needs
 from discreet.plan.bind import call
@@ -18,8 +20,6 @@ from discreet.plan.expr import Call, Expr, Literal, cells_of
 from discreet.plan.functions.calendar import EPOCH
 from discreet.plan.measures.lattice_value import range_of
 from discreet.plan.quantile_tree.shape import MOST_LEAVES, Spread, counted_spread
-from discreet.plan.schema import Fact
-from discreet.plan.types import Type
 
 
 def dated(aggregate: Aggregate, whole: Aggregate) -> Aggregate:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from discreet.catalog.types import Type
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.expr import Expr
 from discreet.plan.measures.distinct import counted_once
-from discreet.plan.types import Type
 
 
 def count_distinct(arguments: tuple[Expr, ...], needs: Needs) -> Expr:

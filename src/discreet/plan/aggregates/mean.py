@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from discreet.catalog.types import Type
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.expr import Expr
 from discreet.plan.measures.lattice_value import lattice_value
 from discreet.plan.measures.measure import CentredTotal, KnownCount
 from discreet.plan.nodes.mean import Mean
-from discreet.plan.types import Type
 
 
 def mean(arguments: tuple[Expr, ...], needs: Needs) -> Expr:

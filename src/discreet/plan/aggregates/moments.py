@@ -14,6 +14,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from fractions import Fraction
 
+from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.bind import call, coerce
@@ -23,7 +24,6 @@ from discreet.plan.measures.measure import CentredTotal, KnownCount
 from discreet.plan.nodes.covariance import Covariance
 from discreet.plan.nodes.mean import Mean
 from discreet.plan.nodes.slope import Slope
-from discreet.plan.types import Type
 
 FLATTEST = 1024
 """A number whose standard deviation is below 1/FLATTEST of its reach counts as one of that standard deviation."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from discreet.catalog.types import Type
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Aggregate, Needs, type_of
 from discreet.plan.aggregates.dated import counted_moments
@@ -12,7 +13,6 @@ from discreet.plan.nodes.list_of import ListOf
 from discreet.plan.nodes.top import Top
 from discreet.plan.quantile_tree.binned import binned_spread
 from discreet.plan.quantile_tree.shape import Spread, counted_spread
-from discreet.plan.types import Type
 
 MOST_SHOWN = 1000
 """Values in one histogram."""

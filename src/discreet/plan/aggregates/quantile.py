@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from discreet.catalog.types import Type
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.expr import Expr, Literal
 from discreet.plan.nodes.quantile import Quantile
 from discreet.plan.quantile_tree.shape import ordered_spread
-from discreet.plan.types import Type
 
 
 def quantile(arguments: tuple[Expr, ...], needs: Needs, *, continuous: bool = True) -> Expr:

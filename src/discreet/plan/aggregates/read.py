@@ -13,6 +13,7 @@ from typing import Never
 
 from sqlglot import exp
 
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregate_nodes import has_aggregate as has_aggregate
 from discreet.plan.aggregate_nodes import is_aggregate, word
@@ -22,7 +23,6 @@ from discreet.plan.aggregates.count import one_where
 from discreet.plan.bind import as_condition, bind_row, coerce
 from discreet.plan.expr import Expr, Literal
 from discreet.plan.scope import Scope
-from discreet.plan.types import Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,11 +6,11 @@ from typing import Never
 
 from sqlglot import exp
 
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregates.call import AggregateCall, Applied
 from discreet.plan.bind import bind_row, coerce
 from discreet.plan.expr import Expr, Literal, columns_of
-from discreet.plan.types import Type
 
 MOST_BINS = 200
 """Ends of bins; the database compares each row with each of them."""

@@ -7,12 +7,12 @@ from typing import TypeGuard
 
 from sqlglot import exp
 
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregate_nodes import word
 from discreet.plan.aggregates.call import AggregateCall, Applied
 from discreet.plan.expr import Expr, Literal
 from discreet.plan.parse import whole_number
-from discreet.plan.types import Type
 
 
 def median(a: AggregateCall) -> Applied:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from discreet.catalog.types import Type
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.expr import Expr
 from discreet.plan.measures.lattice_value import lattice_value
 from discreet.plan.measures.measure import Total
-from discreet.plan.types import Type
 
 
 def total(arguments: tuple[Expr, ...], needs: Needs) -> Expr:

@@ -7,13 +7,13 @@ from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.expr import Expr, Literal
 from discreet.plan.measures.capped import CappedCount, CappedTotal, refuse_wide
 from discreet.plan.measures.lattice_value import lattice_value
 from discreet.plan.measures.measure import Total
-from discreet.plan.types import Type
 
 
 def sum_within(arguments: tuple[Expr, ...], needs: Needs, *, is_row: bool = False) -> Expr:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from discreet.catalog.schema import TableSchema
 from discreet.errors import InvalidParameter
 from discreet.plan.auto_bounds.caps import Caps
 from discreet.plan.auto_bounds.staged import StagedQuery, stage, with_caps
@@ -13,7 +14,6 @@ from discreet.plan.measures.ranges import Ranges
 from discreet.plan.plan import Plan
 from discreet.plan.query import Query, kind_of, make_query
 from discreet.plan.question import Question
-from discreet.plan.schema import TableSchema
 from discreet.privacy.exact import Real, probability
 
 

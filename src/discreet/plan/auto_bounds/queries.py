@@ -9,6 +9,8 @@ from fractions import Fraction
 from itertools import product
 from typing import TYPE_CHECKING
 
+from discreet.catalog.schema import Range
+from discreet.catalog.types import Type
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto_bounds.caps import EDGES, SHARES, Caps, beyond, choose
 from discreet.plan.auto_bounds.ranges import LARGEST, PLACES, Stakes, Use, choose_range
@@ -19,8 +21,6 @@ from discreet.plan.decided import bounding
 from discreet.plan.expr import Expr, walk
 from discreet.plan.measures.measure import CentredTotal, Total
 from discreet.plan.query import Query
-from discreet.plan.schema import Range
-from discreet.plan.types import Type
 from discreet.privacy.event import Composed
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation

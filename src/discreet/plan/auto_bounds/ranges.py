@@ -18,8 +18,8 @@ from enum import Enum
 from fractions import Fraction
 from itertools import accumulate, islice, takewhile
 
+from discreet.catalog.schema import Range
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.schema import Range
 
 FINEST, WIDEST = -32, 62
 """Powers of two that are told apart: smaller numbers count as 2^-32, larger ones as 2^62."""

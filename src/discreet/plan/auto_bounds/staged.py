@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
+from discreet.catalog.schema import Range, TableSchema
 from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
 from discreet.plan.auto_bounds.caps import CANDIDATES, Caps, share_beyond
 from discreet.plan.auto_bounds.queries import CapsLook, Choice, ValuesLook, look_at_caps, look_at_values
@@ -31,7 +32,6 @@ from discreet.plan.quantile_tree.shape import looked_at
 from discreet.plan.quantile_tree.sql import spread_sql
 from discreet.plan.query import Query, statements
 from discreet.plan.question import Question
-from discreet.plan.schema import Range, TableSchema
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, decimal, words
 from discreet.verify.price import check_charge

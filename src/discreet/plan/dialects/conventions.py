@@ -18,9 +18,9 @@ from typing import Never
 
 from sqlglot import Token, TokenType, tokenize
 
+from discreet.catalog.schema import TableSchema
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.plan.dialects.dialect import DIALECTS, as_duckdb
-from discreet.plan.schema import TableSchema
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.privacy.guarantee import decimal
 from discreet.privacy.unit import PrivacyUnit

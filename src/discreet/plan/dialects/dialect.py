@@ -16,11 +16,11 @@ from sqlglot.dialects.dialect import Dialect
 from sqlglot.errors import ErrorLevel, SqlglotError
 from sqlglot.tokens import Tokenizer
 
+from discreet.catalog.schema import TableSchema
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.plan.dialects.functions import NEUTRAL, PASSED, RULES
 from discreet.plan.dialects.kinds import Kinds
 from discreet.plan.parse import LONGEST
-from discreet.plan.schema import TableSchema
 from discreet.plan.syntax.size import check_calls, check_size
 
 DIALECTS = ("duckdb", "postgres", "bigquery", "snowflake", "spark")

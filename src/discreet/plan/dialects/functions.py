@@ -10,9 +10,9 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from discreet.catalog.types import Type
 from discreet.plan.dialects.kinds import DialectQuery
 from discreet.plan.interval_ends import ENDS
-from discreet.plan.types import Type
 
 Rule: TypeAlias = "Callable[[exp.Expr, DialectQuery], exp.Expr]"
 

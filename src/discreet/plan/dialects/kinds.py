@@ -7,10 +7,10 @@ from typing import Never, Protocol
 
 from sqlglot import exp
 
+from discreet.catalog.schema import TableSchema
+from discreet.catalog.types import Type
 from discreet.plan.bind import declared
 from discreet.plan.expr import Column
-from discreet.plan.schema import TableSchema
-from discreet.plan.types import Type
 
 _REAL = (exp.Avg, exp.Stddev, exp.StddevPop, exp.StddevSamp, exp.Variance, exp.VariancePop, exp.Median, exp.Round,
          exp.Floor, exp.Ceil, exp.Trunc, exp.Sqrt, exp.Ln, exp.Log, exp.Exp, exp.Pow, exp.Sign, exp.Extract,

@@ -19,6 +19,7 @@ from typing import Any
 
 from discreet.accounting.convert import mu_squared_for
 from discreet.accounting.loss import PrivacyLoss
+from discreet.catalog.schema import TableSchema
 from discreet.errors import UnsupportedQuery
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.bound import BoundedQuery, lattice_sql, rows_with
@@ -32,7 +33,6 @@ from discreet.plan.plan import Payer, Plan, PlanOutput
 from discreet.plan.query import Query
 from discreet.plan.question import Question, read_question
 from discreet.plan.render import finite
-from discreet.plan.schema import TableSchema
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate, decimal, words
 from discreet.privacy.sensitivity import Sensitivity

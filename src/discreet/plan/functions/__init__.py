@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from types import MappingProxyType
 
+from discreet.catalog.types import Type
 from discreet.plan.functions.arithmetic import ARITHMETIC, TRANSCENDENTAL
 from discreet.plan.functions.calendar import CALENDAR
 from discreet.plan.functions.cast import CASTS
@@ -15,7 +16,6 @@ from discreet.plan.functions.pattern import PATTERN
 from discreet.plan.functions.spelled import SPELLED
 from discreet.plan.functions.text import TEXT
 from discreet.plan.functions.time import TIME
-from discreet.plan.types import Type
 
 FUNCTIONS: MappingProxyType[str, Function] = MappingProxyType(
     {

@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.functions.function import (
     EVERYTHING,
@@ -22,7 +23,6 @@ from discreet.plan.functions.function import (
     template,
     unbounded,
 )
-from discreet.plan.types import Type
 
 _ONE = numbers(1, wanted=Type.REAL)
 _TWO = numbers(2, wanted=Type.REAL)

@@ -12,8 +12,8 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from discreet.catalog.types import Type
 from discreet.plan.functions.function import Function, Interval, Signature, exactly, template
-from discreet.plan.types import Type
 
 _DATE, _TIME, _INT = Type.DATE, Type.TIMESTAMP, Type.INT
 _MICROSECOND = dt.timedelta(microseconds=1)

@@ -9,9 +9,9 @@ from decimal import ROUND_HALF_UP, Decimal
 from fractions import Fraction
 from typing import Any
 
+from discreet.catalog.types import OF_CELLS, Type
 from discreet.plan.functions.calendar import as_time
 from discreet.plan.functions.function import Function, Interval
-from discreet.plan.types import OF_CELLS, Type
 
 
 def _cast(target: Type) -> Function:

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, TypeAlias
 
-from discreet.plan.types import Type
+from discreet.catalog.types import Type
 
 Bound: TypeAlias = Fraction | float
 Interval: TypeAlias = tuple[Bound, Bound]

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from discreet.catalog.types import Type
 from discreet.plan.functions.function import EVERYTHING, Function, Interval, common, template
-from discreet.plan.types import Type
 
 
 def _comparison(types: Sequence[Type | None]) -> tuple[list[Type], Type] | None:

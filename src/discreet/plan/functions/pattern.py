@@ -8,11 +8,11 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.functions.function import Function, exactly
 from discreet.plan.functions.regex import Regex, matches, regex
 from discreet.plan.functions.text import LONGEST_PART, longest, rewritten, written
-from discreet.plan.types import Type
 
 _T, _I, _B = Type.TEXT, Type.INT, Type.BOOL
 _REFERENCE = re.compile(r"\\(.?)", re.DOTALL)

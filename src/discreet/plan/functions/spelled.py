@@ -6,10 +6,10 @@ import datetime as dt
 import re
 from collections.abc import Callable
 
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.functions.calendar import as_time
 from discreet.plan.functions.function import Function, exactly, template
-from discreet.plan.types import Type
 
 _LONGEST = 200
 _DAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.functions.function import Function, exactly, template
-from discreet.plan.types import Type
 
 _T, _I, _B = Type.TEXT, Type.INT, Type.BOOL
 MOST_POSITIONS = 1 << 31  # DuckDB's positions are 32-bit; beyond them the text ends anyway

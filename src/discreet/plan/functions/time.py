@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import Any
 
+from discreet.catalog.types import Type
 from discreet.plan.functions.calendar import as_time, microseconds, moment_at
 from discreet.plan.functions.function import Bound, Function, Interval, exactly, template
-from discreet.plan.types import Type
 
 _PARTS: dict[str, tuple[Callable[[Any], int], Interval]] = {
     "year": (lambda d: d.year, (-290308, 294247)),

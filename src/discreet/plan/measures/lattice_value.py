@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Never
 
+from discreet.catalog.schema import Fact, Range, Values
+from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, MissingBounds
 from discreet.plan.expr import Call, Column, Expr, Literal, cells_of, columns_of
 from discreet.plan.functions import FUNCTIONS, image
 from discreet.plan.functions.calendar import moment_range
 from discreet.plan.functions.function import EVERYTHING, Interval
 from discreet.plan.measures.ranges import chosen_range
-from discreet.plan.schema import Fact, Range, Values
-from discreet.plan.types import Type
 
 WIDEST = 1 << 62
 """The most that one unit may add to one cell, in grid steps; sums of 2^64 such units fit in 128 bits."""

@@ -10,9 +10,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from discreet.catalog.schema import Fact, Range
+from discreet.catalog.types import Type
 from discreet.plan.expr import Expr
-from discreet.plan.schema import Fact, Range
-from discreet.plan.types import Type
 
 
 class Ranges(ABC):

@@ -26,12 +26,12 @@ from functools import cache
 from itertools import pairwise
 from typing import Any, ClassVar, TypeAlias
 
+from discreet.catalog.schema import Scalar
+from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.plan.expr import Answer, Expr, Measured, RowInterval
 from discreet.plan.nodes.mean import Mean
 from discreet.plan.nodes.noise import Terms, quantile
-from discreet.plan.schema import Scalar
-from discreet.plan.types import Type
 
 Width: TypeAlias = Callable[[int, int, int], float]
 """The quantile of T, by how large x̄, ȳ and the factor of the count are at most, in parts of their greatest size."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from discreet.catalog.schema import Scalar
+from discreet.catalog.types import Type
 from discreet.plan.expr import Answer, Expr, Known, point
 from discreet.plan.functions.function import EVERYTHING, Interval
-from discreet.plan.schema import Scalar
-from discreet.plan.types import Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
+from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.plan.expr import Answer, Expr
-from discreet.plan.types import Type
 
 
 @dataclass(frozen=True, slots=True)

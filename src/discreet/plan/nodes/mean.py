@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import Any, ClassVar
 
+from discreet.catalog.schema import Scalar
+from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.plan.expr import Answer, Expr, Measured, RowInterval
 from discreet.plan.nodes.noise import quantile
-from discreet.plan.schema import Scalar
-from discreet.plan.types import Type
 
 _SEGMENTS = 16  # of |θ| in a mean's inversion: the quantile is taken at the far end of each
 

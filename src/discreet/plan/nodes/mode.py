@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import ClassVar
 
+from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.plan.expr import Answer, RowInterval
 from discreet.plan.nodes.of_spread import OfSpread
 from discreet.plan.quantile_tree.shape import Spread
-from discreet.plan.types import Type
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
 
+from discreet.catalog.schema import Scalar
+from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.plan.expr import Answer
 from discreet.plan.nodes.of_spread import OfSpread
 from discreet.plan.quantile_tree.shape import Spread
-from discreet.plan.schema import Scalar
-from discreet.plan.types import Type
 
 
 @dataclass(frozen=True, slots=True)

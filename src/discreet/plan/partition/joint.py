@@ -20,6 +20,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.catalog.schema import Scalar
+from discreet.catalog.types import Type
 from discreet.errors import DiscreetError
 from discreet.plan.bind import call
 from discreet.plan.cost import sensitivity_of, spread_sensitivity
@@ -30,8 +32,6 @@ from discreet.plan.nodes.within import Within
 from discreet.plan.partition.strategy import chosen
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.render import finite
-from discreet.plan.schema import Scalar
-from discreet.plan.types import Type
 
 if TYPE_CHECKING:
     from discreet.plan.bound import BoundedQuery

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from discreet.catalog.types import Type
 from discreet.plan.bind import call
 from discreet.plan.cost import Kind
 from discreet.plan.decided import bounding, spread_moves
@@ -22,7 +23,6 @@ from discreet.plan.partition.choose import is_no_noisier
 from discreet.plan.partition.joint import condition, in_ratios, joint_spread
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.quantile_tree.sql import spread_sql
-from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:

@@ -7,13 +7,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 from typing import Any
 
+from discreet.catalog.schema import Scalar
+from discreet.catalog.types import Type
 from discreet.plan.bind import call
 from discreet.plan.expr import Expr, Literal
 from discreet.plan.functions.function import Bound
 from discreet.plan.measures.lattice_value import LatticeValue, range_of
 from discreet.plan.quantile_tree.shape import Spread
-from discreet.plan.schema import Scalar
-from discreet.plan.types import Type
 
 BEYOND: dict[Type, Scalar] = {
     Type.INT: float("inf"),

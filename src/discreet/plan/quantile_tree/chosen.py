@@ -12,12 +12,12 @@ from collections.abc import Callable, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING
 
+from discreet.catalog.schema import Scalar
+from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile
 from discreet.mechanisms.flanks import rank_error
 from discreet.plan.expr import Expr, walk
-from discreet.plan.schema import Scalar
-from discreet.plan.types import Type
 from discreet.privacy.sensitivity import Sensitivity
 
 if TYPE_CHECKING:

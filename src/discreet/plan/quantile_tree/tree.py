@@ -20,11 +20,11 @@ from fractions import Fraction
 from itertools import pairwise
 from typing import Any, TypeAlias
 
+from discreet.catalog.schema import Scalar
+from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.flanks import rank_error
 from discreet.plan.quantile_tree.shape import Spread, TreeRead
-from discreet.plan.schema import Scalar
-from discreet.plan.types import Type
 
 Family: TypeAlias = tuple[int, int]
 """The children of one node: its level below the root, and its place there."""

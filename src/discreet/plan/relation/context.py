@@ -8,12 +8,12 @@ from itertools import count
 
 from sqlglot import exp
 
+from discreet.catalog.schema import Reached, TableSchema
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.expr import Column
 from discreet.plan.relation.names import AliasColumns, Item, Key, Names
 from discreet.plan.relation.node import Node, is_owned
-from discreet.plan.schema import Reached, TableSchema
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
 
 MOST_READS = 100

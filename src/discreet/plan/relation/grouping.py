@@ -6,6 +6,8 @@ from collections.abc import Mapping, Sequence
 
 from sqlglot import exp
 
+from discreet.catalog.schema import Fact, Range, Values
+from discreet.catalog.types import Type
 from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.plan.aggregate_nodes import has_aggregate, is_aggregate
 from discreet.plan.bind import as_condition, bind, bind_row, call, coerce
@@ -14,8 +16,6 @@ from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.names import CONSTANT, HIDDEN, Item, Names, fact_of
 from discreet.plan.relation.node import Fold, Group, is_owned
 from discreet.plan.relation.stage import Stage, counted, of_rows, still
-from discreet.plan.schema import Fact, Range, Values
-from discreet.plan.types import Type
 
 
 def grouped(rows: Rows, keys: Sequence[exp.Expr], asked: Sequence[exp.Expr], context: Context) -> Stage:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bind import call
 from discreet.plan.expr import Expr, Literal
 from discreet.plan.relation.context import Context, Rows
 from discreet.plan.relation.names import AliasColumns, Item
 from discreet.plan.relation.node import Join, JoinKind, fields, unit_type
-from discreet.plan.types import Type
 
 
 def join(

@@ -10,12 +10,12 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from discreet.catalog.schema import Fact, Range, Values, near_columns
 from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.plan.bind import declared
 from discreet.plan.expr import Call, Column, Expr, columns_of, uncast
 from discreet.plan.keys import domain
 from discreet.plan.measures.lattice_value import range_of
-from discreet.plan.schema import Fact, Range, Values, near_columns
 from discreet.plan.scope import as_stored
 from discreet.privacy.unit import PrivacyUnit
 

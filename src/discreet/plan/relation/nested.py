@@ -15,6 +15,8 @@ from typing import Never
 
 from sqlglot import exp
 
+from discreet.catalog.schema import Fact
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bind import as_condition, bind_row, call
 from discreet.plan.expr import Column, Expr, Literal
@@ -44,8 +46,6 @@ from discreet.plan.relation.node import (
 from discreet.plan.relation.settle import columns_in, renamed
 from discreet.plan.relation.sources import conjuncts, is_nested, read_from
 from discreet.plan.relation.stage import of_rows, still
-from discreet.plan.schema import Fact
-from discreet.plan.types import Type
 
 Put = Callable[[exp.Expr], exp.Expr]
 """An expression → the same with columns in place of its subqueries."""

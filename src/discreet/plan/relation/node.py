@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from enum import Enum
 from typing import TypeAlias
 
+from discreet.catalog.schema import TableSchema
+from discreet.catalog.types import Type
 from discreet.plan.expr import Column, Expr
-from discreet.plan.schema import TableSchema
-from discreet.plan.types import Type
 
 
 class JoinKind(Enum):

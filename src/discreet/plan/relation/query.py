@@ -12,6 +12,8 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from discreet.catalog.schema import Fact, Range, Values
+from discreet.catalog.types import Type
 from discreet.errors import UnknownColumn, UnsupportedQuery
 from discreet.plan.bind import as_condition, call, coerce
 from discreet.plan.expr import Column, Expr
@@ -36,8 +38,6 @@ from discreet.plan.relation.node import (
 from discreet.plan.relation.settle import renamed
 from discreet.plan.relation.stage import Stage, counted, folds_in, is_counted, of_rows, still
 from discreet.plan.relation.windows import with_windows
-from discreet.plan.schema import Fact, Range, Values
-from discreet.plan.types import Type
 
 
 def read_query(query: exp.Expr, context: Context) -> Rows:

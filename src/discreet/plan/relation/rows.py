@@ -18,6 +18,7 @@ from typing import Any
 
 from sqlglot import exp
 
+from discreet.catalog.schema import Range, TableSchema
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregate_nodes import is_aggregate
 from discreet.plan.expr import Column, Expr, uncast
@@ -46,7 +47,6 @@ from discreet.plan.relation.node import (
 from discreet.plan.relation.query import read_query, with_named
 from discreet.plan.relation.settle import Renaming, columns_in, renamed, settle
 from discreet.plan.relation.write import write
-from discreet.plan.schema import Range, TableSchema
 from discreet.privacy.unit import PrivacyUnit
 
 UNIT = "u"

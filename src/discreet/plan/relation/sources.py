@@ -8,6 +8,7 @@ from typing import Never, TypeAlias
 
 from sqlglot import exp
 
+from discreet.catalog.schema import TableSchema, find_table
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bind import as_condition, bind_row, call
 from discreet.plan.expr import Column, Expr
@@ -15,7 +16,6 @@ from discreet.plan.relation.context import Context, Named, Rows
 from discreet.plan.relation.joining import holds_units_equal, join
 from discreet.plan.relation.names import AliasColumns, Item
 from discreet.plan.relation.node import JoinKind, Reach, TableScan, unit_type
-from discreet.plan.schema import TableSchema, find_table
 
 _Nodes: TypeAlias = frozenset[int]
 """Columns as they stand in a question, by their identity; the question holds them."""

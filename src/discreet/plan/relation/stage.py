@@ -8,13 +8,13 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from discreet.catalog.schema import Fact
+from discreet.catalog.types import Type
 from discreet.plan.aggregate_nodes import is_aggregate
 from discreet.plan.bind import bind, call, coerce
 from discreet.plan.expr import Column, Expr, Literal
 from discreet.plan.relation.names import Item, Names, fact_of
 from discreet.plan.relation.node import Node
-from discreet.plan.schema import Fact
-from discreet.plan.types import Type
 
 Leaf: TypeAlias = Callable[[exp.Expr, int], Expr | None]
 

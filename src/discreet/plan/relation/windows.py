@@ -8,6 +8,8 @@ from typing import Never
 
 from sqlglot import exp
 
+from discreet.catalog.schema import Fact
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bind import call, coerce
 from discreet.plan.expr import Call, Column, Expr, Literal
@@ -16,8 +18,6 @@ from discreet.plan.relation.context import Context
 from discreet.plan.relation.names import Item, fact_of
 from discreet.plan.relation.node import Frame, Node, Over, Project, Windows, fields, is_owned
 from discreet.plan.relation.stage import Stage, counted, still
-from discreet.plan.schema import Fact
-from discreet.plan.types import Type
 
 
 def with_windows(stage: Stage, asked: Sequence[exp.Expr], where: Expr | None, context: Context) -> Stage:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from discreet.catalog.types import Type
 from discreet.plan.expr import Column, Expr, Literal
 from discreet.plan.relation.node import (
     Both,
@@ -21,7 +22,6 @@ from discreet.plan.relation.node import (
     is_owned,
 )
 from discreet.plan.render import constant, finite, quoted
-from discreet.plan.types import Type
 
 
 def write(node: Node) -> str:

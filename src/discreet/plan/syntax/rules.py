@@ -7,9 +7,9 @@ from typing import TypeAlias
 
 from sqlglot import exp
 
+from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.syntax.refusals import nothing_but, refuse
-from discreet.plan.types import Type
 
 Applied: TypeAlias = tuple[str, list[exp.Expr]]
 """A function's name in the language and its arguments, still syntax."""

@@ -9,8 +9,9 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from typing import TypeAlias
 
+from discreet.catalog.shape import TableShape
+from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, UnknownColumn
-from discreet.plan.types import Type
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.unit import PrivacyUnit, Relation
 
@@ -215,6 +216,29 @@ def domain_values(fact: Fact | None) -> tuple[Scalar, ...] | None:
             return tuple(range(int(fact.low), int(fact.high) + 1))
         case _:
             return None
+
+
+def declared_facts(table: str, columns: Mapping[str, object], facts: Mapping[str, Fact]) -> dict[str, Fact]:
+    """The declarations for a table's columns: those by name, and above them those by `table.name`."""
+    mine = {n: facts[n] for n in columns if n in facts}
+    return mine | {n: facts[f"{table}.{n}"] for n in columns if f"{table}.{n}" in facts}
+
+
+def check_declared(shapes: Mapping[str, TableShape], facts: Mapping[str, Fact]) -> None:
+    """Refuses a declaration of a column that no table has, or that is neither a range nor values."""
+    known = {n for shape in shapes.values() for n in shape.columns}
+    qualified = {f"{t}.{n}" for t, shape in shapes.items() for n in shape.columns}
+    for name, fact in facts.items():
+        if name not in known | qualified:
+            raise UnknownColumn(
+                f"columns= declares {name!r}, which no table has.",
+                hint=f"columns are: {', '.join(sorted(known)[:_LISTED])}",
+            )
+        if not isinstance(fact, Range | Values):
+            raise InvalidParameter(
+                f"columns={{{name!r}: …}} must be a Range or Values, not {type(fact).__name__}.",
+                hint=f"columns={{{name!r}: dp.Range(0, 200)}} or dp.Values('a', 'b')",
+            )
 
 
 _LARGEST = 1 << 62

@@ -6,8 +6,9 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from discreet.errors import InvalidParameter
-from discreet.plan.schema import Reached, unknown_table
+from discreet.catalog.schema import Reached, unknown_table
+from discreet.catalog.shape import TableShape
+from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.privacy.unit import PrivacyUnit
 
 FORM = '"order_id -> orders.id": a column of this table, the table that it leads to, and the key there'
@@ -58,6 +59,10 @@ class Owner:
         reached = None if kept["reached"] is None else Reached(*kept["reached"])
         others = tuple((name, column) for name, column in kept["others"])
         return cls(kept["unit"], reached, kept["public"], others)
+
+
+Owners = Mapping[str, Owner]
+"""How one population's units are found in each table."""
 
 
 def path(key: Reached) -> str:
@@ -151,6 +156,55 @@ def check_same(table: str, before: Owner, now: Owner) -> None:
         f"{before.words}, not {now.words}.",
         hint=hint,
     )
+
+
+def check_unit(unit: PrivacyUnit, shapes: Mapping[str, TableShape], owners: Mapping[str, Owner]) -> None:
+    """Refuses a table with a column of the unit's name which is not how its units are found.
+
+    The column would say one thing of whose the rows are, and the owner another; if the owner errs, people's rows are
+    taken for nobody's or for others'.
+    """
+    name = unit.column
+    for table, owner in owners.items():
+        if name is None or owner.column is not None:
+            continue
+        if any(c.casefold() == name.casefold() for c in shapes[table].columns):
+            what = "it is named public" if owner.public else f"tables= says {path(owner.reached)!r}"  # type: ignore[arg-type]  # it is reached
+            out = "public=" if owner.public else "tables="
+            raise InvalidParameter(
+                f"Table {table!r} has a column of the unit's name, {name!r}, and {what}.",
+                hint=f"leave it out of {out} if the column holds the unit; else rename the column, or give the unit a "
+                "name that no such table has and say each table's column in tables=",
+            )
+
+
+def check_columns(shapes: Mapping[str, TableShape], owners: Mapping[str, Owner]) -> None:
+    """Refuse owners that name a column which is not there."""
+    for table, owner in owners.items():
+        key, needed = owner.reached, [(table, owner.column)]
+        if key is not None:
+            needed = [(table, key.column), (key.table, key.key)]
+        for t, column in needed:
+            if column is None or column in shapes[t].columns:
+                continue
+            hint = f"columns are: {', '.join(list(shapes[t].columns)[:12])}"
+            if key is not None:
+                what = f"The foreign key {path(key)!r} of table {table!r} needs a column {column!r} in table {t!r}."
+                raise UnknownColumn(what, hint=hint)
+            if len(shapes) > 1:
+                hint += (
+                    f'; else say how its rows lead to a unit, tables={{{table!r}: "column -> table.key"}}, or name it '
+                    "in public= if its rows are nobody's"
+                )
+            raise UnknownColumn(f"The unit's column {column!r} is not in table {table!r}.", hint=hint)
+
+
+def id_columns(owners: Mapping[str, Owner], table: str) -> set[str]:
+    """Return the columns of a table that hold ids: its unit's, another table's rows', or its own for others."""
+    keys = {o.reached.key for o in owners.values() if o.reached is not None and o.reached.table == table}
+    owner = owners[table]
+    own = owner.reached.column if owner.reached is not None else owner.column
+    return keys if own is None else keys | {own}
 
 
 def _owner(

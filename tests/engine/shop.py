@@ -10,8 +10,8 @@ import pandas as pd
 
 import discreet as dp
 from discreet.backends.connection import open_database
+from discreet.catalog.schema import TableSchema
 from discreet.engine.session import Session
-from discreet.plan.schema import TableSchema
 
 BUDGET = dp.Budget(10)
 SHOP: dict[str, Any] = {

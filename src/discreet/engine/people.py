@@ -20,12 +20,12 @@ from discreet.privacy.guarantee import words
 if TYPE_CHECKING:
     from discreet.accounting.filter import Charge
     from discreet.backends.backend import Backend
+    from discreet.catalog.schema import TableSchema
     from discreet.ledger.account import Account
     from discreet.ledger.people.keeping import PersonBudgets
     from discreet.plan.people.person_cost import PersonCost
     from discreet.plan.plan import Plan
     from discreet.plan.query import Query
-    from discreet.plan.schema import TableSchema
 
 T = TypeVar("T")
 

@@ -10,23 +10,19 @@ from typing import TYPE_CHECKING
 from discreet.backends.backend import Backend
 from discreet.backends.contents import Contents
 from discreet.catalog.ids import Place, one_kind
+from discreet.catalog.owners import Owner, Owners, check_columns, check_same, id_columns
+from discreet.catalog.schema import Fact, Range, TableSchema, Values, declared_facts
 from discreet.catalog.shape import TableShape
-from discreet.errors import InvalidParameter, SourceError, UnknownColumn
+from discreet.catalog.types import Type
+from discreet.errors import InvalidParameter, SourceError
 from discreet.ledger.entry import Analysts
 from discreet.ledger.first_charge import foresee
-from discreet.plan.schema import Fact, Range, TableSchema, Values
-from discreet.plan.types import Type
 from discreet.privacy.unit import PrivacyUnit
-from discreet.tables.owners import Owner, check_same, path
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
     from discreet.ledger.ledger import Ledger
     from discreet.ledger.log import View
-
-
-Owners = Mapping[str, Owner]
-"""How one population's units are found in each table."""
 
 Kept = Mapping[str, tuple[TableShape, Owner]]
 """What the account knows of tables by their names: the shape and the owner of each."""
@@ -53,26 +49,6 @@ def find_shapes(backend: Backend, owners: Sequence[Owners], kept: Sequence[Kept]
         check_columns(shapes, own)
         shapes = with_id_kinds(backend, shapes, own, pinned.keys())
     return shapes
-
-
-def check_unit(unit: PrivacyUnit, shapes: Mapping[str, TableShape], owners: Mapping[str, Owner]) -> None:
-    """Refuses a table with a column of the unit's name which is not how its units are found.
-
-    The column would say one thing of whose the rows are, and the owner another; if the owner errs, people's rows are
-    taken for nobody's or for others'.
-    """
-    name = unit.column
-    for table, owner in owners.items():
-        if name is None or owner.column is not None:
-            continue
-        if any(c.casefold() == name.casefold() for c in shapes[table].columns):
-            what = "it is named public" if owner.public else f"tables= says {path(owner.reached)!r}"  # type: ignore[arg-type]  # it is reached
-            out = "public=" if owner.public else "tables="
-            raise InvalidParameter(
-                f"Table {table!r} has a column of the unit's name, {name!r}, and {what}.",
-                hint=f"leave it out of {out} if the column holds the unit; else rename the column, or give the unit a "
-                "name that no such table has and say each table's column in tables=",
-            )
 
 
 def pin_all(
@@ -178,39 +154,6 @@ def check_views(backend: Backend, tables: Sequence[TableSchema]) -> None:
         )
 
 
-def check_columns(shapes: Mapping[str, TableShape], owners: Mapping[str, Owner]) -> None:
-    """Refuse owners that name a column which is not there."""
-    for table, owner in owners.items():
-        key, needed = owner.reached, [(table, owner.column)]
-        if key is not None:
-            needed = [(table, key.column), (key.table, key.key)]
-        for t, column in needed:
-            if column is None or column in shapes[t].columns:
-                continue
-            hint = _listed(shapes[t].columns)
-            if key is not None:
-                what = f"The foreign key {path(key)!r} of table {table!r} needs a column {column!r} in table {t!r}."
-                raise UnknownColumn(what, hint=hint)
-            if len(shapes) > 1:
-                hint += (
-                    f'; else say how its rows lead to a unit, tables={{{table!r}: "column -> table.key"}}, or name it '
-                    "in public= if its rows are nobody's"
-                )
-            raise UnknownColumn(f"The unit's column {column!r} is not in table {table!r}.", hint=hint)
-
-
-def _listed(columns: Iterable[str]) -> str:
-    return f"columns are: {', '.join(list(columns)[:12])}"
-
-
-def id_columns(owners: Mapping[str, Owner], table: str) -> set[str]:
-    """Return the columns of a table that hold ids: its unit's, another table's rows', or its own for others."""
-    keys = {o.reached.key for o in owners.values() if o.reached is not None and o.reached.table == table}
-    owner = owners[table]
-    own = owner.reached.column if owner.reached is not None else owner.column
-    return keys if own is None else keys | {own}
-
-
 def with_id_kinds(
     backend: Backend, shapes: Mapping[str, TableShape], owners: Mapping[str, Owner], known: Collection[str]
 ) -> dict[str, TableShape]:
@@ -291,12 +234,6 @@ MOST_VALUES = 10_000
 """Columns of a public table with at most so many distinct values are known by their values, others by their range."""
 
 
-def declared_facts(table: str, columns: Mapping[str, object], facts: Mapping[str, Fact]) -> dict[str, Fact]:
-    """The declarations for a table's columns: those by name, and above them those by `table.name`."""
-    mine = {n: facts[n] for n in columns if n in facts}
-    return mine | {n: facts[f"{table}.{n}"] for n in columns if f"{table}.{n}" in facts}
-
-
 def found_facts(contents: Contents) -> dict[str, Fact]:
     """What a public table says itself; a column of nothing but NULL, or of numbers beyond every range, says nothing."""
     facts: dict[str, Fact] = {
@@ -308,20 +245,3 @@ def found_facts(contents: Contents) -> dict[str, Fact]:
         except InvalidParameter:  # beyond what a range may be, or empty
             continue
     return facts
-
-
-def check_declared(shapes: Mapping[str, TableShape], facts: Mapping[str, Fact]) -> None:
-    """Refuses a declaration of a column that no table has, or that is neither a range nor values."""
-    known = {n for shape in shapes.values() for n in shape.columns}
-    qualified = {f"{t}.{n}" for t, shape in shapes.items() for n in shape.columns}
-    for name, fact in facts.items():
-        if name not in known | qualified:
-            raise UnknownColumn(
-                f"columns= declares {name!r}, which no table has.",
-                hint=_listed(sorted(known)),
-            )
-        if not isinstance(fact, Range | Values):
-            raise InvalidParameter(
-                f"columns={{{name!r}: …}} must be a Range or Values, not {type(fact).__name__}.",
-                hint=f"columns={{{name!r}: dp.Range(0, 200)}} or dp.Values('a', 'b')",
-            )
