@@ -8,7 +8,6 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tests.engine.shop import BUDGET, SHOP, WAYS, opened, schemas, shop_unit
 
 import discreet as dp
 from discreet.backends.connection import open_database
@@ -17,6 +16,7 @@ from discreet.engine import connect
 from discreet.errors import DiscreetError, InvalidParameter, LedgerError, UnknownColumn
 from discreet.ledger.ledger import Ledger
 from tests.backends.asking import exact
+from tests.engine.shop import BUDGET, SHOP, WAYS, opened, schemas, shop_unit
 from tests.written import written
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import pandas as pd
 import pytest
-from tests.engine.shop import SHOP, WAYS, database, opened, schemas, shop_unit
 
 import discreet as dp
 from discreet.errors import InvalidParameter, LedgerError, SourceError
+from tests.engine.shop import SHOP, WAYS, database, opened, schemas, shop_unit
 
 
 def facts(frame: Any, **options: Any) -> Mapping[str, Any]:
