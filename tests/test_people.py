@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import traceback
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from fractions import Fraction
@@ -21,6 +20,7 @@ from discreet.errors import BudgetExceeded, InvalidParameter, LedgerError
 from discreet.ledger.people import keeping, table
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.query import Query
+from tests.engine.reachable import reachable
 from tests.without_noise import without_noise
 from tests.written import written
 
@@ -393,19 +393,24 @@ def test_every_release_says_over_whom_it_is() -> None:
 
 
 def test_an_error_while_people_are_settled_holds_nothing_of_them(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*_: Any) -> Any:
-        raise LedgerError("the disk is full.") from ValueError("inner")
+    def fail(*held: Any) -> Any:
+        try:
+            raise ValueError("outer")
+        except ValueError:
+            raise LedgerError("the disk is full.") from inner(*held)
+
+    def inner(*held: Any) -> Exception:
+        try:
+            raise ValueError("inner")
+        except ValueError as error:
+            return error
 
     monkeypatch.setattr(keeping, "settle", fail)
     with session(frame(PEOPLE)) as s:
         with pytest.raises(LedgerError, match="the disk is full") as caught:
             s.sql("SELECT COUNT(*) FROM t", epsilon=1)
-        error: BaseException | None = caught.value
-        while error is not None:
-            for at, _ in traceback.walk_tb(error.__traceback__):
-                held = [v for v in at.f_locals.values() if isinstance(v, np.ndarray | table.PeopleTable)]
-                assert not held
-            error = error.__cause__ or error.__context__
+        for at in reachable(caught.value)[1]:
+            assert not [v for v in at.f_locals.values() if isinstance(v, np.ndarray | table.PeopleTable)]
         # charged, and not answered
         assert [e.kind for e in s.history()][-1] == "charge" and s._ledger.verify().ok
 

@@ -24,7 +24,10 @@ the charge nothing private has been read.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Callable
+from typing import ClassVar, TypeVar
+
+T = TypeVar("T")
 
 
 class DiscreetError(Exception):
@@ -113,3 +116,30 @@ class InternalError(DiscreetError):
     """A contradiction inside the package, found before anything was charged. Please report it."""
 
     exit_code = 4
+
+
+_WITHOUT_DATA = (DiscreetError, KeyboardInterrupt, SystemExit, GeneratorExit)
+"""Errors of which the words never follow from private values."""
+
+
+def redacted(work: Callable[[], T], instead: Callable[[BaseException | None], BaseException]) -> T:
+    """Return the result of work on private data; from an error that is raised nothing of it can be reached.
+
+    Guarantee:
+        The handlers make no call, so that no signal is handled in them: a second Ctrl-C is raised behind them, when
+        neither the first error, its frames, its cause nor its context are within reach.
+
+    Args:
+        work: reads what is private.
+        instead: the error to raise for that of the work, which has no frames any more; for None where its words may
+            quote a cell.
+    """
+    failed: BaseException | None = None
+    try:
+        return work()
+    except _WITHOUT_DATA as error:
+        error.__traceback__ = error.__cause__ = error.__context__ = None
+        failed = error
+    except BaseException:
+        failed = None
+    raise instead(failed)

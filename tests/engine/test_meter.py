@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dis
+import inspect
 import os
 import pickle
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -16,8 +17,9 @@ from discreet.engine.cells import measured, uses_of
 from discreet.engine.meter import Meter, follow
 from discreet.engine.recipe import Draw, Running
 from discreet.engine.uses import PlannedUse, PrivateReads, Reserved
-from discreet.errors import BackendFailed, InternalError
+from discreet.errors import BackendFailed, InternalError, redacted
 from discreet.noise.entropy import Entropy, SystemEntropy
+from tests.engine.reachable import reachable
 from tests.plan.tables import planned
 
 GROUPED = "SELECT region, COUNT(*) AS n, SUM(amount) AS s FROM visits GROUP BY region"
@@ -127,14 +129,71 @@ def test_a_failure_says_nothing_of_the_data(raised: BaseException, wanted: type[
     own = meter(Told("a", fail(raised)), Told("b", str))
     with pytest.raises(wanted) as caught:
         own.draw(Draw("a"))
-    seen: list[BaseException] = [caught.value]
-    for error in seen:
-        seen += [e for e in (error.__cause__, error.__context__) if e is not None and e not in seen]
-        assert str(PRIVATE) not in str(error)
-        frames = [f for f, _ in traceback.walk_tb(error.__traceback__)]
-        assert not any(f.f_code.co_name in ("work", "draw") and f.f_locals.get("private") for f in frames)
+    says_nothing(caught.value)
     with pytest.raises(InternalError, match="ended"):
         own.draw(Draw("b"))
+
+
+def says_nothing(error: BaseException) -> None:
+    errors, frames = reachable(error)
+    assert not any(str(PRIVATE) in str(e) for e in errors)
+    assert not any(str(PRIVATE) in repr(value) for frame in frames for value in frame.f_locals.values())
+    assert not {"work", "twice", "read"} & {frame.f_code.co_name for frame in frames}
+
+
+def test_neither_a_cause_nor_another_context_says_anything_of_the_data() -> None:
+    def twice(private: int) -> None:
+        try:
+            raise ValueError(f"{private} is no number")
+        except ValueError:
+            try:
+                raise KeyError(private)
+            except KeyError as cause:
+                reason = cause
+            raise BackendFailed("The database failed. The charge stands.") from reason
+
+    with pytest.raises(BackendFailed) as caught:
+        meter(Told("a", twice)).draw(Draw("a"))
+    says_nothing(caught.value)
+
+
+def test_a_second_interrupt_while_a_failure_is_handled_says_nothing_of_the_data(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def interrupted(error: BaseException | None) -> BaseException:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("discreet.engine.meter._told", interrupted)
+    own = meter(Told("a", fail(ValueError(f"{PRIVATE} is no number"))), Told("b", str))
+    with pytest.raises(KeyboardInterrupt) as caught:
+        own.draw(Draw("a"))
+    says_nothing(caught.value)
+    with pytest.raises(InternalError, match="ended"):
+        own.draw(Draw("b"))
+
+
+def test_no_interrupt_can_come_before_a_failure_is_bare() -> None:
+    """Signals are handled after calls and at jumps back, and the handlers of failures make none."""
+    lines, first = inspect.getsourcelines(redacted)
+    starts = [line.strip().partition(" ")[0] for line in lines]
+    start, end = first + starts.index("except"), first + starts.index("raise")
+    code = [(i.opname, i.positions and i.positions.lineno) for i in dis.get_instructions(redacted)]
+    within = [name for name, line in code if line in range(start, end)]
+    assert "STORE_ATTR" in within
+    assert not [name for name in within if name.startswith(("CALL", "JUMP_BACKWARD", "RESUME", "SEND"))]
+
+
+def test_an_error_that_lets_nothing_be_taken_from_it_is_replaced() -> None:
+    @dataclass(frozen=True)
+    class Kept(Exception):
+        private: int
+
+    def work(private: int) -> None:
+        raise Kept(private)
+
+    with pytest.raises(InternalError, match="charge stands") as caught:
+        meter(Told("a", work)).draw(Draw("a"))
+    says_nothing(caught.value)
 
 
 def test_any_two_failures_of_code_look_the_same() -> None:

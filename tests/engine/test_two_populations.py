@@ -31,6 +31,7 @@ from discreet.errors import (
 from discreet.ledger.ledger import Ledger
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import Plan
+from tests.engine.reachable import reachable
 from tests.written import written
 
 UNITS = {
@@ -302,20 +303,6 @@ def test_a_crash_after_the_charge_leaves_both_charged_and_no_answer(
     assert session.accounts["doctors"].spent.epsilon() == 1
 
 
-def reached(error: BaseException, seen: set[int]) -> Iterator[str]:
-    """The functions whose frames can be reached from an error, by its traceback and by errors in these frames."""
-    if id(error) in seen:
-        return
-    seen.add(id(error))
-    place = error.__traceback__
-    while place is not None:
-        yield place.tb_frame.f_code.co_name
-        for value in (*place.tb_frame.f_locals.values(), error.__context__, error.__cause__):
-            if isinstance(value, BaseException):
-                yield from reached(value, seen)
-        place = place.tb_next
-
-
 @pytest.mark.parametrize(
     ("broken", "error", "shown"),
     [
@@ -338,7 +325,7 @@ def test_a_failure_shows_no_frame_with_what_was_read(
     monkeypatch.setattr(flows, broken, failing)
     with pytest.raises(shown, match="charge stands") as failed:
         session.sql(COUNT, epsilon=0.5)
-    names = set(reached(failed.value, set()))
+    names = {frame.f_code.co_name for frame in reachable(failed.value)[1]}
     assert "perform" in names
     assert not names & {"_flows", "exact_flows", "failing"}
     assert failed.value.__context__ is None

@@ -15,7 +15,7 @@ from typing import TypeVar
 import duckdb
 
 from discreet.backends.source import identifier
-from discreet.errors import BackendFailed, SourceError
+from discreet.errors import BackendFailed, SourceError, redacted
 
 T = TypeVar("T")
 
@@ -111,14 +111,25 @@ def quietly(work: Callable[[], T]) -> T:
         BackendFailed: it failed, for whatever reason.
         KeyboardInterrupt: it was interrupted.
     """
-    interrupted = False
-    try:
-        return work()
-    except Exception as error:  # its words may quote a cell, and would stay reachable as the context
-        interrupted = type(error) is RuntimeError and str(error) == "Query interrupted"  # Ctrl-C
-    if interrupted:
-        raise KeyboardInterrupt("The question was interrupted while it ran. Its charge stands.")
-    raise BackendFailed(
+
+    def interruptible() -> T:
+        try:
+            return work()
+        except RuntimeError as error:
+            if str(error) == "Query interrupted":  # Ctrl-C
+                raise KeyboardInterrupt(
+                    "The question was interrupted while it ran. Its charge stands."
+                ) from None
+            raise
+
+    return redacted(interruptible, _told)
+
+
+def _told(failed: BaseException | None) -> BaseException:
+    """What is raised for an error of the database."""
+    if failed is not None and not isinstance(failed, Exception):
+        return failed
+    return BackendFailed(
         "The database failed while it ran the question. The charge stands: a failure may depend on the data.",
         hint="check that the source is still there and readable; the question can be asked again",
     )

@@ -14,13 +14,14 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Never, TypeVar
 
 from discreet.engine.uses import PlannedUse, PrivateReads, Reserved
-from discreet.errors import DiscreetError, InternalError
+from discreet.errors import InternalError, redacted
 
 if TYPE_CHECKING:
     from discreet.engine.recipe import Draw, Running
     from discreet.noise.entropy import Entropy
 
 S = TypeVar("S")
+T = TypeVar("T")
 
 Read = Callable[[str, bool], list[tuple[Any, ...]]]
 """Runs SQL on the data; with True, the text has the `$secret` parameter."""
@@ -49,30 +50,27 @@ class Meter:
             InternalError: it was not paid for, was drawn already, or the meter is closed; the charge stands.
             BackendFailed: the database failed; the charge stands.
         """
-        failed: BaseException | None = None
         if os.getpid() != self._process:  # before the lock, which another thread may have held at the fork
             raise InternalError("What was paid for is drawn in the process that paid. The charge stands.")
         with self._lock:
             exact, use = self._exact, self._left.pop(draw.of, None)
             if exact is None:
                 raise InternalError("Nothing can be drawn any more: this run has ended. The charge stands.")
-            if use is None:
-                self._close()
-                raise InternalError(f"{draw.of!r} was not paid for, or drawn already. The charge stands.")
             try:
-                if isinstance(use, Reserved):
-                    found: Any = None
-                    self._left |= {inner.name: inner for inner in use.open(draw.plan)}
-                else:
-                    found = use.draw(exact, draw.args, self._rng)
+                found = after_charge(lambda: self._drawn(use, exact, draw))
                 self.journal.append(draw.of)
-            except BaseException as error:  # raised below, without the frames that hold exact numbers
-                failed = _bare(error)
-            if failed is not None:
+            except BaseException:  # by now it tells nothing
                 self._close()
-        if failed is not None:
-            raise failed
+                raise
         return found
+
+    def _drawn(self, use: PlannedUse | None, exact: PrivateReads, draw: Draw) -> Any:
+        if use is None:
+            raise InternalError(f"{draw.of!r} was not paid for, or drawn already. The charge stands.")
+        if isinstance(use, Reserved):
+            self._left |= {inner.name: inner for inner in use.open(draw.plan)}
+            return None
+        return use.draw(exact, draw.args, self._rng)
 
     def close(self) -> None:
         """Forgets the data: nothing can be drawn any more."""
@@ -102,14 +100,21 @@ def follow(running: Running[S], meter: Meter) -> S:
         meter.close()
 
 
-def _bare(failed: BaseException) -> BaseException:
-    """An error to be raised, from which no frame that held private numbers can be reached, nor its words."""
+def after_charge(work: Callable[[], T]) -> T:
+    """Return the result of work on private data that was paid for; an error of it says nothing of the data.
+
+    Raises:
+        InternalError: a failure of code, whatever it was.
+        DiscreetError, KeyboardInterrupt: as the work raises them, without the frames that held private numbers.
+    """
+    return redacted(work, _told)
+
+
+def _told(failed: BaseException | None) -> BaseException:
+    """What is raised for an error of private work."""
     if isinstance(failed, KeyboardInterrupt):
         return KeyboardInterrupt("The question was interrupted while it ran. Its charge stands.")
-    if isinstance(failed, Exception) and not isinstance(failed, DiscreetError):  # its words may quote a cell
-        return InternalError(
-            "The measurement failed. The charge stands: a failure may depend on the data.",
-            hint="please report the question",
-        )
-    failed.__traceback__ = failed.__cause__ = failed.__context__ = None
-    return failed
+    return failed or InternalError(
+        "The measurement failed. The charge stands: a failure may depend on the data.",
+        hint="please report the question",
+    )

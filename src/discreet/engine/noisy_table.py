@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from discreet.catalog.schema import Scalar
     from discreet.plan.quantile_tree.tree import Families
 
-_FORMAT = 1
-"""Version of the stored form."""
+FORMAT = 1
+"""Version of the form in which answers are stored."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class NoisyTable:
         from discreet.plan.quantile_tree.tree import families_json
 
         return {
-            "format": _FORMAT,
+            "format": FORMAT,
             "keys": [[_stored(v) for v in key] for key in self.keys],
             "cells": [[str(c) for c in row] for row in self.cells],
             "reports": [str(c) for c in self.reports],
@@ -56,17 +56,26 @@ class NoisyTable:
         """
         from discreet.plan.quantile_tree.tree import families_of
 
-        if kept.get("format") != _FORMAT:
-            raise LedgerError(
-                "Another version of discreet stored this answer, in another form.",
-                hint="what was spent still counts; fresh=True asks again, and is charged",
-            )
+        check_format(kept)
         return cls(
             tuple(tuple(_restored(v) for v in key) for key in kept["keys"]),
             tuple(tuple(int(c) for c in row) for row in kept["cells"]),
             tuple(int(c) for c in kept["reports"]),
             tuple(tuple(families_of(f) for f in rows) for rows in kept["spreads"]),
             tuple(tuple(tuple(int(c) for c in row) for row in level) for level in kept["levels"]),
+        )
+
+
+def check_format(kept: dict[str, Any]) -> None:
+    """Refuse what another version of discreet stored of a question: a table, a batch, or an answer in two stages.
+
+    Raises:
+        LedgerError: it did.
+    """
+    if kept.get("format") != FORMAT:
+        raise LedgerError(
+            "Another version of discreet stored this answer, in another form.",
+            hint="what was spent still counts; fresh=True asks again, and is charged",
         )
 
 

@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
 from discreet.backends.leaving import PERSON, Leaving, hashed
+from discreet.engine.meter import after_charge
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.privacy.guarantee import words
 
@@ -26,8 +27,6 @@ if TYPE_CHECKING:
     from discreet.plan.people.person_cost import PersonCost
     from discreet.plan.plan import Plan
     from discreet.plan.query import Query
-
-T = TypeVar("T")
 
 Rows: TypeAlias = Callable[[str, Mapping[str, int]], list[tuple[Any, ...]]]
 """Runs SQL with parameters on the data."""
@@ -95,7 +94,7 @@ class PeopleOf:
             BackendFailed: the database failed; the charge stands.
         """
         with self._backend.leaving(self._tables) as leaving:
-            _forgetting(lambda: self._settle(leaving, toll, charge, secret))
+            after_charge(lambda: self._settle(leaving, toll, charge, secret))
             yield leaving.rows
 
     def _settle(self, leaving: Leaving, toll: PersonCost, charge: int, secret: int) -> None:
@@ -120,16 +119,3 @@ class PeopleOf:
     def _parameters(self, toll: PersonCost, secret: int) -> dict[str, int | str]:
         key: dict[str, int | str] = {PERSON.removeprefix("$"): self._budgets.key}
         return key | {"secret": secret} if toll.keyed else key
-
-
-def _forgetting(work: Callable[[], T]) -> T:
-    """What the work returns; when it raises, no frame in which it held what is private is reachable from the error."""
-    try:
-        return work()
-    except BaseException as error:  # raised again below
-        failed = error
-    seen: BaseException | None = failed
-    while seen is not None:
-        seen.__traceback__ = None
-        seen = seen.__cause__ or seen.__context__
-    raise failed

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.certificate.seal import answer
 from discreet.engine.cells import measured
-from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.noisy_table import FORMAT, NoisyTable, check_format
 from discreet.engine.release import Release
 from discreet.plan.auto_bounds.queries import Choice
 from discreet.plan.auto_bounds.staged import kept, restored
@@ -67,12 +67,13 @@ class Questions:
     def keep(self, state: AnsweredQuestions) -> dict[str, Any]:
         first, *others = state.tables
         if state.choice is not None:
-            return kept(state.choice, first.to_json())
+            return {"format": FORMAT, **kept(state.choice, first.to_json())}
         if others:
-            return {"format": 1, "tables": [t.to_json() for t in state.tables]}
+            return {"format": FORMAT, "tables": [t.to_json() for t in state.tables]}
         return first.to_json()
 
     def restore(self, plan: Plan, kept: dict[str, Any]) -> AnsweredQuestions:
+        check_format(kept)
         if plan.stages is not None:
             choice, table = restored(kept)
             return AnsweredQuestions(

@@ -318,7 +318,7 @@ def stage(asked: StagedQuery) -> Plan | None:
 
 
 def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:
-    """What the ledger keeps of an answer in two stages."""
+    """What the ledger keeps of an answer in two stages, beside the version of its form."""
     caps = None
     if choice.caps is not None:
         caps = [choice.caps.groups, choice.caps.rows, *map(str, choice.beyond or ())]
@@ -326,7 +326,7 @@ def kept(choice: Choice, table: dict[str, Any]) -> dict[str, Any]:
         [str(r.low), str(r.high), r.integer, str(out), str(inside)]
         for r, (out, inside) in zip(choice.ranges, choice.outside, strict=True)
     ]
-    return {"format": 1, "caps": caps, "ranges": ranges, "table": table}
+    return {"caps": caps, "ranges": ranges, "table": table}
 
 
 def restored(found: dict[str, Any]) -> tuple[Choice, dict[str, Any]]:
