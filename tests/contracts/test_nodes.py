@@ -28,8 +28,9 @@ from discreet.plan.nodes.quantile import Quantile
 from discreet.plan.nodes.slope import Slope
 from discreet.plan.nodes.top import Top
 from discreet.plan.nodes.within import Within
-from discreet.plan.quantile_tree.shape import Spread, looked_at
+from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.quantile_tree.tree import NoisyTree
+from discreet.plan.question import looked_at
 from tests.plan.spread_trees import given, spread_of, whole
 
 CONFIDENCES = (F(9, 10), F(19, 20), F(999, 1000))

@@ -12,8 +12,7 @@ import duckdb
 from discreet.backends.connection import open_database
 from discreet.catalog.schema import Fact, Range, Reached, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.plan.bound import bounded_sql
-from discreet.plan.decided import bounding
+from discreet.plan.bound import bounded_sql, bounding
 from discreet.plan.query import Query, make_query
 from discreet.plan.question import Question, read_question
 from discreet.privacy.unit import PrivacyUnit, Relation

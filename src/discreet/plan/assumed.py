@@ -12,7 +12,7 @@ from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
 from discreet.plan.expr import PARTIAL, Call, Expr, Literal, measured_in, walk
 from discreet.plan.partition.counted import Combined, Layered
-from discreet.plan.quantile_tree.shape import looked_at
+from discreet.plan.question import looked_at
 from discreet.privacy.exact import Real, exact
 
 if TYPE_CHECKING:

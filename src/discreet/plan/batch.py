@@ -23,9 +23,9 @@ from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
+from discreet.plan.bound import bounding
 from discreet.plan.claim import claim_of_all
 from discreet.plan.cost import Allocation, Kind, LevelNoise, allocate, as_small
-from discreet.plan.decided import bounding
 from discreet.plan.dialects.conventions import prepare, refuse_clause
 from discreet.plan.measures.measure import Measure
 from discreet.plan.needs import (
@@ -192,7 +192,7 @@ def _with_all_columns(same: Sequence[Query], identity_of: Callable[[Question], s
         tuple(("", e) for p in same for e in p.question.outer.expressions), None, (), None, 0, sets=sets
     )
     question = replace(same[0].question, measures=tuple(measures), outer=read)
-    sql, distinct = statements(question)
+    sql, distinct = statements(question, bounding(question))
     return replace(
         same[0],
         question=question,
@@ -258,9 +258,9 @@ def _allocated(
     for p, given in zip(plans, shares, strict=True):
         own = tuple(islice(rest, len(p.sensitivities)))
         trees = tuple(islice(rest_of_spreads, len(p.spreads)))
-        threshold = None
+        b, threshold = bounding(p.question), None
         if given.selection:
-            k, relation = bounding(p.question).max_groups, p.question.table.relation
+            k, relation = b.max_groups, p.question.table.relation
             threshold = Threshold(epsilon * given.selection, selection_delta, max_groups=k, relation=relation)
         mine = threshold.event() if threshold else Composed()
         mine += sum((n.event(s) for n, s in zip(own, p.sensitivities, strict=True)), Composed())
@@ -268,7 +268,7 @@ def _allocated(
             assert isinstance(n, Additive)  # in a batch no quantile is chosen by rank
             mine += n.event(s) * depth
         even = Allocation(own, threshold, (), mine, guarantee, trees)
-        allocations.append(with_levels(p.question, even, plain=not needed))
+        allocations.append(with_levels(p.question, b, even, plain=not needed))
         events += allocations[-1].events
     law = law_of(shares, noise_delta if needed else Fraction(0), delta, kind)
     law = (*law, "as alone") if composes else law

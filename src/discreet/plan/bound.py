@@ -16,17 +16,23 @@ from __future__ import annotations
 
 import datetime as dt
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 from discreet.catalog.schema import Scalar, TableSchema
 from discreet.catalog.types import Type
+from discreet.errors import MissingBounds
 from discreet.plan.auto_bounds.caps import place_sql
 from discreet.plan.auto_bounds.ranges import value_place_sql
 from discreet.plan.expr import Column, Expr
 from discreet.plan.keys import Keys
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.measures.measure import Measure, Name, Part, Tally
+from discreet.plan.measures.measure import Measure, Name, Part, Tally, UnitCount
+from discreet.plan.quantile_tree.shape import MOST_LEAVES, Spread
 from discreet.plan.render import constant, finite, quoted, raw
+
+if TYPE_CHECKING:
+    from discreet.plan.question import Question
 
 SECRET = "$secret"  # noqa: S105  # the placeholder, not a secret
 """The placeholder of the account's secret key; the key itself is never written into a query's text."""
@@ -35,7 +41,7 @@ SECRET = "$secret"  # noqa: S105  # the placeholder, not a secret
 @dataclass(frozen=True, slots=True)
 class BoundedQuery:
     """What the writer needs: the table, the row filter, the groups, the measures, and the caps. `rows` is the SELECT
-    that gives the table's rows, where they are not just those of a connected one.
+    that gives the table's rows, where they are not just those of a connected one; `unit` is SQL for a row's unit.
     """
 
     table: TableSchema
@@ -45,11 +51,99 @@ class BoundedQuery:
     max_groups: int
     max_rows: int
     rows: str | None = None
+    unit: str = field(init=False, default="", repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        column = self.table.unit.column
+        if column is not None:
+            kind = self.table.columns[column]
+            assert kind is not None
+            object.__setattr__(self, "unit", finite(Column(column, kind)))
+
+
+def bounding(question: Question) -> BoundedQuery:
+    """Return the question as the writer of SQL takes it; the units of groups that are selected are counted last.
+
+    Raises:
+        MissingBounds: its unit has no caps.
+    """
+    unit, groups = question.table.unit, question.keys.count
+    if unit.max_groups is None or unit.max_rows is None:
+        raise MissingBounds(
+            "How much of the data one unit may add has not been said.",
+            hint=f"dp.PrivacyUnit({unit.column!r}, max_groups=3, max_rows=10) lets it enter 3 groups, 10 rows in each",
+        )
+    k = unit.max_groups if groups is None else min(unit.max_groups, groups)
+    sums = tuple(m for m in question.measures if not m.is_apart)
+    measures = sums if groups is not None else (*sums, UnitCount())
+    rows = None if question.relation is None else question.relation.sql
+    return BoundedQuery(question.table, question.where, question.keys, measures, k, unit.max_rows, rows)
 
 
 def bounded_sql(b: BoundedQuery) -> str:
     """The question's SQL: one row per group with its keys (`g0`, …) and bounded sums (`m0`, …)."""
     return _per_row(b) if b.table.unit.is_row else _per_unit(b)
+
+
+def distinct_sql(b: BoundedQuery, argument: Expr) -> str:
+    """Return the SQL of COUNT(DISTINCT x): for each group its keys (`g0`, …) and its number of different values (`m0`).
+
+    Guarantee:
+        A unit enters the same groups as in the question's other columns, at most `max_groups`, and in each it brings at
+        most `max_rows` different values, which follow from its own rows: the first ones by a hash under the account's
+        secret, then by the value itself. So the count of a group moves by at most `max_rows` when one unit comes or
+        goes, and when its rows become others (docs/proofs/distinct.md).
+
+    References:
+        Knop, Steinke 2023, *Counting distinct elements under person-level differential privacy*, Section 1,
+        https://arxiv.org/abs/2308.12947 (bounded counts; there the values that people bring are matched, so that
+        two people bring the same one less often)
+    """
+    value = f"{finite(argument)} AS d"
+    if b.table.unit.is_row:
+        return _of_rows(b, [value], ["count(DISTINCT d)"])
+    g = _names("g", len(b.keys.exprs))
+    by = f" GROUP BY {', '.join(g)}" if g else ""
+    counted = ", ".join([*g, "CAST(count(DISTINCT d) AS VARCHAR) AS m0"])
+    each = ", ".join(["u", *g])
+    ranks = [
+        # known values first, so that a row without one takes no place
+        f"row_number() OVER (PARTITION BY {each} ORDER BY d IS NULL, hash({each}, d, {SECRET}), d) <= {b.max_rows}"
+    ]
+    if needs_secret(b):
+        ranks.append(f"dense_rank() OVER (PARTITION BY u ORDER BY {_order(b)}) <= {b.max_groups}")
+    return (
+        f'{rows_with(b, [value])},\n"unit values" AS (\n  SELECT {each}, d FROM "unit rows" GROUP BY {each}, d\n),\n'
+        f'"unit bounded" AS (\n  SELECT {", ".join([*g, "d"])} FROM "unit values"\n  QUALIFY {" AND ".join(ranks)}\n)\n'
+        f'SELECT {counted} FROM "unit bounded"{by}'
+    )
+
+
+def spread_sql(b: BoundedQuery, spread: Spread) -> str:
+    """Return the SQL of a spread: for each group and leaf the keys (`g0`, …), the leaf `b` and its weight `m0` as text.
+
+    Guarantee:
+        A unit keeps the same groups as in the question's other columns. In each of them, n of its rows have a value,
+        and each of these has the weight ⌊total / max(n, max_rows)⌋, so that together they have at most `total`. Where
+        each row is a unit, its weight is 1 and it is in one group.
+    """
+    one = replace(b, measures=(spread,))
+    keys = _names("g", len(b.keys.exprs))
+    steps = f"(r.v0 - CAST({spread.value.low} AS BIGINT)) // {spread.width}"  # in 64 bits: v0 may have 32
+    leaf = f"CAST({steps} AS {_leaf_kind(spread.leaves)})"
+    shown = ", ".join([*(f"r.{g} AS {g}" for g in keys), f"{leaf} AS b"])
+    by = ", ".join([*(f"r.{g}" for g in keys), "b"])
+    found = 'FROM "unit rows" r'
+    weight = "count(*)"
+    if not b.table.unit.is_row:
+        same = "=" if b.keys.lists is not None else "IS NOT DISTINCT FROM"
+        on = " AND ".join(["r.u = w.u", *(f"r.{g} {same} w.{g}" for g in keys)])
+        found += f' JOIN "unit weights" w ON {on}'
+        weight = "sum(w.w)"
+    return (
+        f"{_weighted(one)}\nSELECT {shown}, CAST({weight} AS VARCHAR) AS m0\n"
+        f"{found} WHERE r.v0 IS NOT NULL GROUP BY {by}"
+    )
 
 
 def totals_sql(b: BoundedQuery, tests: Sequence[str], places: int) -> str:
@@ -77,7 +171,7 @@ def columns_sql(b: BoundedQuery, columns: Sequence[tuple[Sequence[str], int]]) -
         rows = f'"unit rows" AS (\n  SELECT {_as("p", shown)}\n  {source}\n)'
         return f"WITH {_keys_with(b)}{rows}\n{_tabled(places, 'unit rows')}"
     flat = [test for tests, _ in columns for test in tests]
-    unit = f"{finite(unit_expr(b.table))} AS u"
+    unit = f"{b.unit} AS u"
     rows = f'"unit rows" AS (\n  SELECT {unit}, {_as("y", [f"CASE WHEN {t} THEN 1 END" for t in flat])}\n  {source}\n)'
     tallies = _as("n", [f"count(y{i})" for i in range(len(flat))])
     groups = f'"unit groups" AS (\n  SELECT u, {tallies} FROM "unit rows" GROUP BY u\n)'
@@ -133,7 +227,7 @@ def values_sql(b: BoundedQuery, values: Sequence[Expr]) -> str:
         stages = f'"unit rows" AS (\n  SELECT {", ".join(columns)}\n  FROM {_source(b)}\n)'
         places = _placed([value_place_sql(f"v{i}") for i in range(n)], "unit rows")
     else:
-        unit = f"{finite(unit_expr(b.table))} AS u"
+        unit = f"{b.unit} AS u"
         ends = [f"{end}(v{i}) AS {name}{i}" for i in range(n) for end, name in (("max", "h"), ("min", "l"))]
         stages = (
             f'"unit rows" AS (\n  SELECT {", ".join([unit, *columns])}\n  FROM {_source(b)}\n),\n'
@@ -157,47 +251,16 @@ def _counted(places: int, by: str) -> str:
     return f'SELECT {shown}, CAST(count(*) AS VARCHAR) AS m0 FROM "unit places" GROUP BY {by}'
 
 
-def weighted_stages(b: BoundedQuery) -> str:
-    """WITH, the rows in question (`"unit rows"`) and, where a unit has many, the weight w that its one measure gives to
-    each of its rows in each group that it keeps (`"unit weights"`).
-    """
-    if b.table.unit.is_row:
-        selected = ", ".join([*_key_columns(b), *_Values(b.measures).columns()])
-        return f'WITH {_keys_with(b)}"unit rows" AS (\n  SELECT {selected}\n  FROM {_source(b)}\n)'
-    rows, groups, name = _stages(b)
-    (measure,) = b.measures
-    kept = ", ".join(["u", *_names("g", len(b.keys.exprs)), f"{measure.clipped(name, b.max_rows)} AS w"])
-    weights = f'"unit weights" AS (\n  SELECT {kept} FROM "unit groups"{_rank(b)}\n)'
-    return f"WITH {_keys_with(b)}{rows},\n{groups},\n{weights}"
-
-
-def value_rows(b: BoundedQuery, value: Expr) -> str:
-    """WITH and the rows in question (`"unit rows"`): their unit u, the keys, and a value d."""
-    return rows_with(b, [f"{finite(value)} AS d"])
-
-
 def rows_with(b: BoundedQuery, columns: Sequence[str]) -> str:
     """WITH and the rows in question (`"unit rows"`): their unit u, the keys, and these columns of each row."""
-    selected = ", ".join([f"{finite(unit_expr(b.table))} AS u", *_key_columns(b), *columns])
+    selected = ", ".join([f"{b.unit} AS u", *_key_columns(b), *columns])
     return f'WITH {_keys_with(b)}"unit rows" AS (\n  SELECT {selected}\n  FROM {_source(b)}\n)'
 
 
-def different_rows_sql(b: BoundedQuery, value: Expr) -> str:
-    """How many different values the rows of each group have (`m0`), where each row is a unit."""
-    return _of_rows(b, [f"{finite(value)} AS d"], ["count(DISTINCT d)"])
-
-
-def needs_secret(b: BoundedQuery) -> bool:
-    """Whether groups are ranked at all: not when a unit can enter every group."""
-    return not b.table.unit.is_row and (b.keys.count is None or b.keys.count > b.max_groups)
-
-
-def unit_expr(table: TableSchema) -> Expr:
-    """The unit's column as stored."""
-    assert table.unit.column is not None
-    kind = table.columns[table.unit.column]
-    assert kind is not None
-    return Column(table.unit.column, kind)
+def needs_secret(of: BoundedQuery | Question) -> bool:
+    """Return whether groups are ranked at all: not when a unit can enter every group."""
+    unit, groups = of.table.unit, of.keys.count
+    return not unit.is_row and (groups is None or unit.max_groups is None or groups > unit.max_groups)
 
 
 def lattice_sql(v: LatticeValue) -> str:
@@ -225,6 +288,26 @@ def scope_stages(b: BoundedQuery) -> str:
     """WITH and `"unit rows"`: the unit u of each row in question, whatever is measured of it."""
     rows, _, _ = _stages(replace(b, measures=()))
     return f"WITH {_keys_with(b)}{rows}"
+
+
+def _weighted(b: BoundedQuery) -> str:
+    """WITH, the rows in question (`"unit rows"`) and, where a unit has many, the weight w that its one measure gives to
+    each of its rows in each group that it keeps (`"unit weights"`).
+    """
+    if b.table.unit.is_row:
+        selected = ", ".join([*_key_columns(b), *_Values(b.measures).columns()])
+        return f'WITH {_keys_with(b)}"unit rows" AS (\n  SELECT {selected}\n  FROM {_source(b)}\n)'
+    rows, groups, name = _stages(b)
+    (measure,) = b.measures
+    kept = ", ".join(["u", *_names("g", len(b.keys.exprs)), f"{measure.clipped(name, b.max_rows)} AS w"])
+    weights = f'"unit weights" AS (\n  SELECT {kept} FROM "unit groups"{_rank(b)}\n)'
+    return f"WITH {_keys_with(b)}{rows},\n{groups},\n{weights}"
+
+
+def _leaf_kind(leaves: int) -> str:
+    """The narrowest type that holds every leaf: of so few values the database keeps each in a place of its own."""
+    assert leaves <= MOST_LEAVES
+    return "UTINYINT" if leaves <= 1 << 8 else "USMALLINT"
 
 
 def _per_unit(b: BoundedQuery) -> str:
@@ -335,8 +418,7 @@ def _stages(b: BoundedQuery, *, kept: bool = False) -> tuple[str, str, Name]:
     """
     values = _Values(b.measures)
     g = _names("g", len(b.keys.exprs))
-    unit = finite(unit_expr(b.table))
-    selected = ", ".join([f"{unit} AS u", *_key_columns(b), *values.columns()])
+    selected = ", ".join([f"{b.unit} AS u", *_key_columns(b), *values.columns()])
     rows = f'"unit rows" AS (\n  SELECT {selected}\n  FROM {_source(b)}\n)'
     rows += _kept(b, ["u", *g, *values.names]) if kept else ""
     tallies = ["count(*) AS n"]
@@ -393,7 +475,7 @@ def _joins(b: BoundedQuery, keys: Sequence[str], how: str = "JOIN") -> str:
 def _where(b: BoundedQuery) -> str:
     conditions = [] if b.where is None else [finite(b.where)]
     if not b.table.unit.is_row:
-        conditions.append(f"{finite(unit_expr(b.table))} IS NOT NULL")
+        conditions.append(f"{b.unit} IS NOT NULL")
     return f" WHERE {' AND '.join(conditions)}" if conditions else ""
 
 

@@ -72,8 +72,7 @@ def clamped(question: Question, *, apart: Sequence[Expr] = ()) -> list[str]:
 
 def capped(plan: Decided) -> list[str]:
     """Return how much of one unit counts; nothing where a unit has one row."""
-    from discreet.plan.bound import needs_secret
-    from discreet.plan.decided import bounding
+    from discreet.plan.bound import bounding, needs_secret
 
     q = plan.question
     if q.table.unit.is_row or (q.relation is not None and is_once(q.relation.node)):

@@ -13,18 +13,18 @@ from discreet.catalog.schema import TableSchema
 from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.plan.bound import BoundedQuery, bounded_sql, needs_secret
+from discreet.plan.bound import BoundedQuery, bounded_sql, bounding, distinct_sql, needs_secret, spread_sql
 from discreet.plan.claim import claim_of
-from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of
-from discreet.plan.decided import FirstChoice, bounding, spread_moves
+from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
+from discreet.plan.decided import FirstChoice
 from discreet.plan.expr import Expr
-from discreet.plan.measures.distinct import DistinctCount, distinct_sql
+from discreet.plan.measures.measure import DistinctCount
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.partition.choose import is_more_accurate
 from discreet.plan.partition.joint import counted_jointly, shares_of, width_of
 from discreet.plan.quantile_tree.chosen import is_chosen
-from discreet.plan.quantile_tree.sql import spread_sql
+from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.question import Question, read_question
 from discreet.plan.reports import Report, report_moves, report_sql, reports_of
 from discreet.plan.totals import summed_noises
@@ -104,7 +104,7 @@ class Query:
         """Whether this statement has the `$secret` parameter; constants of the user may be spelled like it."""
         if text in [own for _, own in self.distinct]:
             return not self.question.table.unit.is_row
-        return text in (self.sql, *(own for _, own in self.spreads)) and needs_secret(bounding(self.question))
+        return text in (self.sql, *(own for _, own in self.spreads)) and needs_secret(self.question)
 
     def column(self, name: str) -> Expr:
         """An output column's expression, by its name.
@@ -272,10 +272,11 @@ def make_query(
         _decided, population=population, version=version, epsilon=eps, delta=dlt, kind=kind, share=share
     )
     question = read_question(sql, tables, ranges)
-    plan = decide(question, trees=trees)
-    joint = counted_jointly(question, bounding(question), gaussian=kind is Kind.GAUSSIAN) if jointly else None
+    bounded = bounding(question)
+    plan = decide(question, bounded, trees=trees)
+    joint = counted_jointly(question, bounded, gaussian=kind is Kind.GAUSSIAN) if jointly else None
     if joint is not None:
-        other = decide(joint, trees=True)
+        other = decide(joint, bounding(joint), trees=True)
         plan = other if is_more_accurate(other, plan) else plan
     check(claim_of(plan))
     return plan
@@ -283,6 +284,7 @@ def make_query(
 
 def _decided(
     question: Question,
+    b: BoundedQuery,
     *,
     population: str,
     version: str | None,
@@ -293,7 +295,6 @@ def _decided(
     trees: bool,
 ) -> Query:
     """The query of a bound question; `share` is that of the truncation reports."""
-    b = bounding(question)
     relation, groups = question.table.relation, question.keys.count
     sensitivities = tuple(
         sensitivity_of(m.span(b.max_rows), b.max_groups, groups, relation) for m in question.measures
@@ -306,15 +307,15 @@ def _decided(
         delta=delta,
         kind=kind,
         select=(b.max_groups, relation) if groups is None else None,
-        reports=[report_moves(relation)] * len(reports),
+        reports=[report_moves(relation) for _ in reports],
         report_share=share,
         spreads=[(m, s.spread.depth) for (m, _), s in zip(spreads, question.spreads, strict=True)],
         chosen={} if trees or kind is not Kind.LAPLACE else _chosen(question, b, [m for m, _ in spreads]),
         shares=shares_of(question),
         width=width_of(question),
     )
-    allocation = with_levels(question, allocation, plain=not allocation.guarantee.delta)
-    text, distinct = statements(question)
+    allocation = with_levels(question, b, allocation, plain=not allocation.guarantee.delta)
+    text, distinct = statements(question, b)
     identity = question.identity(
         population=population,
         version=version,
@@ -325,27 +326,32 @@ def _decided(
         levels=[(level.kept, level.share) for level in allocation.levels],
         by_rank=[i for i, q in enumerate(allocation.spreads) if isinstance(q, ExponentialQuantile)],
     )
-    extra = report_sql(b, reports)
+    extra = report_sql(b, reports) if reports else ()
     return Query(
         question, identity, epsilon, delta, text, extra, sensitivities, allocation, distinct, spreads
     )
 
 
-def statements(question: Question) -> tuple[str, tuple[tuple[int, str], ...]]:
-    """`Plan.sql` and `Plan.distinct`: the sums over units, and what is counted apart."""
-    b = bounding(question)
+def spread_moves(b: BoundedQuery, looked: TreeRead) -> Sensitivity:
+    """Return how far one unit moves each level of a spread; no level has more nodes than leaves."""
+    spread, unit = looked.spread, b.table.unit
+    total = spread.total(b.max_rows, is_row=unit.is_row)
+    return spread_sensitivity(total, b.max_groups, b.keys.count, spread.leaves, b.table.relation)
+
+
+def statements(question: Question, b: BoundedQuery) -> tuple[str, tuple[tuple[int, str], ...]]:
+    """Return `Query.sql` and `Query.distinct`: the sums over units, and what is counted apart."""
     apart = [(i, m) for i, m in enumerate(question.measures) if isinstance(m, DistinctCount)]
     return bounded_sql(b) if b.measures else "", tuple((i, distinct_sql(b, m.argument)) for i, m in apart)
 
 
-def with_levels(question: Question, allocation: Allocation, *, plain: bool) -> Allocation:
-    """The allocation of a question with totals, with its columns' noise divided among levels where that is better."""
+def with_levels(question: Question, b: BoundedQuery, allocation: Allocation, *, plain: bool) -> Allocation:
+    """Return the allocation with the noise of columns divided among levels of totals, where that is better."""
     if question.outer.sets is None or question.keys.lists is None:
         return allocation
     from discreet.plan.grouping_sets.moves import ColumnReach
     from discreet.plan.grouping_sets.split_budget import weighed
 
-    b = bounding(question)
     reaches = [
         ColumnReach(m.span(b.max_rows), b.max_groups, question.table.relation) for m in question.measures
     ]

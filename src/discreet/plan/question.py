@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from typing import Any
@@ -17,13 +17,13 @@ from discreet.plan.aggregate_nodes import has_aggregate
 from discreet.plan.answer import Measures, bind_answer
 from discreet.plan.bind import TableScope, as_condition, bind_row
 from discreet.plan.cost import Kind
-from discreet.plan.expr import Expr, Measured, columns_of
+from discreet.plan.expr import Expr, Measured, columns_of, walk
 from discreet.plan.interval_ends import end_of, interval_end, refuse_end
 from discreet.plan.keys import Keys, find_keys
 from discreet.plan.measures.measure import Measure
 from discreet.plan.measures.ranges import Missing, Ranges
 from discreet.plan.parse import Ordering, Select, default_name, group_nodes, parse_select
-from discreet.plan.quantile_tree.shape import TreeRead, looked_at
+from discreet.plan.quantile_tree.shape import Spread, TreeRead
 from discreet.plan.relation.rows import ReadRows, draft
 from discreet.plan.scope import Scope
 from discreet.plan.totals import Sets
@@ -139,6 +139,17 @@ class Question:
         return hashlib.sha256(json.dumps(described, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
+def looked_at(exprs: Iterable[Expr]) -> tuple[TreeRead, ...]:
+    """Return the spreads that expressions over the answer read, each once, in an order of their own."""
+    found: dict[Spread, set[Fraction]] = {}
+    for e in (node for expr in exprs for node in walk(expr)):
+        if isinstance(e.source, Spread):
+            found.setdefault(e.source, set()).update(e.shares)
+    return tuple(
+        sorted((TreeRead(s, tuple(sorted(p))) for s, p in found.items()), key=lambda s: repr(s.identity))
+    )
+
+
 def read_question(sql: str, tables: Sequence[TableSchema], ranges: Ranges | None = None) -> Question:
     """The question that a text asks of one of the tables; `ranges` are of values without bounds, where chosen.
 
@@ -203,7 +214,8 @@ def _bound(
     where = None if select.where is None else as_condition(bind_row(select.where, scope), "WHERE")
     sets = _sets(select, scope, keys, measures)
     outer = Outer(tuple(columns), having, order, select.limit, select.offset, tuple(ends), sets)
-    question = Question(sql, table, where, keys, tuple(measures.found), outer, relation)
+    found, outer = _canonical(measures.found, outer)
+    question = Question(sql, table, where, keys, found, outer, relation)
     if sets is not None and question.spreads:
         raise UnsupportedQuery(
             "Quantiles and the like do not add up over groups, as totals (ROLLUP, CUBE) must.",
@@ -214,7 +226,7 @@ def _bound(
             "The question asks nothing of the data: its columns are all public.",
             hint="add an aggregate, such as COUNT(*)",
         )
-    return _canonical(question)
+    return question
 
 
 def _sets(select: Select, scope: Scope, keys: Keys, measures: Measures) -> Sets | None:
@@ -239,12 +251,11 @@ def _sets(select: Select, scope: Scope, keys: Keys, measures: Measures) -> Sets 
     return tuple(found)
 
 
-def _canonical(q: Question) -> Question:
-    """The same question with its measures in an order that does not follow the spelling."""
-    ordered = sorted(q.measures, key=lambda m: json.dumps(m.identity, sort_keys=True))
-    place = {i: ordered.index(m) for i, m in enumerate(q.measures)}
-    outer = q.outer.with_columns(lambda m: replace(m, index=place[m.index]))
-    return replace(q, measures=tuple(ordered), outer=outer)
+def _canonical(measures: Sequence[Measure], outer: Outer) -> tuple[tuple[Measure, ...], Outer]:
+    """The measures in an order that does not follow the spelling, and what is made of them in that order."""
+    ordered = tuple(sorted(measures, key=lambda m: json.dumps(m.identity, sort_keys=True)))
+    place = {i: ordered.index(m) for i, m in enumerate(measures)}
+    return ordered, outer.with_columns(lambda m: replace(m, index=place[m.index]))
 
 
 def _key(node: exp.Expr, scope: Scope) -> Expr:

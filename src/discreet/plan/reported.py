@@ -27,7 +27,7 @@ from discreet.plan.measures.measure import (
     Total,
     UnitCount,
 )
-from discreet.plan.quantile_tree.shape import looked_at
+from discreet.plan.question import looked_at
 from discreet.plan.reports import Part, Report
 from discreet.plan.totals import summed_noises
 

@@ -14,7 +14,7 @@ import discreet as dp
 from discreet.catalog.schema import Fact, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.errors import InternalError, UnsupportedQuery
-from discreet.plan.measures.distinct import DistinctCount
+from discreet.plan.measures.measure import DistinctCount
 from discreet.plan.query import Query, make_query
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation

@@ -3,12 +3,21 @@
 from __future__ import annotations
 
 from discreet.catalog.types import Type
+from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.expr import Expr
-from discreet.plan.measures.distinct import counted_once
+from discreet.plan.measures.measure import DistinctCount
 
 
 def count_distinct(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
-    """The noisy number of different values that are not NULL."""
+    """Return the noisy number of different values that are not NULL.
+
+    Raises:
+        UnsupportedQuery: a constant, whose count says nothing.
+    """
     (argument,) = arguments
-    return needs.column(counted_once(argument), Type.INT)
+    if argument.is_literal or argument.type is None:
+        raise UnsupportedQuery(
+            "COUNT(DISTINCT …) of a constant counts nothing.", hint="count the values of a column"
+        )
+    return needs.column(DistinctCount(argument), Type.INT)

@@ -14,10 +14,9 @@ from discreet.catalog.types import Type
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.auto_bounds.caps import EDGES, SHARES, Caps, beyond, choose
 from discreet.plan.auto_bounds.ranges import LARGEST, PLACES, Stakes, Use, choose_range
-from discreet.plan.bound import census_sql, values_sql
+from discreet.plan.bound import bounding, census_sql, values_sql
 from discreet.plan.claim import source_of
 from discreet.plan.clamping import name_of
-from discreet.plan.decided import bounding
 from discreet.plan.expr import Expr, walk
 from discreet.plan.measures.measure import CentredTotal, Total
 from discreet.plan.query import Query

@@ -20,18 +20,16 @@ from discreet.errors import InternalError, InvalidParameter, UnsupportedQuery
 from discreet.plan.auto_bounds.caps import CANDIDATES, Caps, share_beyond
 from discreet.plan.auto_bounds.queries import CapsLook, Choice, ValuesLook, look_at_caps, look_at_values
 from discreet.plan.auto_bounds.ranges import CONFIDENCE, LARGEST, MOST_OUTSIDE, share_outside
+from discreet.plan.bound import bounding, spread_sql
 from discreet.plan.claim import claim_in_stages
-from discreet.plan.decided import bounding
 from discreet.plan.explain import report_lines
 from discreet.plan.expr import Expr, measured_in
 from discreet.plan.measures.ranges import ChosenRanges, Missing, Ranges
 from discreet.plan.notes import capped, clamped, missing, said_of, undeclared
 from discreet.plan.plan import Payer, Plan, PlanOutput
 from discreet.plan.quantile_tree.chosen import is_alone
-from discreet.plan.quantile_tree.shape import looked_at
-from discreet.plan.quantile_tree.sql import spread_sql
 from discreet.plan.query import Query, statements
-from discreet.plan.question import Question
+from discreet.plan.question import Question, looked_at
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, decimal, words
 from discreet.verify.price import check_charge
@@ -402,8 +400,8 @@ def _ends(asked: StagedQuery, left: Fraction, caps: Caps | None, last: Query) ->
 def _narrowed(plan: Query) -> Query:
     """The same question under the least caps: its identity and its texts, to be tried before the charge."""
     question = replace(plan.question, table=_under(plan.question.table, Caps(1, 1)))
-    text, distinct = statements(question)
     b = bounding(question)
+    text, distinct = statements(question, b)
     spreads = [(m, spread_sql(b, s.spread)) for (m, _), s in zip(plan.spreads, question.spreads, strict=True)]
     return replace(plan, question=question, sql=text, distinct=distinct, spreads=tuple(spreads))
 

@@ -12,10 +12,10 @@ from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.expr import Expr, Literal
 from discreet.plan.flows.flow import LARGEST
-from discreet.plan.measures.distinct import DistinctCount
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import (
     CentredTotal,
+    DistinctCount,
     KnownCount,
     KnownUnits,
     Measure,

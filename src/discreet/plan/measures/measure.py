@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from enum import Enum
 from fractions import Fraction
-from typing import Any, ClassVar, TypeAlias
+from typing import Any, ClassVar, Never, TypeAlias
 
 from discreet.errors import InvalidParameter
 from discreet.plan.expr import Expr
@@ -256,6 +256,33 @@ class CentredTotal(Measure):
     @property
     def step(self) -> Fraction:
         return self.value.step
+
+
+@dataclass(frozen=True, slots=True)
+class DistinctCount(Measure):
+    """COUNT(DISTINCT x): a column that a statement of its own counts (`distinct_sql`), and no sum over units."""
+
+    argument: Expr
+    word: ClassVar[str] = "the number of different values"
+    is_apart: ClassVar[bool] = True
+
+    @property
+    def parts(self) -> tuple[Part, ...]:
+        return ()
+
+    def clipped(self, name: Name, max_rows: int) -> Never:
+        raise TypeError("COUNT(DISTINCT x) is no sum of what single units add")
+
+    def summed(self, column: Name) -> Never:
+        raise TypeError("COUNT(DISTINCT x) is no sum of what single rows add")
+
+    def span(self, max_rows: int) -> tuple[int, int]:
+        """The least and the greatest number of values that are there because a unit is."""
+        return 0, max_rows
+
+    @property
+    def identity(self) -> Any:
+        return ["distinct", self.argument.identity]
 
 
 def clamped(sql: str, span: tuple[int, int]) -> str:

@@ -8,12 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from discreet.catalog.types import Type
 from discreet.plan.bind import call
+from discreet.plan.bound import bounding, spread_sql
 from discreet.plan.cost import Kind
-from discreet.plan.decided import bounding, spread_moves
 from discreet.plan.expr import Expr, Literal
 from discreet.plan.keys import Keys
 from discreet.plan.measures.measure import RowCount
@@ -22,11 +21,8 @@ from discreet.plan.nodes.within import Within
 from discreet.plan.partition.choose import is_no_noisier
 from discreet.plan.partition.joint import condition, in_ratios, joint_spread
 from discreet.plan.quantile_tree.shape import TreeRead
-from discreet.plan.quantile_tree.sql import spread_sql
+from discreet.plan.query import Query, spread_moves
 from discreet.privacy.sensitivity import Sensitivity
-
-if TYPE_CHECKING:
-    from discreet.plan.query import Query
 
 
 def lifted(alone: Mapping[str, Query], kind: Kind) -> dict[str, Query]:

@@ -23,12 +23,12 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.plan.bound import (
     BoundedQuery,
     bounded_sql,
+    bounding,
     contribution_stages,
     needs_secret,
     scope_stages,
 )
 from discreet.plan.cost import sensitivity_of
-from discreet.plan.decided import bounding
 from discreet.plan.grouping_sets.moves import ColumnReach, level_moves
 from discreet.plan.grouping_sets.split_budget import levels_of
 from discreet.plan.query import Query

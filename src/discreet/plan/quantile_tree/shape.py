@@ -7,7 +7,7 @@ each node holds the weight of the rows below it. What is asked of a spread later
 from __future__ import annotations
 
 import datetime as dt
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Never
@@ -16,7 +16,7 @@ from discreet.catalog.schema import Fact, Range, Scalar, Values
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.plan.bind import call
-from discreet.plan.expr import Call, Expr, Literal, cells_of, columns_of, walk
+from discreet.plan.expr import Call, Expr, Literal, cells_of, columns_of
 from discreet.plan.functions.calendar import EPOCH
 from discreet.plan.keys import domain
 from discreet.plan.measures.lattice_value import WIDEST, LatticeValue, lattice_value
@@ -163,17 +163,6 @@ class TreeRead:
     def identity(self) -> Any:
         """What makes two of them the same, as JSON."""
         return [self.spread.identity, [str(p) for p in self.at]]
-
-
-def looked_at(exprs: Iterable[Expr]) -> tuple[TreeRead, ...]:
-    """The spreads that expressions over the answer read, each once, in an order that does not follow the spelling."""
-    found: dict[Spread, set[Fraction]] = {}
-    for e in (node for expr in exprs for node in walk(expr)):
-        if isinstance(e.source, Spread):
-            found.setdefault(e.source, set()).update(e.shares)
-    return tuple(
-        sorted((TreeRead(s, tuple(sorted(p))) for s, p in found.items()), key=lambda s: repr(s.identity))
-    )
 
 
 def ordered_spread(expr: Expr, facts: Mapping[str, Fact]) -> Spread:
