@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.certificate.asked import SINGLE, ask, visits
-from tests.certificate.asked_both import asked, both
-from tests.certificate.forging import forged, measurement, sealed
 from tests.cli.conftest import Call
+from tests.verify.asked import SINGLE, ask, visits
+from tests.verify.asked_both import asked, both
+from tests.verify.forging import forged, measurement, sealed
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,6 @@ import pytest
 
 import discreet as dp
 from discreet import accounting
-from discreet.certificate.checker import check, words
 from discreet.cli.answers import as_table, csv_of
 from discreet.engine.meter import Meter
 from discreet.engine.release import Release
@@ -27,6 +26,7 @@ from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.places import is_there
+from discreet.verify.certificate.checker import check, words
 
 Case: TypeAlias = dict[str, Any]
 QUERIES = {

@@ -24,11 +24,11 @@ BEYOND_REACH = re.compile(
 
 ALLOWED = {
     "tests/backends/test_duckdb.py": "a view that is refused",
-    "tests/exhaustive/certificate/test_both_forged.py": "texts that are refused, and never run",
-    "tests/exhaustive/certificate/test_forged.py": "texts that are refused, and never run",
-    "tests/exhaustive/certificate/test_forged_shapes.py": "texts that are refused, and never run",
+    "tests/exhaustive/verify/test_both_forged.py": "texts that are refused, and never run",
+    "tests/exhaustive/verify/test_forged.py": "texts that are refused, and never run",
+    "tests/exhaustive/verify/test_forged_shapes.py": "texts that are refused, and never run",
     "tests/exhaustive/plan/test_distinct.py": "a text that is refused, and never run",
-    "tests/certificate/test_view.py": "texts that are refused, and never run",
+    "tests/verify/test_view.py": "texts that are refused, and never run",
     "tests/plan/join_shapes.py": "a group for each row, whatever is drawn",
     "tests/plan/owned_texts.py": "texts that are refused, and never run",
     "tests/plan/test_check.py": "texts that are refused, and never run",

@@ -77,7 +77,7 @@ def command(
         picture.check(plot, asked_for.files if certificate is None else [*asked_for.files, certificate])
     with asked_for.open() as session:
         if certificate is not None:
-            from discreet.certificate.evidence import check_together
+            from discreet.verify.certificate.evidence import check_together
 
             check_together([session._account])
         if plot is not None:

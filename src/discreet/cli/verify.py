@@ -12,7 +12,7 @@ from discreet.cli import output
 from discreet.errors import InvalidParameter
 
 if TYPE_CHECKING:
-    from discreet.certificate.checker import Verdict
+    from discreet.verify.certificate.checker import Verdict
 
 
 @click.command("verify", short_help="Check the certificate of a release, without the data.")
@@ -37,7 +37,7 @@ def command(release: str, ledger: str | None, head: str | None, registry: bool, 
         raise InvalidParameter(
             "a head is looked for in a ledger, and none was given.", hint="--ledger FILE --head HASH"
         )
-    from discreet.certificate.checker import check
+    from discreet.verify.certificate.checker import check
 
     document = _read(release)
     verdict = check(document, None if ledger is None else _lines(ledger), head=head)
@@ -52,8 +52,8 @@ def command(release: str, ledger: str | None, head: str | None, registry: bool, 
 
 
 def _say(verdict: Verdict, *, compared: bool) -> None:
-    from discreet.certificate.checker import words
     from discreet.privacy.guarantee import words as price
+    from discreet.verify.certificate.checker import words
 
     output.say("\n".join(words(verdict)))
     if verdict.certificate is None or not verdict.ok:

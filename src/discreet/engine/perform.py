@@ -15,10 +15,9 @@ from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from discreet.certificate.paid import Paid
-from discreet.certificate.seal import noted
 from discreet.engine.cells import uses_of
 from discreet.engine.meter import Meter, follow
+from discreet.engine.paid import Paid
 from discreet.engine.payers import Payers
 from discreet.engine.people import PeopleOf
 from discreet.engine.recipe import Receipt, Recipe
@@ -30,6 +29,7 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.plan.claim import public_table
 from discreet.plan.plan import Payer, Plan
 from discreet.plan.query import Query
+from discreet.verify.certificate.seal import noted
 from discreet.verify.check import check
 from discreet.verify.claim import PlanClaim
 from discreet.verify.shapes import reject

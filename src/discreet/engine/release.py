@@ -18,7 +18,7 @@ from discreet.privacy.guarantee import Approximate
 if TYPE_CHECKING:
     from discreet.accounting.loss import PrivacyLoss
     from discreet.catalog.schema import Scalar
-    from discreet.certificate.paid import Paid
+    from discreet.engine.paid import Paid
     from discreet.mechanisms.additive import Additive
     from discreet.plan.expr import Answer, Expr
     from discreet.plan.plan import Plan

@@ -12,19 +12,19 @@ import pytest
 from discreet.accounting.filter import Charge, open_filter
 from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.certificate.checker import check
-from discreet.certificate.events import of_measurements
 from discreet.plan.claim import claim_of
 from discreet.plan.query import make_query
 from discreet.privacy import codec
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.verify.certificate.checker import check
+from discreet.verify.certificate.events import of_measurements
 from discreet.verify.check import check_moves, derived, priced
 from discreet.verify.claim import PlanClaim
 from discreet.verify.price import check_charge, check_divergence, check_events, check_total
-from tests.certificate.asked import SINGLE, ask, exported, plain, session
-from tests.certificate.forging import Document, forged, sealed
+from tests.verify.asked import SINGLE, ask, exported, plain, session
+from tests.verify.forging import Document, forged, sealed
 
 GROUPS = ["ROLLUP (a, b)", "CUBE (a, b)", "GROUPING SETS ((a, b), ())", "ROLLUP (a, b, c)"]
 NOISES: list[dict[str, Any]] = [{}, {"noise": "gaussian", "delta": "1e-6"}]

@@ -10,11 +10,11 @@ from fractions import Fraction
 import pytest
 
 from discreet.backends.connection import open_database
-from discreet.certificate.checker import check
+from discreet.verify.certificate.checker import check
 from discreet.verify.reach import span_of
 from discreet.verify.shapes import read
-from tests.certificate.forging import Document, forged, measurement, sealed
-from tests.exhaustive.certificate.test_forged_shapes import answers, broken, counted, honest, row
+from tests.exhaustive.verify.test_forged_shapes import answers, broken, counted, honest, row
+from tests.verify.forging import Document, forged, measurement, sealed
 
 BIG = 1 << 62
 DECIMALS = ["0.5", "2.5", "0.1", "0.30000000000000004", "0.99999999953433871", "123456789.12345678",

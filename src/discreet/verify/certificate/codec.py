@@ -8,7 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from discreet.certificate.forms import (
+from discreet.errors import InternalError, InvalidParameter
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.threshold import Threshold
+from discreet.privacy import codec
+from discreet.privacy.event import Composed
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
+from discreet.verify.certificate.forms import (
     Form,
     fields,
     flag,
@@ -22,14 +30,6 @@ from discreet.certificate.forms import (
     text,
     whole,
 )
-from discreet.errors import InternalError, InvalidParameter
-from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.mechanisms.threshold import Threshold
-from discreet.privacy import codec
-from discreet.privacy.event import Composed
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import Relation
 from discreet.verify.claim import Cost, Level, Look, Measurement, NoisyColumn, PlanClaim, Tree
 from discreet.verify.derive import PrivateRows
 from discreet.verify.flows import FlowClaim, FlowColumn, Pipe, Side

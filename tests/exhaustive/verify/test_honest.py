@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 import discreet as dp
-from discreet.certificate.checker import check
-from discreet.certificate.verdict import STEPS
 from discreet.engine.noisy_table import NoisyTable
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter
 from discreet.ledger.ledger import Ledger
-from tests.certificate.asked import BATCHES, SEVERAL, SINGLE, ask, exported, plain, session, visits
+from discreet.verify.certificate.checker import check
+from discreet.verify.certificate.verdict import STEPS
+from tests.verify.asked import BATCHES, SEVERAL, SINGLE, ask, exported, plain, session, visits
 
 ALL = list(STEPS)
 ROWS = [name for name in SINGLE if SINGLE[name][1].get("bounds") != "auto" and name not in (

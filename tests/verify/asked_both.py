@@ -10,18 +10,18 @@ from typing import Any
 import pandas as pd
 
 import discreet as dp
-from discreet.certificate import seal
-from discreet.certificate.codec import decode_flows as decode
-from discreet.certificate.evidence import CERTIFIED, LINKS
-from discreet.certificate.reasons import reasons_of_both as reasons
-from discreet.certificate.registry import registry_of_both as registry
-from discreet.certificate.seal import of_claim
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Opened
-from tests.certificate.asked import plain
-from tests.certificate.forging import Document, relink
+from discreet.verify.certificate import seal
+from discreet.verify.certificate.codec import decode_flows as decode
+from discreet.verify.certificate.evidence import CERTIFIED, LINKS
+from discreet.verify.certificate.reasons import reasons_of_both as reasons
+from discreet.verify.certificate.registry import registry_of_both as registry
+from discreet.verify.certificate.seal import of_claim
+from tests.verify.asked import plain
+from tests.verify.forging import Document, relink
 
 VISITS = pd.DataFrame(
     {

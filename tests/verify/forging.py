@@ -10,14 +10,14 @@ import json
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
-from discreet.certificate import seal
-from discreet.certificate.codec import decode
-from discreet.certificate.evidence import CERTIFIED, LINKS
-from discreet.certificate.reasons import reasons
-from discreet.certificate.registry import registry
 from discreet.errors import DiscreetError
 from discreet.ledger.chain import canonical, link
 from discreet.ledger.entry import Opened
+from discreet.verify.certificate import seal
+from discreet.verify.certificate.codec import decode
+from discreet.verify.certificate.evidence import CERTIFIED, LINKS
+from discreet.verify.certificate.reasons import reasons
+from discreet.verify.certificate.registry import registry
 
 Document: TypeAlias = dict[str, Any]
 Change: TypeAlias = Callable[[Document], None]

@@ -8,13 +8,13 @@ import duckdb
 import pytest
 
 from discreet.backends.connection import open_database
-from discreet.certificate.checker import check
 from discreet.plan.functions import FUNCTIONS
 from discreet.plan.render import finite
+from discreet.verify.certificate.checker import check
 from discreet.verify.failing import failure
-from tests.certificate.asked import SINGLE, ask, exported, plain, session
-from tests.certificate.forging import Document, forged, measurement, sealed
 from tests.plan.function_cases import calls, columns
+from tests.verify.asked import SINGLE, ask, exported, plain, session
+from tests.verify.forging import Document, forged, measurement, sealed
 
 TYPES = {"i": "BIGINT", "j": "BIGINT", "x": "DOUBLE", "s": "VARCHAR", "d": "DATE", "t": "TIMESTAMP"}
 GOOD = "(1, 1, 1.0, '1', DATE '2020-01-01', TIMESTAMP '2020-01-01')"

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from discreet.backends.connection import open_database
-from discreet.certificate.checker import check
 from discreet.errors import InternalError
 from discreet.verify.arguments import nothing_unread
 from discreet.verify.census import derive_reports
+from discreet.verify.certificate.checker import check
 from discreet.verify.derive import PrivateRows
 from discreet.verify.levels import gaussian_cost, tier_of
 from discreet.verify.shapes import nodes_of, read
-from tests.certificate.asked import SEVERAL, SINGLE, VISITS, ask, plain, session
-from tests.certificate.forging import Document, forged, measurement, sealed
+from tests.verify.asked import SEVERAL, SINGLE, VISITS, ask, plain, session
+from tests.verify.forging import Document, forged, measurement, sealed
 
 COUNT = 'SELECT CAST(coalesce(r.m0, 0) AS VARCHAR) AS m0 FROM "row groups" r'
 KEYS = "\"key 0\" AS (SELECT v, min(g) AS g FROM (VALUES ('a', 0), ('b', 1), ('c', 2)) l(v, g) GROUP BY v)"

@@ -13,9 +13,9 @@ from typing import Any
 
 import pytest
 
-from discreet.certificate.checker import check
 from discreet.privacy.codec import fraction_text
-from tests.exhaustive.certificate.test_forged import honest
+from discreet.verify.certificate.checker import check
+from tests.exhaustive.verify.test_forged import honest
 
 NAMES = ("two keys", "Gaussian", "private groups", "values", "quartiles", "a median", "totals", "a report",
          "both chosen", "a join", "by keys")  # fmt: skip

@@ -14,9 +14,9 @@ import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.backends.duckdb import DuckDB
 from discreet.catalog.owners import Owner
-from discreet.certificate.checker import check as verify
 from discreet.engine.tables import with_id_kinds
 from discreet.errors import InternalError
+from discreet.verify.certificate.checker import check as verify
 from discreet.verify.view import read_view
 
 PARQUET = "SELECT 7 AS uid, 'a' AS region, 1.5 AS amount, DATE '2020-01-01' AS day, 2::DECIMAL(9, 2) AS paid"

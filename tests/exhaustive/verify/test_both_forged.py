@@ -9,16 +9,16 @@ from typing import Any
 
 import pytest
 
-from discreet.certificate.checker import check
-from discreet.certificate.codec import decode_flows as decode
-from discreet.certificate.reasons import reasons_of_both as reasons
-from discreet.certificate.verdict import STEPS
 from discreet.privacy import codec
 from discreet.privacy.codec import fraction_text
 from discreet.privacy.event import Composed
+from discreet.verify.certificate.checker import check
+from discreet.verify.certificate.codec import decode_flows as decode
+from discreet.verify.certificate.reasons import reasons_of_both as reasons
+from discreet.verify.certificate.verdict import STEPS
 from discreet.verify.flows import side_moves
-from tests.certificate.asked_both import asked, both, exported, honest, rewritten, sealed
-from tests.certificate.forging import Change, Document, forged, relink
+from tests.verify.asked_both import asked, both, exported, honest, rewritten, sealed
+from tests.verify.forging import Change, Document, forged, relink
 
 ZERO = "0" * 64
 FIRST, SECOND, BOTH = (0,), (1,), (0, 1)

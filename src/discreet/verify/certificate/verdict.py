@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from discreet.certificate.document import Certificate
+    from discreet.verify.certificate.document import Certificate
     from discreet.verify.claim import PlanClaim
     from discreet.verify.flows import FlowClaim
 

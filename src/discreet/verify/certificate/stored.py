@@ -10,11 +10,21 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Any, TypeAlias
 
-from discreet.certificate.evidence import CERTIFIED
-from discreet.certificate.forms import Form, anything, flag, listed, number, record, refuse, text, whole
 from discreet.ledger.chain import canonical
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.flanks import EDGES
+from discreet.verify.certificate.evidence import CERTIFIED
+from discreet.verify.certificate.forms import (
+    Form,
+    anything,
+    flag,
+    listed,
+    number,
+    record,
+    refuse,
+    text,
+    whole,
+)
 from discreet.verify.check import Found
 from discreet.verify.claim import Measurement, PlanClaim, Tree
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from discreet.certificate.checker import check
-from discreet.certificate.verdict import STEPS
 from discreet.privacy.codec import fraction_text
-from tests.certificate.asked import SEVERAL, SINGLE, ask, exported, plain, shop, visits
-from tests.certificate.forging import Change, Document, forged, measurement, relink, rewrite, sealed
+from discreet.verify.certificate.checker import check
+from discreet.verify.certificate.verdict import STEPS
+from tests.verify.asked import SEVERAL, SINGLE, ask, exported, plain, shop, visits
+from tests.verify.forging import Change, Document, forged, measurement, relink, rewrite, sealed
 
 WANTED = {
     "two keys": (False, "add-remove"),
@@ -172,9 +172,9 @@ def scaled(field: str, factor: Fraction) -> Change:
 
 def events_follow(d: Document) -> None:
     """The events that the mechanisms of a claim have, told wherever events are."""
-    from discreet.certificate.codec import decode
-    from discreet.certificate.events import of_charge, of_measurements
     from discreet.privacy import codec
+    from discreet.verify.certificate.codec import decode
+    from discreet.verify.certificate.events import of_charge, of_measurements
 
     d["claim"]["measured"]["events"] = codec.encode(of_measurements(decode(d["claim"])))
     d["claim"]["charged"]["events"] = codec.encode(of_charge(decode(d["claim"])))

@@ -7,7 +7,7 @@ import sqlglot
 
 from discreet.backends.connection import open_database
 from discreet.verify.plain import ambiguity
-from tests.certificate.asked import SEVERAL, SINGLE, ask, plain, session
+from tests.verify.asked import SEVERAL, SINGLE, ask, plain, session
 
 OTHERWISE = {
     "names by case": ('WITH a AS (SELECT 7 AS "M0", 1 AS m0) SELECT sum(m0) FROM a', 7),

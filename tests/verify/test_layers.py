@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 import discreet as dp
-from discreet.certificate.checker import check
-from tests.certificate.asked import ask, exported, plain, visits
-from tests.certificate.forging import Document, forged, measurement, rewrite, sealed
+from discreet.verify.certificate.checker import check
+from tests.verify.asked import ask, exported, plain, visits
+from tests.verify.forging import Document, forged, measurement, rewrite, sealed
 
 SQL = f"SELECT {', '.join(f'COUNT_IF(day < {i}) AS c{i}' for i in range(1, 5))} FROM visits"
 

@@ -10,14 +10,14 @@ from typing import Any
 import pytest
 
 from discreet.catalog.schema import TableSchema
-from discreet.certificate.checker import check_exact
-from discreet.certificate.codec import decode, encode
-from discreet.certificate.events import fits, of_measurements
 from discreet.errors import DiscreetError, InternalError
 from discreet.ledger.chain import canonical, parse
 from discreet.plan.claim import claim_of
 from discreet.plan.query import Query, make_query
 from discreet.privacy.unit import Relation
+from discreet.verify.certificate.checker import check_exact
+from discreet.verify.certificate.codec import decode, encode
+from discreet.verify.certificate.events import fits, of_measurements
 from discreet.verify.check import check, derived
 from discreet.verify.claim import PlanClaim
 from discreet.verify.failing import failure

@@ -6,13 +6,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discreet.certificate import seal
-from discreet.certificate.document import CertifiedQuery, write
-from discreet.certificate.entries import names_of
-from discreet.certificate.evidence import CERTIFIED, Evidence, evidence_of
 from discreet.errors import InvalidParameter
 from discreet.ledger.entry import Released
 from discreet.ledger.joint_charge import store_together
+from discreet.verify.certificate import seal
+from discreet.verify.certificate.document import CertifiedQuery, write
+from discreet.verify.certificate.entries import names_of
+from discreet.verify.certificate.evidence import CERTIFIED, Evidence, evidence_of
 from discreet.verify.claim import PlanClaim
 from discreet.verify.flows import FlowClaim
 

@@ -7,9 +7,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Generic
 
-from discreet.certificate import seal
-from discreet.certificate.document import OF_BOTH, C, Certificate, read, read_of_both
-from discreet.certificate.entries import (
+from discreet.errors import DiscreetError, InternalError
+from discreet.ledger.chain import canonical
+from discreet.ledger.entry import Opened
+from discreet.privacy.event import Composed
+from discreet.verify.certificate import seal
+from discreet.verify.certificate.document import OF_BOTH, C, Certificate, read, read_of_both
+from discreet.verify.certificate.entries import (
     charged_for,
     check_chain,
     check_ledger,
@@ -18,18 +22,14 @@ from discreet.certificate.entries import (
     released_under,
     tables_of,
 )
-from discreet.certificate.events import fits, of_charge, of_measurements
-from discreet.certificate.evidence import Evidence
-from discreet.certificate.reasons import reasons, reasons_of_both
-from discreet.certificate.registry import registry, registry_of_both
-from discreet.certificate.stored import check_plain, check_stored
-from discreet.certificate.verdict import STEPS, Broken, must
-from discreet.certificate.verdict import Verdict as Verdict
-from discreet.certificate.verdict import words as words
-from discreet.errors import DiscreetError, InternalError
-from discreet.ledger.chain import canonical
-from discreet.ledger.entry import Opened
-from discreet.privacy.event import Composed
+from discreet.verify.certificate.events import fits, of_charge, of_measurements
+from discreet.verify.certificate.evidence import Evidence
+from discreet.verify.certificate.reasons import reasons, reasons_of_both
+from discreet.verify.certificate.registry import registry, registry_of_both
+from discreet.verify.certificate.stored import check_plain, check_stored
+from discreet.verify.certificate.verdict import STEPS, Broken, must
+from discreet.verify.certificate.verdict import Verdict as Verdict
+from discreet.verify.certificate.verdict import words as words
 from discreet.verify.check import Found, check_moves, derived, priced
 from discreet.verify.claim import PlanClaim
 from discreet.verify.derive import PrivateRows

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from discreet.certificate.codec import decode, decode_flows, encode
-from discreet.certificate.evidence import HEAD, LINKS, Evidence
-from discreet.certificate.forms import (
+from discreet.errors import InternalError
+from discreet.ledger.entry import Charged, Opened
+from discreet.privacy.unit import Relation
+from discreet.verify.certificate.codec import decode, decode_flows, encode
+from discreet.verify.certificate.evidence import HEAD, LINKS, Evidence
+from discreet.verify.certificate.forms import (
     Reader,
     anything,
     digest,
@@ -19,11 +22,8 @@ from discreet.certificate.forms import (
     refuse,
     text,
 )
-from discreet.certificate.reasons import reasons, reasons_of_both
-from discreet.certificate.registry import registry, registry_of_both
-from discreet.errors import InternalError
-from discreet.ledger.entry import Charged, Opened
-from discreet.privacy.unit import Relation
+from discreet.verify.certificate.reasons import reasons, reasons_of_both
+from discreet.verify.certificate.registry import registry, registry_of_both
 from discreet.verify.claim import Cost, PlanClaim
 from discreet.verify.flows import FlowClaim
 

@@ -14,12 +14,12 @@ from typing import Any
 
 import pytest
 
-from discreet.certificate.checker import check
 from discreet.errors import LedgerError
 from discreet.ledger.chain import canonical
-from tests.certificate.asked_both import honest, sealed
-from tests.certificate.forging import Document, relink
-from tests.exhaustive.certificate.test_every_field import NEUTRAL, changed, defects, nodes
+from discreet.verify.certificate.checker import check
+from tests.exhaustive.verify.test_every_field import NEUTRAL, changed, defects, nodes
+from tests.verify.asked_both import honest, sealed
+from tests.verify.forging import Document, relink
 
 NAMES = {"groups": "add-remove", "Gaussian": "one replaced", "two keys": "both replaced"}
 EACH = ("accounts", "sides", "caps", "populations", "measured", "pipes")

@@ -7,15 +7,15 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from discreet.certificate import seal
-from discreet.certificate.document import CertifiedQuery
-from discreet.certificate.evidence import CERTIFIED, ChainedEntry, Evidence, links_of
-from discreet.certificate.forms import digest, record
-from discreet.certificate.verdict import must
 from discreet.ledger.entry import Charged, Entry, Opened, Pinned, Released
 from discreet.ledger.export import verify_export
 from discreet.ledger.kinds.asking import TOGETHER
 from discreet.privacy.unit import Relation
+from discreet.verify.certificate import seal
+from discreet.verify.certificate.document import CertifiedQuery
+from discreet.verify.certificate.evidence import CERTIFIED, ChainedEntry, Evidence, links_of
+from discreet.verify.certificate.forms import digest, record
+from discreet.verify.certificate.verdict import must
 from discreet.verify.claim import Cost
 from discreet.verify.derive import PrivateRows
 from discreet.verify.failing import failure

@@ -13,19 +13,19 @@ import numpy as np
 import pytest
 
 from discreet.backends.connection import open_database
-from discreet.certificate.checker import check
-from discreet.certificate.codec import decode
-from discreet.certificate.stored import check_plain
 from discreet.errors import InternalError, InvalidParameter
 from discreet.mechanisms import exponential_quantile
 from discreet.mechanisms.exponential_quantile import NAMED, ExponentialQuantile, Runs
 from discreet.privacy import codec
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.unit import Relation
+from discreet.verify.certificate.checker import check
+from discreet.verify.certificate.codec import decode
+from discreet.verify.certificate.stored import check_plain
 from discreet.verify.check import check as derive_again
 from discreet.verify.check import derived, priced
-from tests.certificate.asked import SINGLE, ask, plain, session
-from tests.certificate.forging import Document, forged, measurement, rewrite, sealed
+from tests.verify.asked import SINGLE, ask, plain, session
+from tests.verify.forging import Document, forged, measurement, rewrite, sealed
 
 
 @cache

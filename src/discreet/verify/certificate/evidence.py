@@ -6,12 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from discreet.certificate.forms import Form, digest, fields, listed, number, record, text
 from discreet.errors import InvalidParameter, LedgerError
 from discreet.ledger.chain import GENESIS, canonical, link, parse
 from discreet.ledger.entry import Entry, Opened, Pinned, Released, from_row
 from discreet.ledger.log import View
 from discreet.ledger.store import Row
+from discreet.verify.certificate.forms import Form, digest, fields, listed, number, record, text
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account

@@ -10,9 +10,9 @@ from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from discreet.certificate.codec import encode
 from discreet.ledger.chain import canonical
 from discreet.privacy.event import Composed
+from discreet.verify.certificate.codec import encode
 from discreet.verify.claim import PlanClaim
 from discreet.verify.flows import FlowClaim
 

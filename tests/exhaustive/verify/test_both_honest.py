@@ -9,19 +9,19 @@ from typing import Any
 import pytest
 
 import discreet as dp
-from discreet.certificate.checker import SHOWS_OF_BOTH as SHOWS
-from discreet.certificate.checker import check, words
-from discreet.certificate.seal import of_claim
-from discreet.certificate.verdict import STEPS
 from discreet.engine import flows as run
 from discreet.engine.noisy_table import NoisyTable
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter
 from discreet.ledger.joint_charge import charge_together, store_together
 from discreet.ledger.ledger import Ledger
-from tests.certificate.asked import plain, visits
-from tests.certificate.asked_both import ASKED, KINDS, asked, both, exported, honest, sealed
-from tests.certificate.forging import rewrite
+from discreet.verify.certificate.checker import SHOWS_OF_BOTH as SHOWS
+from discreet.verify.certificate.checker import check, words
+from discreet.verify.certificate.seal import of_claim
+from discreet.verify.certificate.verdict import STEPS
+from tests.verify.asked import plain, visits
+from tests.verify.asked_both import ASKED, KINDS, asked, both, exported, honest, sealed
+from tests.verify.forging import rewrite
 
 
 @pytest.mark.parametrize("kind", KINDS)

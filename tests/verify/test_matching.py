@@ -11,11 +11,11 @@ import pytest
 
 import discreet as dp
 from discreet.backends.connection import open_database
-from discreet.certificate.checker import check
 from discreet.engine.session import Session
+from discreet.verify.certificate.checker import check
 from discreet.verify.matching import finds_one
-from tests.certificate.asked import ask, plain
-from tests.certificate.forging import Document, forged, measurement, sealed
+from tests.verify.asked import ask, plain
+from tests.verify.forging import Document, forged, measurement, sealed
 
 BIG = 2**53
 DAY = dt.datetime(2026, 1, 5)
