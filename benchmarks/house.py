@@ -36,7 +36,7 @@ def seen(frame, event, value):
         return
     files.add(code.co_filename)
     name = code.co_filename.removeprefix(root) + " " + code.co_qualname
-    if not name.startswith("plan/") or code.co_flags & 0x20 or "<" in code.co_name:
+    if not name.startswith(("query/", "plan/")) or code.co_flags & 0x20 or "<" in code.co_name:
         return
     if event == "call":
         names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
@@ -158,7 +158,7 @@ def rows() -> Iterator[Row]:
     functions = [n for n in nodes if isinstance(n, ast.FunctionDef | ast.AsyncFunctionDef)]
     long = sum((node.end_lineno or 0) - node.lineno >= 40 for node in functions)
     yield Row("% of functions with more than 40 lines", 100 * long / len(functions), 2, held=True)
-    planner = [path for path in paths if path.is_relative_to(SRC / "discreet" / "plan")]
+    planner = [path for path in paths if path.relative_to(SRC / "discreet").parts[0] in ("query", "plan")]
     for name, some, most in (("all", paths, None), ("planner", planner, 16)):
         count = 1000 * sum(map(comparisons_of_types, some)) / sum(lines[path] for path in some)
         yield Row(f"isinstance and `type(x) is` in 1,000 lines: {name}", count, most)

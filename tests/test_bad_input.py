@@ -27,10 +27,10 @@ from discreet.errors import (
     UnsupportedQuery,
 )
 from discreet.plan.answer import MOST_MEASURES
-from discreet.plan.functions import FUNCTIONS
-from discreet.plan.parse import LONGEST
 from discreet.plan.query import Query, make_query
 from discreet.privacy.unit import Relation
+from discreet.query.functions import FUNCTIONS
+from discreet.query.parse import LONGEST
 
 VISITS = TableSchema(
     "visits",

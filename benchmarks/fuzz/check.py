@@ -25,7 +25,6 @@ from discreet.plan import query as planning
 from discreet.plan.auto_bounds.asking import plan_in_stages
 from discreet.plan.auto_bounds.queries import ValuesLook
 from discreet.plan.auto_bounds.staged import PlanStages
-from discreet.plan.dialects.conventions import prepare
 from discreet.plan.plan import Plan, alone
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.quantile_tree.tree import ExactLeaves
@@ -33,6 +32,7 @@ from discreet.plan.query import Query, make_query
 from discreet.plan.reports import report_moves
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
+from discreet.query.dialects.conventions import prepare
 
 Rows: TypeAlias = list[tuple[Any, ...]]
 Cells: TypeAlias = Mapping[tuple[Any, ...], Sequence[int]]

@@ -14,7 +14,7 @@ from benchmarks.fuzz.cases import cases, tried, write
 from benchmarks.fuzz.check import Databases
 from benchmarks.fuzz.dialects import constructs
 from benchmarks.fuzz.questions import WRONG
-from discreet.plan.functions import FUNCTIONS
+from discreet.query.functions import FUNCTIONS
 
 WANTED = 1000
 """How often each construct has to be hit among the questions that were answered."""

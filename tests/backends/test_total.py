@@ -12,9 +12,9 @@ import pytest
 
 from discreet.backends.connection import open_database
 from discreet.catalog.types import Type
-from discreet.plan.functions import FUNCTIONS
-from discreet.plan.render import finite
-from tests.plan.function_cases import calls, columns
+from discreet.query.functions import FUNCTIONS
+from discreet.query.render import finite
+from tests.query.function_cases import calls, columns
 
 # As SQL; each is read as its type below.
 NASTY = {

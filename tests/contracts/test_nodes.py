@@ -15,8 +15,6 @@ import pytest
 
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
-from discreet.plan.expr import Answer, Call, Column, Expr, Literal, Measured, RowInterval, measured_in, walk
-from discreet.plan.functions.calendar import EPOCH
 from discreet.plan.nodes.covariance import Covariance
 from discreet.plan.nodes.histogram import Histogram
 from discreet.plan.nodes.key import Key
@@ -31,6 +29,8 @@ from discreet.plan.nodes.within import Within
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.plan.question import looked_at
+from discreet.query.expr import Answer, Call, Column, Expr, Literal, Measured, RowInterval, measured_in, walk
+from discreet.query.functions.calendar import EPOCH
 from tests.plan.spread_trees import given, spread_of, whole
 
 CONFIDENCES = (F(9, 10), F(19, 20), F(999, 1000))

@@ -38,7 +38,7 @@ ONLY_IN = {
     "pg8000": ("src/discreet/backends/postgres.py", "src/discreet/ledger/postgres/link.py"),
     "pyspark": ("src/discreet/backends/spark.py",),
     "sqlite3": ("src/discreet/ledger/", "src/discreet/cli/doctor.py"),
-    "sqlglot": ("src/discreet/plan/", "src/discreet/verify/", "src/discreet/backends/"),
+    "sqlglot": tuple(f"src/discreet/{room}/" for room in ("query", "plan", "verify", "backends")),
     "click": ("src/discreet/cli/",),
     "sklearn": ("src/discreet/learn/",),
     "torch": ("src/discreet/learn/torch/",),

@@ -11,7 +11,7 @@ LEVELS: tuple[set[str], ...] = (
     {"noise", "privacy"},
     {"accounting"},
     {"mechanisms", "local", "finite", "ledger", "catalog"},
-    {"verify"},
+    {"verify", "query"},
     {"plan", "backends"},
     {"spending"},
     {"engine"},
@@ -33,6 +33,7 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ): "the front door names every part, for type checkers; it is loaded when it is first used",
     ("discreet", "plots"): "as above",
     ("discreet", "sketch"): "as above",
+    ("discreet.query.expr", "plan"): "operations of an answer stand beside those of a row, in one class",
 }
 
 

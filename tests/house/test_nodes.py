@@ -10,12 +10,12 @@ from pathlib import Path
 from tests.house.tree import SRC, module_of, name_of, sources, tree_of
 
 NODES = SRC / "discreet" / "plan" / "nodes"
-ROOM = {*NODES.glob("*.py"), SRC / "discreet" / "plan" / "expr.py"}
+ROOM = {*NODES.glob("*.py"), SRC / "discreet" / "query" / "expr.py"}
 
 
 def node_classes() -> dict[str, str]:
     """Each class of nodes that are no part of a row, with its module."""
-    found = {"Measured": "discreet.plan.expr"}
+    found = {"Measured": "discreet.query.expr"}
     for path in NODES.glob("*.py"):
         for item in tree_of(path).body:
             if isinstance(item, ast.ClassDef) and {ast.unparse(b) for b in item.bases} & {"Expr", "OfSpread"}:
@@ -29,7 +29,9 @@ CLASSES = node_classes()
 def users() -> list[Path]:
     """The files outside the room that import anything of it."""
     paths = (path for path in sources() if path not in ROOM)
-    return [p for p in paths if re.search(r"discreet\.plan\.(expr|nodes)\b", p.read_text(encoding="utf-8"))]
+    return [
+        p for p in paths if re.search(r"discreet\.(query\.expr|plan\.nodes)\b", p.read_text(encoding="utf-8"))
+    ]
 
 
 def imported(tree: ast.AST) -> dict[str, str]:
@@ -62,7 +64,7 @@ def test_a_question_would_be_seen() -> None:
     text = """
 from discreet.plan.nodes.mean import Mean as M
 from discreet.plan.nodes.mode import Mode
-from discreet.plan.expr import Call, Measured
+from discreet.query.expr import Call, Measured
 isinstance(x, Call)
 isinstance(x, Measured | Call)
 type(x) is M

@@ -8,10 +8,10 @@ from fractions import Fraction
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.expr import Column
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.quantile_tree.tree import ExactLeaves, NoisyTree, children
+from discreet.query.expr import Column
 
 HALF = Fraction(1, 2)
 

@@ -16,10 +16,10 @@ from discreet.engine.measure import measure
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.aggregate_nodes import NAMES, is_aggregate
 from discreet.plan.aggregates.read import BY_NAME, BY_NODE
 from discreet.plan.query import make_query
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.query.aggregate_nodes import NAMES, is_aggregate
 from tests.exhaustive.plan.test_sensitivity import as_tuple, observed, within
 from tests.plan.cases import Engine
 from tests.plan.people import LEVEL, SCHEMA, engine_of, plan, rows_of, table

@@ -11,7 +11,7 @@ import pytest
 
 import discreet as dp
 from discreet.catalog.types import Type
-from discreet.plan.expr import Call, Literal, Measured
+from discreet.query.expr import Call, Literal, Measured
 from tests.plan.tables import planned
 
 LEVEL = Fraction(19, 20)

@@ -14,7 +14,7 @@ from sqlglot import exp
 
 from discreet.backends.connection import open_database
 from discreet.catalog.types import OF_CELLS
-from discreet.plan.functions import FUNCTIONS
+from discreet.query.functions import FUNCTIONS
 from discreet.verify.kinds import PLAIN, Kind, are_the_same, is_real, kind_of
 from discreet.verify.shapes import of_one_row
 

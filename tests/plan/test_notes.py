@@ -18,8 +18,8 @@ from discreet.errors import UnsupportedQuery
 from discreet.plan.clamping import may_clamp
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.query import make_query
-from discreet.plan.render import finite
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.query.render import finite
 
 BIAS = "Truncation bias, which ± does not cover: "
 ROW = PrivacyUnit.row()

@@ -12,9 +12,9 @@ from discreet.errors import (
     UnknownColumn,
     UnsupportedQuery,
 )
-from discreet.plan.expr import Measured
 from discreet.plan.nodes.mean import Mean
 from discreet.privacy.unit import PrivacyUnit
+from discreet.query.expr import Measured
 from tests.plan.tables import planned, visits
 
 

@@ -21,9 +21,9 @@ from discreet.verify.certificate.events import fits, of_measurements
 from discreet.verify.check import check, derived
 from discreet.verify.claim import PlanClaim
 from discreet.verify.failing import failure
-from tests.plan.relations import tables
 from tests.plan.test_check import SQL, plan
-from tests.plan.test_relation import QUESTIONS
+from tests.query.relations import tables
+from tests.query.test_relation import QUESTIONS
 
 
 def again(p: Query) -> PlanClaim:

@@ -10,17 +10,17 @@ from unicodedata import normalize
 
 from discreet.engine.payers import part_of
 from discreet.errors import InvalidParameter, UnsupportedQuery
-from discreet.plan.dialects.conventions import prepare
 from discreet.plan.parameters import epsilon_asked, share_asked
 from discreet.privacy.exact import Real, exact
+from discreet.query.dialects.conventions import prepare
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
     from discreet.ledger.account import Account
-    from discreet.plan.dialects.conventions import Prepared
     from discreet.plan.plan import Plan
     from discreet.plan.query import Query
     from discreet.privacy.unit import PrivacyUnit
+    from discreet.query.dialects.conventions import Prepared
 
 ForEach: TypeAlias = "Real | Mapping[str, Real]"
 """A number, or of two populations one for each by its name."""

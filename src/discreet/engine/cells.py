@@ -16,10 +16,10 @@ from discreet.engine.recipe import Draw, Running, drawn
 from discreet.engine.uses import PlannedUse, PrivateReads
 from discreet.errors import BackendFailed, InternalError
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.plan.keys import sort_key
 from discreet.plan.quantile_tree.chosen import named
 from discreet.plan.quantile_tree.tree import ExactLeaves, Families, NoisyTree
 from discreet.plan.query import Query
+from discreet.query.keys import sort_key
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import Scalar

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from discreet.catalog.schema import Scalar
     from discreet.engine.paid import Paid
     from discreet.mechanisms.additive import Additive
-    from discreet.plan.expr import Answer, Expr
     from discreet.plan.plan import Plan
     from discreet.plan.quantile_tree.chosen import ChosenLeaves
     from discreet.plan.quantile_tree.shape import Spread
@@ -29,6 +28,7 @@ if TYPE_CHECKING:
     from discreet.plan.question import OrderBy
     from discreet.plan.reported import Reported
     from discreet.plan.totals import TotalRow
+    from discreet.query.expr import Answer, Expr
 
 SHOWN_ROWS = 60
 """Rows that a printed release shows; `rows` has all."""
@@ -348,7 +348,7 @@ def _of_line(value: Answer) -> Callable[[_Line], Any]:
 
 def _end(plan: Query, place: int, *, upper: bool) -> Callable[[_Line], float | None]:
     """An end of the interval of a column's expression, as a column."""
-    from discreet.plan.interval_ends import CONFIDENCE
+    from discreet.query.interval_ends import CONFIDENCE
 
     of_line = _interval_of_line(plan, plan.question.outer.columns[place][1], CONFIDENCE)
 

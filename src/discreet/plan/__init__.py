@@ -1,1 +1,1 @@
-"""The compiler: from the text of a question to SQL, mechanisms and a cost, before any data is touched."""
+"""The planner: from a typed query to SQL, mechanisms and a cost, before any data is touched."""

@@ -10,16 +10,16 @@ from sqlglot import exp
 
 from discreet.catalog.types import Type
 from discreet.errors import UnknownColumn, UnsupportedQuery
-from discreet.plan.aggregate_nodes import has_aggregate, is_aggregate
 from discreet.plan.aggregates import AGGREGATES
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.aggregates.read import read_aggregate
-from discreet.plan.bind import bind, bind_row, call
-from discreet.plan.expr import Expr, Literal, Measured
 from discreet.plan.measures.measure import Measure
 from discreet.plan.measures.ranges import Facts, Ranges
 from discreet.plan.nodes.key import Key
-from discreet.plan.scope import Scope
+from discreet.query.aggregate_nodes import has_aggregate, is_aggregate
+from discreet.query.bind import bind, bind_row, call
+from discreet.query.expr import Expr, Literal, Measured
+from discreet.query.scope import Scope
 
 MOST_MEASURES = 200
 """Different noisy columns in one question."""

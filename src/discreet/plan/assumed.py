@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Never
 
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
-from discreet.plan.expr import PARTIAL, Call, Expr, Literal, measured_in, walk
 from discreet.plan.partition.counted import Combined, Layered
 from discreet.plan.question import looked_at
 from discreet.privacy.exact import Real, exact
+from discreet.query.expr import PARTIAL, Call, Expr, Literal, measured_in, walk
 
 if TYPE_CHECKING:
     from discreet.plan.decided import Decided

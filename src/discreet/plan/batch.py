@@ -26,7 +26,6 @@ from discreet.mechanisms.threshold import Threshold
 from discreet.plan.bound import bounding
 from discreet.plan.claim import claim_of_all
 from discreet.plan.cost import Allocation, Kind, LevelNoise, allocate, as_small
-from discreet.plan.dialects.conventions import prepare, refuse_clause
 from discreet.plan.measures.measure import Measure
 from discreet.plan.needs import (
     is_composed,
@@ -44,6 +43,7 @@ from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.guarantee import Approximate
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.query.dialects.conventions import prepare, refuse_clause
 from discreet.verify.check import check
 
 MOST_QUESTIONS = 1000

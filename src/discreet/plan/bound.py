@@ -24,12 +24,12 @@ from discreet.catalog.types import Type
 from discreet.errors import MissingBounds
 from discreet.plan.auto_bounds.caps import place_sql
 from discreet.plan.auto_bounds.ranges import value_place_sql
-from discreet.plan.expr import Column, Expr
-from discreet.plan.keys import Keys
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import Measure, Name, Part, Tally, UnitCount
 from discreet.plan.quantile_tree.shape import MOST_LEAVES, Spread
-from discreet.plan.render import constant, finite, quoted, raw
+from discreet.query.expr import Column, Expr
+from discreet.query.keys import Keys
+from discreet.query.render import constant, finite, quoted, raw
 
 if TYPE_CHECKING:
     from discreet.plan.question import Question

@@ -6,9 +6,10 @@ import datetime as dt
 from typing import TYPE_CHECKING
 
 from discreet.catalog.types import Type
-from discreet.plan.expr import Call, Column, Expr, Literal, columns_of
-from discreet.plan.functions.calendar import EPOCH
-from discreet.plan.measures.lattice_value import LatticeValue, range_of
+from discreet.plan.measures.lattice_value import LatticeValue
+from discreet.query.expr import Call, Column, Expr, Literal, columns_of
+from discreet.query.functions.calendar import EPOCH
+from discreet.query.ranges import range_of
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import Scalar

@@ -6,11 +6,11 @@ from typing import Protocol
 
 from discreet.mechanisms.additive import Additive
 from discreet.plan.cost import Allocation
-from discreet.plan.expr import Expr
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.question import Question
 from discreet.plan.reports import Report
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.query.expr import Expr
 
 
 class FirstChoice(Protocol):

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from discreet.catalog.schema import TableSchema
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import COUNTED, NAMED, NEAR, ExponentialQuantile
-from discreet.plan.expr import walk
 from discreet.plan.grouping_sets.split_budget import agreements, levels_of
 from discreet.plan.measures.measure import Measure
 from discreet.plan.quantile_tree.chosen import rank_off
@@ -19,6 +18,7 @@ from discreet.plan.reports import report_moves
 from discreet.privacy.guarantee import decimal, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
+from discreet.query.expr import walk
 
 if TYPE_CHECKING:
     from discreet.plan.decided import Decided

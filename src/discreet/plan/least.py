@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 from discreet.accounting.filter import Charge
 from discreet.errors import BudgetExceeded, DiscreetError, InvalidParameter
 from discreet.plan.assumed import ROWS, Assumed
-from discreet.plan.expr import walk
 from discreet.privacy.exact import Real, below, exact, positive
 from discreet.privacy.guarantee import decimal
+from discreet.query.expr import walk
 
 if TYPE_CHECKING:
     from discreet.plan.query import Query

@@ -21,10 +21,10 @@ from typing import TYPE_CHECKING
 from discreet.accounting.loss import PrivacyLoss
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.cost import Allocation, Kind
-from discreet.plan.expr import walk
 from discreet.plan.partition.joint import ranges_of, width_of
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.privacy.event import Composed, GaussianEvent
+from discreet.query.expr import walk
 
 if TYPE_CHECKING:
     from discreet.plan.decided import Decided

@@ -17,7 +17,7 @@ import numpy as np
 if TYPE_CHECKING:
     from discreet.catalog.schema import Scalar
     from discreet.plan.question import Question
-    from discreet.plan.totals import Sets
+    from discreet.query.grouping_sets import Sets
 
 
 def never_negative(question: Question) -> tuple[bool, ...]:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from discreet.catalog.types import Type
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
-from discreet.plan.expr import Expr, Literal
-from discreet.plan.measures.lattice_value import LatticeValue, range_of
+from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.quantile_tree.binned import BEYOND
 from discreet.plan.quantile_tree.shape import Spread
-from discreet.plan.relation.node import is_once
 from discreet.privacy.guarantee import decimal
+from discreet.query.expr import Expr, Literal
+from discreet.query.ranges import range_of
+from discreet.query.relation.node import is_once
 
 if TYPE_CHECKING:
     from discreet.mechanisms.threshold import Threshold

@@ -17,7 +17,6 @@ from discreet.plan.bound import BoundedQuery, bounded_sql, bounding, distinct_sq
 from discreet.plan.claim import claim_of
 from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
 from discreet.plan.decided import FirstChoice
-from discreet.plan.expr import Expr
 from discreet.plan.measures.measure import DistinctCount
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.nodes.noise import Laws
@@ -30,6 +29,7 @@ from discreet.plan.reports import Report, report_moves, report_sql, reports_of
 from discreet.plan.totals import summed_noises
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.query.expr import Expr
 from discreet.verify.check import check
 
 

@@ -13,20 +13,20 @@ from sqlglot import exp
 
 from discreet.catalog.schema import TableSchema, find_table
 from discreet.errors import MissingBounds, UnsupportedQuery
-from discreet.plan.aggregate_nodes import has_aggregate
 from discreet.plan.answer import Measures, bind_answer
-from discreet.plan.bind import TableScope, as_condition, bind_row
 from discreet.plan.cost import Kind
-from discreet.plan.expr import Expr, Measured, columns_of, walk
-from discreet.plan.interval_ends import end_of, interval_end, refuse_end
-from discreet.plan.keys import Keys, find_keys
 from discreet.plan.measures.measure import Measure
 from discreet.plan.measures.ranges import Missing, Ranges
-from discreet.plan.parse import Ordering, Select, default_name, group_nodes, parse_select
 from discreet.plan.quantile_tree.shape import Spread, TreeRead
-from discreet.plan.relation.rows import ReadRows, draft
-from discreet.plan.scope import Scope
-from discreet.plan.totals import Sets
+from discreet.query.aggregate_nodes import has_aggregate
+from discreet.query.bind import TableScope, as_condition, bind_row
+from discreet.query.expr import Expr, Measured, columns_of, walk
+from discreet.query.grouping_sets import Sets
+from discreet.query.interval_ends import end_of, interval_end, refuse_end
+from discreet.query.keys import Keys, find_keys
+from discreet.query.parse import Ordering, Select, default_name, group_nodes, parse_select
+from discreet.query.relation.rows import ReadRows, draft
+from discreet.query.scope import Scope
 
 FORMAT = 1
 """The version of a question's identity; stored releases are found by it."""

@@ -17,7 +17,6 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from discreet.catalog.types import Type
-from discreet.plan.expr import Expr, Literal, measured_in, walk
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import (
     KnownCount,
@@ -30,6 +29,7 @@ from discreet.plan.measures.measure import (
 from discreet.plan.question import looked_at
 from discreet.plan.reports import Part, Report
 from discreet.plan.totals import summed_noises
+from discreet.query.expr import Expr, Literal, measured_in, walk
 
 if TYPE_CHECKING:
     from discreet.mechanisms.additive import Additive

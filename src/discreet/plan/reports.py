@@ -16,14 +16,14 @@ from typing import TYPE_CHECKING
 
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
-from discreet.plan.bind import call
 from discreet.plan.bound import BoundedQuery, columns_sql, totals_sql
 from discreet.plan.clamping import bound_of, kept, may_clamp, name_of, possible_values
-from discreet.plan.expr import Call, Expr, Literal
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.render import finite
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
+from discreet.query.bind import call
+from discreet.query.expr import Call, Expr, Literal
+from discreet.query.render import finite
 
 if TYPE_CHECKING:
     from discreet.plan.quantile_tree.shape import Spread

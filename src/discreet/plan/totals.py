@@ -1,33 +1,23 @@
-"""ROLLUP, CUBE and GROUPING SETS: which keys each of their rows keeps, and how totals are added up.
+"""Rows of ROLLUP, CUBE and GROUPING SETS, added up from the noisy groups.
 
 A total is the sum of the noisy integers of the finest groups, so that totals equal the sum of their parts. Where the
-groups are declared, totals are measured as well if that is better (`levels/`), and the finest groups are corrected by
-them; else totals are post-processing of the finest groups alone, and cost nothing. What does not add up over groups,
-such as a number of people, is refused.
+groups are declared, totals are measured as well if that is better (`plan/grouping_sets/`), and the finest groups are
+corrected by them; else totals are post-processing of the finest groups alone, and cost nothing. What does not add up
+over groups, such as a number of people, is refused.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
-from sqlglot import exp
-
-from discreet.errors import UnsupportedQuery
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.summed import SummedNoise
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import Scalar
-
-Nodes: TypeAlias = tuple[exp.Expr, ...]
-Sets: TypeAlias = tuple[tuple[int, ...], ...]
-"""For each grouping set, the places of its keys among those of the finest groups."""
-
-MOST_SETS = 64
-"""Grouping sets in one question: CUBE of six keys."""
+    from discreet.query.grouping_sets import Sets
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,24 +35,6 @@ class TotalRow:
     cells: tuple[int, ...]
     parts: int
     kept: tuple[int, ...]
-
-
-def grouping_sets(elements: Sequence[exp.Expr]) -> tuple[Nodes, ...] | None:
-    """The sets of key expressions that GROUP BY names, in order; None for a plain GROUP BY.
-
-    Raises:
-        UnsupportedQuery: more than `MOST_SETS`.
-    """
-    if not any(isinstance(e, exp.Rollup | exp.Cube | exp.GroupingSets | exp.Tuple) for e in elements):
-        return None
-    found: list[Nodes] = [()]
-    for element in elements:
-        found = [(*a, *b) for a in found for b in _expanded(element)]
-        if len(found) > MOST_SETS:
-            raise UnsupportedQuery(
-                f"GROUP BY has more than {MOST_SETS} grouping sets.", hint="name the ones that you need"
-            )
-    return tuple(found)
 
 
 def totals(
@@ -101,35 +73,3 @@ def totals(
 def summed_noises(noises: Sequence[Additive], parts: int) -> tuple[Additive, ...]:
     """The noise of each column in a row that adds up so many groups."""
     return tuple(noises) if parts < 2 else tuple(SummedNoise(z, parts) for z in noises)
-
-
-def _expanded(element: exp.Expr) -> list[Nodes]:
-    """The sets of one element of GROUP BY."""
-    match element:
-        case exp.Rollup():
-            parts = [_listed(e) for e in element.expressions]
-            return [_joined(parts[:n]) for n in range(len(parts), -1, -1)]
-        case exp.Cube():
-            parts = [_listed(e) for e in element.expressions]
-            if 2 ** len(parts) > MOST_SETS:
-                raise UnsupportedQuery(
-                    f"CUBE of {len(parts)} keys has more than {MOST_SETS} grouping sets.",
-                    hint="name the ones that you need with GROUPING SETS",
-                )
-            sizes = range(len(parts), -1, -1)
-            return [_joined(chosen) for n in sizes for chosen in itertools.combinations(parts, n)]
-        case exp.GroupingSets():
-            return [s for e in element.expressions for s in _expanded(e)]
-        case _:
-            return [_listed(element)]
-
-
-def _listed(e: exp.Expr) -> Nodes:
-    """A key, or several in brackets."""
-    if isinstance(e, exp.Tuple):
-        return tuple(e.expressions)
-    return (e.this,) if isinstance(e, exp.Paren) else (e,)
-
-
-def _joined(parts: Sequence[Nodes]) -> Nodes:
-    return tuple(e for part in parts for e in part)

@@ -25,12 +25,12 @@ from benchmarks.fuzz.worlds import KINDS as KINDS_OF_TYPES
 from benchmarks.fuzz.worlds import LAYOUTS, Shape, Table, World, random_shape, without
 from discreet.catalog.schema import Range, Values
 from discreet.errors import InternalError
-from discreet.plan.dialects.conventions import prepare
-from discreet.plan.dialects.dialect import as_duckdb
-from discreet.plan.functions import FUNCTIONS
 from discreet.plan.query import Query
 from discreet.plan.question import read_question
 from discreet.privacy.unit import Relation
+from discreet.query.dialects.conventions import prepare
+from discreet.query.dialects.dialect import as_duckdb
+from discreet.query.functions import FUNCTIONS
 
 FIXTURES = sorted((Path(__file__).parents[2] / "fixtures" / "fuzz").glob("*.json"))
 SEEDS = (7001, 7003, 7005, 7006, 7008, 7010, 7011, 7012, 7013, 7014, 7016, 7017, 7020, 7021)

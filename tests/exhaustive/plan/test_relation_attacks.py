@@ -10,7 +10,7 @@ import pytest
 
 import discreet as dp
 from discreet.engine.cells import exact_cells
-from tests.plan.relations import answered, data, database, exact, narrow, planned, read, tables
+from tests.query.relations import answered, data, database, exact, narrow, planned, read, tables
 
 OVER_REGIONS = (
     "SELECT region, COUNT(*) AS n FROM customers c JOIN regions r ON c.city = r.city GROUP BY region"

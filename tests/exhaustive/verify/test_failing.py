@@ -8,11 +8,11 @@ import duckdb
 import pytest
 
 from discreet.backends.connection import open_database
-from discreet.plan.functions import FUNCTIONS
-from discreet.plan.render import finite
+from discreet.query.functions import FUNCTIONS
+from discreet.query.render import finite
 from discreet.verify.certificate.checker import check
 from discreet.verify.failing import failure
-from tests.plan.function_cases import calls, columns
+from tests.query.function_cases import calls, columns
 from tests.verify.asked import SINGLE, ask, exported, plain, session
 from tests.verify.forging import Document, forged, measurement, sealed
 

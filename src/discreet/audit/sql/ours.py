@@ -28,11 +28,11 @@ from discreet.engine.release import Release
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, MissingExtra
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.keys import sort_key
 from discreet.plan.plan import alone
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.query.keys import sort_key
 
 if TYPE_CHECKING:
     from discreet.backends.duckdb import DuckDB

@@ -9,8 +9,8 @@ from typing import TypeAlias
 from discreet.catalog.schema import Fact
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
-from discreet.plan.expr import Expr, Measured
 from discreet.plan.measures.measure import Measure
+from discreet.query.expr import Expr, Measured
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from sqlglot import exp
 
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
-from discreet.plan.aggregate_nodes import word
-from discreet.plan.bind import bind_row, call, coerce
-from discreet.plan.expr import Expr, Literal
-from discreet.plan.scope import Scope
+from discreet.query.aggregate_nodes import word
+from discreet.query.bind import bind_row, call, coerce
+from discreet.query.expr import Expr, Literal
+from discreet.query.scope import Scope
 
 HINT = "docs/sql-reference.md lists the aggregates that are answered"
 _NO_NUMBER = (

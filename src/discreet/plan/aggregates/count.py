@@ -5,9 +5,9 @@ from __future__ import annotations
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Needs
-from discreet.plan.bind import call
-from discreet.plan.expr import Expr, Literal
 from discreet.plan.measures.measure import KnownCount, KnownUnits, RowCount, UnitCount
+from discreet.query.bind import call
+from discreet.query.expr import Expr, Literal
 
 
 def count(arguments: tuple[Expr, ...], needs: Needs) -> Expr:

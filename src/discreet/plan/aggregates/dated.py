@@ -15,11 +15,11 @@ from discreet.catalog.schema import Fact
 from discreet.catalog.types import Type
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Aggregate, Needs
-from discreet.plan.bind import call
-from discreet.plan.expr import Call, Expr, Literal, cells_of
-from discreet.plan.functions.calendar import EPOCH
-from discreet.plan.measures.lattice_value import range_of
 from discreet.plan.quantile_tree.shape import MOST_LEAVES, Spread, counted_spread
+from discreet.query.bind import call
+from discreet.query.expr import Call, Expr, Literal, cells_of
+from discreet.query.functions.calendar import EPOCH
+from discreet.query.ranges import range_of
 
 
 def dated(aggregate: Aggregate, whole: Aggregate) -> Aggregate:

@@ -5,8 +5,8 @@ from __future__ import annotations
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Needs
-from discreet.plan.expr import Expr
 from discreet.plan.measures.measure import DistinctCount
+from discreet.query.expr import Expr
 
 
 def count_distinct(arguments: tuple[Expr, ...], needs: Needs) -> Expr:

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from discreet.catalog.types import Type
 from discreet.plan.aggregates.aggregate import Needs
-from discreet.plan.expr import Expr
 from discreet.plan.measures.lattice_value import lattice_value
 from discreet.plan.measures.measure import CentredTotal, KnownCount
 from discreet.plan.nodes.mean import Mean
+from discreet.query.expr import Expr
 
 
 def mean(arguments: tuple[Expr, ...], needs: Needs) -> Expr:

@@ -6,9 +6,9 @@ from discreet.catalog.types import Type
 from discreet.errors import MissingBounds
 from discreet.plan.aggregates.aggregate import Needs, type_of
 from discreet.plan.aggregates.dated import as_moment, counted_moments
-from discreet.plan.expr import Expr
 from discreet.plan.nodes.mode import Mode
 from discreet.plan.quantile_tree.shape import counted_spread
+from discreet.query.expr import Expr
 
 
 def mode(arguments: tuple[Expr, ...], needs: Needs) -> Expr:

@@ -17,13 +17,13 @@ from fractions import Fraction
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
 from discreet.plan.aggregates.aggregate import Needs
-from discreet.plan.bind import call, coerce
-from discreet.plan.expr import Expr, Literal, Measured
 from discreet.plan.measures.lattice_value import LatticeValue, lattice_value, lattice_within
 from discreet.plan.measures.measure import CentredTotal, KnownCount
 from discreet.plan.nodes.covariance import Covariance
 from discreet.plan.nodes.mean import Mean
 from discreet.plan.nodes.slope import Slope
+from discreet.query.bind import call, coerce
+from discreet.query.expr import Expr, Literal, Measured
 
 FLATTEST = 1024
 """A number whose standard deviation is below 1/FLATTEST of its reach counts as one of that standard deviation."""

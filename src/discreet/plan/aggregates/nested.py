@@ -6,13 +6,13 @@ from discreet.catalog.types import Type
 from discreet.errors import MissingBounds, UnsupportedQuery
 from discreet.plan.aggregates.aggregate import Aggregate, Needs, type_of
 from discreet.plan.aggregates.dated import counted_moments
-from discreet.plan.expr import Expr, Literal
-from discreet.plan.measures.lattice_value import range_of
 from discreet.plan.nodes.histogram import Histogram
 from discreet.plan.nodes.list_of import ListOf
 from discreet.plan.nodes.top import Top
 from discreet.plan.quantile_tree.binned import binned_spread
 from discreet.plan.quantile_tree.shape import Spread, counted_spread
+from discreet.query.expr import Expr, Literal
+from discreet.query.ranges import range_of
 
 MOST_SHOWN = 1000
 """Values in one histogram."""

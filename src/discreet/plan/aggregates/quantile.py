@@ -6,9 +6,9 @@ from fractions import Fraction
 
 from discreet.catalog.types import Type
 from discreet.plan.aggregates.aggregate import Needs
-from discreet.plan.expr import Expr, Literal
 from discreet.plan.nodes.quantile import Quantile
 from discreet.plan.quantile_tree.shape import ordered_spread
+from discreet.query.expr import Expr, Literal
 
 
 def quantile(arguments: tuple[Expr, ...], needs: Needs, *, continuous: bool = True) -> Expr:

@@ -15,14 +15,14 @@ from sqlglot import exp
 
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
-from discreet.plan.aggregate_nodes import has_aggregate as has_aggregate
-from discreet.plan.aggregate_nodes import is_aggregate, word
 from discreet.plan.aggregates import read_nested, read_quantile
 from discreet.plan.aggregates.call import HINT, AggregateCall, Applied
 from discreet.plan.aggregates.count import one_where
-from discreet.plan.bind import as_condition, bind_row, coerce
-from discreet.plan.expr import Expr, Literal
-from discreet.plan.scope import Scope
+from discreet.query.aggregate_nodes import has_aggregate as has_aggregate
+from discreet.query.aggregate_nodes import is_aggregate, word
+from discreet.query.bind import as_condition, bind_row, coerce
+from discreet.query.expr import Expr, Literal
+from discreet.query.scope import Scope
 
 
 @dataclass(frozen=True, slots=True)

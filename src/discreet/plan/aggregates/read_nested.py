@@ -9,8 +9,8 @@ from sqlglot import exp
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.aggregates.call import AggregateCall, Applied
-from discreet.plan.bind import bind_row, coerce
-from discreet.plan.expr import Expr, Literal, columns_of
+from discreet.query.bind import bind_row, coerce
+from discreet.query.expr import Expr, Literal, columns_of
 
 MOST_BINS = 200
 """Ends of bins; the database compares each row with each of them."""

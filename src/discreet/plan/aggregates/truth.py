@@ -12,9 +12,9 @@ from __future__ import annotations
 from discreet.catalog.types import Type
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.aggregates.count import one_where
-from discreet.plan.bind import call
-from discreet.plan.expr import Expr, Literal, Measured
 from discreet.plan.measures.measure import KnownUnits
+from discreet.query.bind import call
+from discreet.query.expr import Expr, Literal, Measured
 
 _HALF = Literal(0.5, Type.REAL)
 

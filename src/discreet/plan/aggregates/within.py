@@ -10,10 +10,10 @@ from typing import Any
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
 from discreet.plan.aggregates.aggregate import Needs
-from discreet.plan.expr import Expr, Literal
 from discreet.plan.measures.capped import CappedCount, CappedTotal, refuse_wide
 from discreet.plan.measures.lattice_value import lattice_value
 from discreet.plan.measures.measure import Total
+from discreet.query.expr import Expr, Literal
 
 
 def sum_within(arguments: tuple[Expr, ...], needs: Needs, *, is_row: bool = False) -> Expr:

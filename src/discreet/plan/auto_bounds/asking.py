@@ -9,12 +9,12 @@ from discreet.catalog.schema import TableSchema
 from discreet.errors import InvalidParameter
 from discreet.plan.auto_bounds.caps import Caps
 from discreet.plan.auto_bounds.staged import StagedQuery, stage, with_caps
-from discreet.plan.dialects.conventions import Prepared
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.plan import Plan
 from discreet.plan.query import Query, kind_of, make_query
 from discreet.plan.question import Question
 from discreet.privacy.exact import Real, probability
+from discreet.query.dialects.conventions import Prepared
 
 
 def plan_in_stages(

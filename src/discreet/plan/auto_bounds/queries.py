@@ -17,12 +17,12 @@ from discreet.plan.auto_bounds.ranges import LARGEST, PLACES, Stakes, Use, choos
 from discreet.plan.bound import bounding, census_sql, values_sql
 from discreet.plan.claim import source_of
 from discreet.plan.clamping import name_of
-from discreet.plan.expr import Expr, walk
 from discreet.plan.measures.measure import CentredTotal, Total
 from discreet.plan.query import Query
 from discreet.privacy.event import Composed
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
+from discreet.query.expr import Expr, walk
 from discreet.verify.census import check_price
 from discreet.verify.check import check_look
 from discreet.verify.claim import Look

@@ -23,7 +23,6 @@ from discreet.plan.auto_bounds.ranges import CONFIDENCE, LARGEST, MOST_OUTSIDE, 
 from discreet.plan.bound import bounding, spread_sql
 from discreet.plan.claim import claim_in_stages
 from discreet.plan.explain import report_lines
-from discreet.plan.expr import Expr, measured_in
 from discreet.plan.measures.ranges import ChosenRanges, Missing, Ranges
 from discreet.plan.notes import capped, clamped, missing, said_of, undeclared
 from discreet.plan.plan import Payer, Plan, PlanOutput
@@ -32,6 +31,7 @@ from discreet.plan.query import Query, statements
 from discreet.plan.question import Question, looked_at
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, decimal, words
+from discreet.query.expr import Expr, measured_in
 from discreet.verify.price import check_charge
 
 if TYPE_CHECKING:

@@ -10,7 +10,6 @@ from typing import Never
 
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.expr import Expr, Literal
 from discreet.plan.flows.flow import LARGEST
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import (
@@ -27,6 +26,7 @@ from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.query.expr import Expr, Literal
 
 FEWEST = 1 << 10
 """The fewest grid steps from 0 to the larger bound of a real value: what is lost by rounding is far below the noise."""

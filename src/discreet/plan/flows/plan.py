@@ -25,18 +25,18 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.plan.bound import BoundedQuery, lattice_sql, rows_with
 from discreet.plan.cost import Allocation, Kind, allocate, root_above, sensitivity_of
 from discreet.plan.explain import citations
-from discreet.plan.expr import Column, Expr
 from discreet.plan.flows.network import Allowed, Flow, Network, Party, PartyCost, coarser, network
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.parse import parse_select
 from discreet.plan.plan import Payer, Plan, PlanOutput
 from discreet.plan.query import Query
 from discreet.plan.question import Question, read_question
-from discreet.plan.render import finite
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate, decimal, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.query.expr import Column, Expr
+from discreet.query.parse import parse_select
+from discreet.query.render import finite
 from discreet.verify.claim import Cost
 from discreet.verify.flows import FlowClaim, FlowColumn, Pipe, Side, check_flows
 

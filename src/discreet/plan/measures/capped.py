@@ -7,9 +7,9 @@ from fractions import Fraction
 from typing import Any, ClassVar, Never
 
 from discreet.errors import InvalidParameter
-from discreet.plan.expr import Expr
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import Measure, Name, Part, Tally, Total, clamped
+from discreet.query.expr import Expr
 
 
 @dataclass(frozen=True, slots=True)

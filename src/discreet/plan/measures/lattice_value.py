@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Never
 
-from discreet.catalog.schema import Fact, Range, Values
+from discreet.catalog.schema import Fact
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, MissingBounds
-from discreet.plan.expr import Call, Column, Expr, Literal, cells_of, columns_of
-from discreet.plan.functions import FUNCTIONS, image
-from discreet.plan.functions.calendar import moment_range
-from discreet.plan.functions.function import EVERYTHING, Interval
 from discreet.plan.measures.ranges import chosen_range
+from discreet.query.expr import Expr, cells_of, columns_of
+from discreet.query.functions.function import EVERYTHING
+from discreet.query.ranges import range_of, range_of_fact
 
 WIDEST = 1 << 62
 """The most that one unit may add to one cell, in grid steps; sums of 2^64 such units fit in 128 bits."""
@@ -128,91 +126,7 @@ def grid_step(bound: Fraction) -> Fraction:
     return Fraction(2) ** exponent
 
 
-def range_of(expr: Expr, facts: Mapping[str, Fact]) -> Interval:
-    """Bounds of an expression from the declared bounds of its columns; infinite where none follow.
-
-    They need not be true of the data, since every value is clamped to them.
-    """
-    match expr:
-        case Column(name, _):
-            return _fact_range(facts.get(name))
-        case Literal(value, _) if isinstance(value, bool | int | float):
-            return (Fraction(value), Fraction(value))
-        case Literal(dt.date() as moment, _):
-            return moment_range([moment])
-        case Call("as date" | "as timestamp" as name, (Literal(str() as text, _),), _):
-            return _written_moment(name, text)
-        case Call("as date", (Column(name, Type.TEXT),), _) if isinstance(facts.get(name), Range):
-            return _fact_range(facts.get(name))
-        case Call("as bigint" | "as double", (inner,), _) if inner.type is Type.BOOL:
-            return (0, 1)
-        case Call("coalesce", args, _):
-            return _hull(args, facts)
-        case Call("case", args, _):
-            return _hull((*args[1::2], args[-1]), facts)
-        case Call("least" | "greatest" as name, args, _):
-            return _extreme(name, args, facts)
-        case Call(name, args, _):
-            return image(name, [range_of(a, facts) for a in args])
-        case _:
-            return EVERYTHING
-
-
 _FINEST = 1000  # both the step and its inverse stay floats
-
-
-def _hull(args: Sequence[Expr], facts: Mapping[str, Fact]) -> Interval:
-    """What holds whichever of them is taken; NULL is no number, so it widens nothing."""
-    ranges = [range_of(a, facts) for a in args if not _is_null(a)]
-    return (min(r[0] for r in ranges), max(r[1] for r in ranges)) if ranges else (0, 0)
-
-
-def _extreme(name: str, args: Sequence[Expr], facts: Mapping[str, Fact]) -> Interval:
-    """LEAST and GREATEST pass over NULL, so that only what is never NULL bounds them from both sides."""
-    low, high = _hull(args, facts)
-    sure = [range_of(a, facts) for a in args if _never_null(a)]
-    if sure and name == "least":
-        return low, min(r[1] for r in sure)
-    return (max(r[0] for r in sure), high) if sure else (low, high)
-
-
-def _never_null(expr: Expr) -> bool:
-    match expr:
-        case Literal(value, _):
-            return value is not None
-        case Call("as date" | "as timestamp" as name, (Literal(str() as text, _),), _):
-            return _written_moment(name, text) != EVERYTHING
-        case Call("coalesce" | "least" | "greatest", args, _):
-            return any(_never_null(a) for a in args)
-        case _:
-            return False
-
-
-def _is_null(expr: Expr) -> bool:
-    """The constant NULL, read as a number or not."""
-    return isinstance(expr, Literal) and expr.value is None
-
-
-def _fact_range(fact: Fact | None) -> Interval:
-    match fact:
-        case Range(low, high):
-            return low, high
-        case Values() if fact.type.is_number:
-            known = [Fraction(v) for v in fact.values if isinstance(v, int | float)]
-            return min(known), max(known)
-        case Values() if fact.type.is_moment:
-            return moment_range([v for v in fact.values if isinstance(v, dt.date)])
-        case _:
-            return EVERYTHING
-
-
-def _written_moment(name: str, text: str) -> Interval:
-    """A date or time that is written in the question; NULL when it is none."""
-    try:
-        moment = FUNCTIONS[name].value(text)
-    except (ValueError, ArithmeticError):
-        moment = None
-    return EVERYTHING if moment is None else moment_range([moment])
 
 
 def _refuse_unbounded(expr: Expr, facts: Mapping[str, Fact]) -> Never:
@@ -220,7 +134,7 @@ def _refuse_unbounded(expr: Expr, facts: Mapping[str, Fact]) -> Never:
     names = [
         n
         for n in columns_of(expr)
-        if n not in moments and any(math.isinf(end) for end in _fact_range(facts.get(n)))
+        if n not in moments and any(math.isinf(end) for end in range_of_fact(facts.get(n)))
     ]
     if not names:
         raise MissingBounds(

@@ -10,8 +10,8 @@ from fractions import Fraction
 from typing import Any, ClassVar, Never, TypeAlias
 
 from discreet.errors import InvalidParameter
-from discreet.plan.expr import Expr
 from discreet.plan.measures.lattice_value import WIDEST, LatticeValue
+from discreet.query.expr import Expr
 
 
 class Tally(Enum):

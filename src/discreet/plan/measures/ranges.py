@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from discreet.catalog.schema import Fact, Range
 from discreet.catalog.types import Type
-from discreet.plan.expr import Expr
+from discreet.query.expr import Expr
 
 
 class Ranges(ABC):

@@ -29,9 +29,9 @@ from typing import Any, ClassVar, TypeAlias
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
-from discreet.plan.expr import Answer, Expr, Measured, RowInterval
 from discreet.plan.nodes.mean import Mean
 from discreet.plan.nodes.noise import Terms, quantile
+from discreet.query.expr import Answer, Expr, Measured, RowInterval
 
 Width: TypeAlias = Callable[[int, int, int], float]
 """The quantile of T, by how large x̄, ȳ and the factor of the count are at most, in parts of their greatest size."""

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
-from discreet.plan.expr import Answer, Expr, Known, point
-from discreet.plan.functions.function import EVERYTHING, Interval
+from discreet.query.expr import Answer, Expr, Known, point
+from discreet.query.functions.function import EVERYTHING, Interval
 
 
 @dataclass(frozen=True, slots=True)

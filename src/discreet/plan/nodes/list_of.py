@@ -8,7 +8,7 @@ from fractions import Fraction
 
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
-from discreet.plan.expr import Answer, Expr
+from discreet.query.expr import Answer, Expr
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,8 +15,8 @@ from typing import Any, ClassVar
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
-from discreet.plan.expr import Answer, Expr, Measured, RowInterval
 from discreet.plan.nodes.noise import quantile
+from discreet.query.expr import Answer, Expr, Measured, RowInterval
 
 _SEGMENTS = 16  # of |θ| in a mean's inversion: the quantile is taken at the far end of each
 

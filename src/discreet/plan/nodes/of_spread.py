@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from discreet.plan.expr import Expr
 from discreet.plan.quantile_tree.shape import Spread
+from discreet.query.expr import Expr
 
 if TYPE_CHECKING:
     from discreet.plan.quantile_tree.tree import NoisyTree

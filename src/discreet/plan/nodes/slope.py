@@ -25,9 +25,9 @@ from typing import Any, ClassVar
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
-from discreet.plan.expr import Answer, Expr, Measured, RowInterval
 from discreet.plan.nodes.covariance import Covariance
 from discreet.plan.nodes.noise import Terms, quantile
+from discreet.query.expr import Answer, Expr, Measured, RowInterval
 
 _FOR_EACH = Fraction(1, 10)  # of the risk: the covariance, the variance, and the two means together
 _RATIO = Fraction(7, 6)  # sizes of coefficients are rounded up to its powers: few quantiles are computed

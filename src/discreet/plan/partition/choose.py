@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.plan.expr import Expr, walk
+from discreet.query.expr import Expr, walk
 
 if TYPE_CHECKING:
     from discreet.plan.decided import Decided

@@ -23,15 +23,15 @@ from numpy.typing import NDArray
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.errors import DiscreetError
-from discreet.plan.bind import call
 from discreet.plan.cost import sensitivity_of, spread_sensitivity
-from discreet.plan.expr import Call, Expr, Literal, Measured, columns_of, measured_in, walk
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import KnownCount, Measure, RowCount
 from discreet.plan.nodes.within import Within
 from discreet.plan.partition.strategy import chosen
 from discreet.plan.quantile_tree.shape import Spread
-from discreet.plan.render import finite
+from discreet.query.bind import call
+from discreet.query.expr import Call, Expr, Literal, Measured, columns_of, measured_in, walk
+from discreet.query.render import finite
 
 if TYPE_CHECKING:
     from discreet.plan.bound import BoundedQuery

@@ -10,11 +10,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from discreet.catalog.types import Type
-from discreet.plan.bind import call
 from discreet.plan.bound import bounding, spread_sql
 from discreet.plan.cost import Kind
-from discreet.plan.expr import Expr, Literal
-from discreet.plan.keys import Keys
 from discreet.plan.measures.measure import RowCount
 from discreet.plan.needs import is_composed
 from discreet.plan.nodes.within import Within
@@ -23,6 +20,9 @@ from discreet.plan.partition.joint import condition, in_ratios, joint_spread
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.query import Query, spread_moves
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.query.bind import call
+from discreet.query.expr import Expr, Literal
+from discreet.query.keys import Keys
 
 
 def lifted(alone: Mapping[str, Query], kind: Kind) -> dict[str, Query]:

@@ -9,11 +9,12 @@ from typing import Any
 
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
-from discreet.plan.bind import call
-from discreet.plan.expr import Expr, Literal
-from discreet.plan.functions.function import Bound
-from discreet.plan.measures.lattice_value import LatticeValue, range_of
+from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.quantile_tree.shape import Spread
+from discreet.query.bind import call
+from discreet.query.expr import Expr, Literal
+from discreet.query.functions.function import Bound
+from discreet.query.ranges import range_of
 
 BEYOND: dict[Type, Scalar] = {
     Type.INT: float("inf"),

@@ -17,8 +17,8 @@ from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile
 from discreet.mechanisms.flanks import rank_error
-from discreet.plan.expr import Expr, walk
 from discreet.privacy.sensitivity import Sensitivity
+from discreet.query.expr import Expr, walk
 
 if TYPE_CHECKING:
     from discreet.plan.quantile_tree.shape import Spread, TreeRead

@@ -15,12 +15,12 @@ from typing import Any, Never
 from discreet.catalog.schema import Fact, Range, Scalar, Values
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
-from discreet.plan.bind import call
-from discreet.plan.expr import Call, Expr, Literal, cells_of, columns_of
-from discreet.plan.functions.calendar import EPOCH
-from discreet.plan.keys import domain
 from discreet.plan.measures.lattice_value import WIDEST, LatticeValue, lattice_value
 from discreet.plan.measures.measure import Measure, Name, Part, Tally
+from discreet.query.bind import call
+from discreet.query.expr import Call, Expr, Literal, cells_of, columns_of
+from discreet.query.functions.calendar import EPOCH
+from discreet.query.keys import domain
 
 STEPS = 1 << 20
 """Steps of weight in one row, where a unit has many: a unit with more rows than it may have gives each of them less."""

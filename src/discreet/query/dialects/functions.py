@@ -1,0 +1,545 @@
+"""What the parts of other spellings mean: the same, or how it is said here, or that it is refused.
+
+Casts, and the parts of times, as other databases have them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from discreet.catalog.types import Type
+from discreet.query.dialects.kinds import DialectQuery
+from discreet.query.interval_ends import ENDS
+
+Rule: TypeAlias = "Callable[[exp.Expr, DialectQuery], exp.Expr]"
+
+_ALIKE = {
+    "YEAR": "YEAR",
+    "QUARTER": "QUARTER",
+    "MONTH": "MONTH",
+    "DAY": "DAY",
+    "HOUR": "HOUR",
+    "MINUTE": "MINUTE",
+}
+_SUNDAY_0, _SUNDAY_1 = "DAYOFWEEK", "DAYOFWEEK + 1"
+PARTS: dict[str, dict[str, str]] = {
+    "postgres": {**_ALIKE, "DOW": _SUNDAY_0, "ISODOW": "ISODOW", "DOY": "DAYOFYEAR", "WEEK": "WEEK"},
+    "bigquery": {**_ALIKE, "DAYOFWEEK": _SUNDAY_1, "DAYOFYEAR": "DAYOFYEAR", "ISOWEEK": "WEEK"},
+    "snowflake": {
+        **_ALIKE,
+        **dict.fromkeys(("DOW", "DAYOFWEEK", "WEEKDAY"), _SUNDAY_0),
+        **dict.fromkeys(("DAYOFWEEKISO", "DAYOFWEEK_ISO"), "ISODOW"),
+        **dict.fromkeys(("DOY", "DAYOFYEAR"), "DAYOFYEAR"),
+        **dict.fromkeys(("WEEK", "WEEKISO", "WEEK_ISO", "WEEKOFYEAR"), "WEEK"),
+    },
+    "spark": {
+        **_ALIKE,
+        **dict.fromkeys(("DOW", "DAYOFWEEK"), _SUNDAY_1),
+        **dict.fromkeys(("DOW_ISO", "DAYOFWEEK_ISO"), "ISODOW"),
+        **dict.fromkeys(("DOY", "DAYOFYEAR"), "DAYOFYEAR"),
+        **dict.fromkeys(("WEEK", "WEEKOFYEAR"), "WEEK"),
+    },
+}
+"""Dialect → a part's name there → the part here; weeks are of ISO 8601, days of the week count from Sunday."""
+
+_FUNCTIONS: dict[type[exp.Expr], str] = {
+    exp.Year: "YEAR",
+    exp.Quarter: "QUARTER",
+    exp.Month: "MONTH",
+    exp.Day: "DAY",
+    exp.DayOfMonth: "DAY",
+    exp.Hour: "HOUR",
+    exp.Minute: "MINUTE",
+    exp.DayOfWeek: "DAYOFWEEK",
+    exp.DayOfWeekIso: "DAYOFWEEK_ISO",
+    exp.DayOfYear: "DAYOFYEAR",
+    exp.Week: "WEEK",
+    exp.WeekOfYear: "WEEKOFYEAR",
+}
+UNITS = ("YEAR", "QUARTER", "MONTH", "WEEK", "DAY", "HOUR", "MINUTE")
+"""What a time can be truncated to; weeks begin on Monday."""
+
+
+def _known(*parts: str, marks: tuple[str, ...] = ()) -> tuple[frozenset[str], frozenset[str]]:
+    return frozenset(parts), frozenset(marks)
+
+
+_ONE, _TWO, _LIST = _known("this"), _known("this", "expression"), _known("expressions")
+
+NEUTRAL: dict[type[exp.Expr], tuple[frozenset[str], frozenset[str]]] = {
+    exp.Select: _known(
+        *("expressions", "from_", "joins", "where", "group", "having", "order", "limit", "offset", "with_"),
+        *("distinct", "qualify"),
+    ),
+    exp.Union: _known("this", "expression", "distinct", "with_", "order", "limit"),
+    exp.With: _LIST,
+    exp.CTE: _known("this", "alias"),
+    exp.Subquery: _known("this", "alias"),
+    exp.TableAlias: _known("this", "columns"),
+    exp.From: _ONE,
+    exp.Table: _known("this", "alias", "db", "catalog"),
+    exp.Join: _known("this", "side", "kind", "on", "using"),
+    exp.Where: _ONE,
+    exp.Having: _ONE,
+    exp.Qualify: _ONE,
+    exp.Group: _known("expressions", "all", "rollup", "cube", "grouping_sets"),
+    exp.Rollup: _LIST,
+    exp.Cube: _LIST,
+    exp.GroupingSets: _LIST,
+    exp.Order: _LIST,
+    exp.Ordered: _known("this", "desc", "nulls_first"),
+    exp.Limit: _known("expression"),
+    exp.Offset: _known("expression"),
+    exp.Distinct: _LIST,
+    exp.Alias: _known("this", "alias"),
+    exp.Column: _known("this", "table", "db", "catalog"),
+    exp.Identifier: _known("this", marks=("quoted",)),
+    exp.Star: _known(),
+    exp.Literal: _known("this", "is_string"),
+    exp.Boolean: _ONE,
+    exp.Null: _known(),
+    exp.Paren: _ONE,
+    exp.Tuple: _LIST,
+    exp.Exists: _ONE,
+    exp.Filter: _TWO,
+    exp.Window: _known("this", "partition_by", "order", marks=("over",)),
+    exp.RowNumber: _known(),
+    exp.And: _TWO,
+    exp.Or: _TWO,
+    exp.Not: _ONE,
+    exp.EQ: _TWO,
+    exp.NEQ: _TWO,
+    exp.LT: _TWO,
+    exp.LTE: _TWO,
+    exp.GT: _TWO,
+    exp.GTE: _TWO,
+    exp.NullSafeEQ: _TWO,
+    exp.NullSafeNEQ: _TWO,
+    exp.Is: _TWO,
+    exp.In: _known("this", "expressions", "query"),
+    exp.Between: _known("this", "low", "high"),
+    exp.Add: _TWO,
+    exp.Sub: _TWO,
+    exp.Mul: _TWO,
+    exp.Mod: _TWO,
+    exp.Pow: _TWO,
+    exp.Neg: _ONE,
+    exp.Abs: _ONE,
+    exp.Floor: _ONE,
+    exp.Ceil: _ONE,
+    exp.Sign: _ONE,
+    exp.Trunc: _known("this", marks=("fractions_supported",)),
+    exp.Sqrt: _ONE,
+    exp.Ln: _ONE,
+    exp.Exp: _ONE,
+    exp.Coalesce: _known("this", "expressions", marks=("is_nvl", "is_null")),
+    exp.Nullif: _TWO,
+    exp.Case: _known("this", "ifs", "default"),
+    exp.Lower: _ONE,
+    exp.Upper: _ONE,
+    exp.Length: _known("this", marks=("binary",)),  # of a text it counts letters everywhere
+    exp.StartsWith: _TWO,
+    exp.EndsWith: _TWO,
+    exp.Contains: _TWO,
+    exp.Replace: _known("this", "expression", "replacement"),
+    exp.Count: _known("this", marks=("big_int",)),
+    exp.CountIf: _known("this", marks=("zero_on_all_null",)),
+    exp.Sum: _ONE,
+    exp.Avg: _ONE,
+    exp.Min: _ONE,
+    exp.Max: _ONE,
+    exp.Stddev: _ONE,
+    exp.StddevSamp: _ONE,
+    exp.StddevPop: _ONE,
+    exp.Variance: _ONE,
+    exp.VariancePop: _ONE,
+    exp.Median: _ONE,
+    exp.Corr: _known("this", "expression", marks=("null_on_zero_variance",)),
+    exp.CovarPop: _TWO,
+    exp.CovarSamp: _TWO,
+    exp.RegrSlope: _TWO,
+}
+"""Nodes that mean the same everywhere: the parts that they may have, and the marks that say nothing here."""
+
+PASSED = (exp.Rand, exp.CurrentDate, exp.CurrentTimestamp, exp.CurrentTime, exp.Uuid)
+"""Nodes that the reader of questions refuses in its own words."""
+
+
+def _arm(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """WHEN … THEN inside CASE; IF(c, a, b) and IFF elsewhere."""
+    parts = {k for k, v in node.args.items() if v}
+    if not parts <= {"this", "true", "false"}:
+        reader.refuse(node)
+    condition, value = reader.read(node.this), reader.read(node.args["true"])
+    arm = exp.If(this=condition, true=value)
+    if isinstance(node.parent, exp.Case) and node.arg_key == "ifs":
+        return arm
+    otherwise = node.args.get("false")
+    return exp.Case(ifs=[arm], default=None if otherwise is None else reader.read(otherwise))
+
+
+def _nvl2(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    known = exp.Not(this=exp.Is(this=reader.read(node.this), expression=exp.Null()))
+    arm = exp.If(this=known, true=reader.read(node.args["true"]))
+    otherwise = node.args.get("false")
+    return exp.Case(ifs=[arm], default=None if otherwise is None else reader.read(otherwise))
+
+
+def _divide(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    left, right = reader.read(node.this), reader.read(node.expression)
+    if reader.dialect == "postgres":
+        kind = reader.kinds.of(node)
+        if kind is None:
+            reader.refuse(
+                node,
+                "drops the fraction if both numbers are whole, which is not clear here",
+                "write CAST(a AS DOUBLE PRECISION) / b, or DIV(a, b) to drop it",
+            )
+        if kind is Type.INT:
+            return exp.IntDiv(this=left, expression=right)
+    return exp.Div(this=left, expression=right)
+
+
+def _whole_divide(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    if {reader.kinds.of(node.this), reader.kinds.of(node.expression)} != {Type.INT}:
+        reader.refuse(
+            node, "is answered for whole numbers", "CAST(FLOOR(a / b) AS …) says how others are rounded"
+        )
+    return exp.IntDiv(this=reader.read(node.this), expression=reader.read(node.expression))
+
+
+def _round(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    parts = {k for k, v in node.args.items() if v}
+    if not parts <= {"this", "decimals", "casts_non_integer_decimals"}:
+        reader.refuse(node)
+    digits = node.args.get("decimals")
+    if reader.dialect == "postgres" and digits is None and reader.kinds.of(node.this) is not Type.INT:
+        reader.refuse(
+            node, "rounds halves to even or away from zero, after the type of the number", "write ROUND(x, 0)"
+        )
+    value = reader.read(node.this)
+    if digits is None or digits == exp.Literal.number(0):
+        return exp.Round(this=value)
+    return exp.Round(this=value, decimals=reader.read(digits))
+
+
+def _log(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    base = node.args.get("expression")
+    if base is None and reader.dialect != "postgres":
+        reader.refuse(node, "has another base in other databases", "write LN(x) or LOG10(x)")
+    if base is None:
+        return exp.Log(this=exp.Literal.number(10), expression=reader.read(node.this))
+    return exp.Log(this=reader.read(node.this), expression=reader.read(base))
+
+
+def _extreme(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """LEAST and GREATEST: of NULL and others NULL in BigQuery and Snowflake, the others' elsewhere."""
+    args = [reader.read(e) for e in (node.this, *node.expressions)]
+    found: exp.Expr = type(node)(this=args[0], expressions=args[1:], ignore_nulls=True)  # as DuckDB has it
+    if node.args.get("ignore_nulls") or reader.dialect in ("postgres", "spark"):
+        return found
+    unknown: exp.Expr = exp.Is(this=args[0].copy(), expression=exp.Null())
+    for e in args[1:]:
+        unknown = exp.Or(this=unknown, expression=exp.Is(this=e.copy(), expression=exp.Null()))
+    return exp.Case(ifs=[exp.If(this=unknown, true=exp.Null())], default=found)
+
+
+def _concat(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """CONCAT: NULL is passed over in PostgreSQL, and makes NULL elsewhere."""
+    parts = [_as_text(e, reader) for e in node.expressions]
+    if reader.dialect == "postgres":
+        return exp.Concat(expressions=parts, coalesce=True)  # NULL is nothing
+    joined = parts[0]
+    for part in parts[1:]:
+        joined = exp.DPipe(this=joined, expression=part)
+    return joined
+
+
+def _pipe(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    return exp.DPipe(this=_as_text(node.this, reader), expression=_as_text(node.expression, reader))
+
+
+def _as_text(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    if reader.kinds.of(node) not in (Type.TEXT, Type.INT) and not isinstance(node, exp.Null):
+        reader.refuse(
+            node, "may be spelled in another way when it becomes text", "join texts and whole numbers only"
+        )
+    return reader.read(node)
+
+
+def _like(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    pattern = node.expression
+    parts = {k for k, v in node.args.items() if v}
+    if not parts <= {"this", "expression", "negate"} or not isinstance(pattern, exp.Literal):
+        reader.refuse(node, "has no pattern that is written out", "write the pattern as a text")
+    if "\\" in pattern.name:
+        reader.refuse(
+            node, "has a backslash, by which databases escape or do not", "use starts_with or contains"
+        )
+    made = type(node)(this=reader.read(node.this), expression=pattern.copy())
+    if node.args.get("negate"):
+        made.set("negate", True)
+    return made
+
+
+def _trim(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    if {k for k, v in node.args.items() if v} != {"this"} or reader.dialect == "bigquery":
+        reader.refuse(
+            node, "does not cut off spaces alone", "ask in DuckDB's spelling: TRIM there cuts off spaces"
+        )
+    return exp.Trim(this=reader.read(node.this))
+
+
+def _substring(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    start, length = node.args.get("start"), node.args.get("length")
+    if not _natural(start, 1) or not (length is None or _natural(length, 0)):
+        reader.refuse(
+            node,
+            "counts from a place that databases disagree on",
+            "write a first place from 1 up, and a length",
+        )
+    made = exp.Substring(this=reader.read(node.this), start=start.copy())  # type: ignore[union-attr]  # it is a number
+    if length is not None:
+        made.set("length", length.copy())
+    return made
+
+
+def _end(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    if not _natural(node.expression, 0):
+        reader.refuse(node, "has a length that databases disagree on", "write a whole number from 0 up")
+    return type(node)(this=reader.read(node.this), expression=node.expression.copy())
+
+
+def _natural(node: exp.Expr | None, least: int) -> bool:
+    digits = isinstance(node, exp.Literal) and not node.is_string and node.name.isdigit()
+    return digits and int(node.name) >= least  # type: ignore[union-attr]  # it is a literal
+
+
+def _either(word: str) -> Rule:
+    def rule(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+        return exp.Anonymous(this=word, expressions=[reader.read(node.this)])
+
+    return rule
+
+
+def _position(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    if {k for k, v in node.args.items() if v} - {"clamp_position"} != {"this", "substr"}:
+        reader.refuse(node)
+    return exp.StrPosition(this=reader.read(node.this), substr=reader.read(node.args["substr"]))
+
+
+def _percentile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """PERCENTILE_CONT(p) WITHIN GROUP (ORDER BY x)."""
+    inner, order = node.this, node.expression
+    known = isinstance(inner, exp.PercentileCont | exp.PercentileDisc) and isinstance(order, exp.Order)
+    if not known or len(order.expressions) != 1 or order.expressions[0].args.get("desc"):
+        reader.refuse(node)
+    if {k for k, v in inner.args.items() if v} != {"this"}:
+        reader.refuse(node)
+    value, share = reader.read(order.expressions[0].this), reader.read(inner.this)
+    kind = exp.PercentileCont if isinstance(inner, exp.PercentileCont) else exp.PercentileDisc
+    return kind(this=value, expression=share)
+
+
+def _quantile(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """Spark's percentile(x, p), which lies between values."""
+    if {k for k, v in node.args.items() if v} != {"this", "quantile"} or reader.dialect != "spark":
+        reader.refuse(node)
+    return exp.PercentileCont(this=reader.read(node.this), expression=reader.read(node.args["quantile"]))
+
+
+def _safe_divide(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    return exp.Div(this=reader.read(node.this), expression=reader.read(node.expression))
+
+
+def _ours(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """Functions that only private databases have."""
+    if node.name.lower() not in (*ENDS, "sum_within", "count_within"):
+        reader.refuse(node)
+    return exp.Anonymous(this=node.name, expressions=[reader.read(e) for e in node.expressions])
+
+
+def _unequal(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """Snowflake's parser reads x NOT IN (SELECT …) as x <> ALL (SELECT …), which is the same in all of them."""
+    every = node.expression
+    if not isinstance(every, exp.All):
+        return reader.rebuilt(node)
+    inner = every.this.this if isinstance(every.this, exp.Subquery) else every.this
+    if not isinstance(inner, exp.Select):
+        reader.refuse(node)
+    return exp.Not(this=exp.In(this=reader.read(node.this), query=exp.Subquery(this=reader.read(inner))))
+
+
+def _same(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    return exp.NullSafeEQ(this=reader.read(node.this), expression=reader.read(node.expression))
+
+
+"""Nodes that are said in another way, or whose meaning depends on the dialect."""
+
+
+def extract(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """EXTRACT(part FROM x), DATE_PART('part', x)."""
+    return _part(node, node.this.name.upper(), node.expression, reader)
+
+
+def part_function(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """YEAR(x) and the like; Spark's parser first reads x as a date."""
+    if {k for k, v in node.args.items() if v} != {"this"}:
+        reader.refuse(node)
+    inner = node.this
+    if isinstance(inner, exp.TsOrDsToDate) and {k for k, v in inner.args.items() if v} == {"this"}:
+        inner = inner.this
+    return _part(node, _FUNCTIONS[type(node)], inner, reader)
+
+
+def _part(node: exp.Expr, name: str, argument: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    part = PARTS[reader.dialect].get(name)
+    if part is None:
+        reader.refuse(
+            node,
+            "is a part of a time that counts in another way here",
+            f"parts that mean the same are {', '.join(sorted(PARTS[reader.dialect]))}",
+        )
+    word, plus, _ = part.partition(" + ")
+    found: exp.Expr = exp.Extract(this=exp.Var(this=word), expression=reader.read(argument))
+    return exp.Paren(this=exp.Add(this=found, expression=exp.Literal.number(1))) if plus else found
+
+
+def truncate(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """DATE_TRUNC in its spellings: a time, or a date where the database gives one."""
+    if not {k for k, v in node.args.items() if v} <= {"this", "unit", "input_type_preserved"}:
+        reader.refuse(node)
+    unit = node.args["unit"]
+    name = unit.name.upper()
+    if reader.dialect == "bigquery":
+        monday = type(unit).__name__ == "WeekStart" and name == "MONDAY"
+        name = "WEEK" if monday or name == "ISOWEEK" else "SUNDAY" if name in ("WEEK", "SUNDAY") else name
+    if name not in UNITS:
+        reader.refuse(
+            node,
+            "begins at a time that others do not",
+            f"units are {', '.join(UNITS)}; in BigQuery a week from Monday is ISOWEEK",
+        )
+    found: exp.Expr = exp.TimestampTrunc(this=reader.read(node.this), unit=exp.Var(this=name))
+    kind = reader.kinds.of(node.this)
+    keeps = reader.dialect == "snowflake" or (
+        reader.dialect == "bigquery" and isinstance(node, exp.DateTrunc)
+    )
+    if keeps and kind not in (Type.DATE, Type.TIMESTAMP):
+        reader.refuse(
+            node,
+            "gives a date or a time, after what it is given, which is not clear here",
+            "CAST it to DATE first",
+        )
+    if (keeps and kind is Type.DATE) or (reader.dialect == "spark" and isinstance(node, exp.DateTrunc)):
+        return exp.Cast(this=found, to=exp.DataType(this=exp.DataType.Type.DATE))
+    return found
+
+
+def as_date(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """DATE(x), TO_DATE(x)."""
+    if not {k for k, v in node.args.items() if v} <= {"this", "safe"}:
+        reader.refuse(node)
+    if reader.kinds.of(node.this) not in (Type.DATE, Type.TIMESTAMP, Type.TEXT):
+        reader.refuse(node, "reads what is no date or text", "CAST it to TIMESTAMP first")
+    return exp.Cast(this=reader.read(node.this), to=exp.DataType(this=exp.DataType.Type.DATE))
+
+
+def cast(node: exp.Expr, reader: DialectQuery) -> exp.Expr:
+    """CAST, where it rounds, cuts and spells as here."""
+    target = node.args["to"]
+    word = target.this.value if isinstance(target.this, exp.DataType.Type) else str(target.this)
+    parts = {k for k, v in node.args.items() if v} - {"this", "to", "safe", "requires_string"}
+    if isinstance(node.this, exp.IntDiv) and word == "DECIMAL" and reader.dialect == "postgres":
+        return reader.read(node.this)  # as the parser reads DIV(a, b)
+    whole = reader.dialect == "snowflake" and [e.name for e in target.expressions] == [
+        "38",
+        "0",
+    ]  # NUMBER itself
+    if parts or (target.expressions and not whole):
+        reader.refuse(node, "rounds or cuts to a size", "cast to a type without a size")
+    made = _TARGETS.get((reader.dialect, word)) or _TARGETS.get(("", word))
+    if made is None:
+        reader.refuse(
+            node,
+            "has a type that is not answered",
+            "cast to a 64-bit number, text, DATE or a time without zone",
+        )
+    kind = reader.kinds.of(node.this)
+    if made == "BIGINT" and not reader.kinds.is_whole(node.this):
+        reader.refuse(
+            node,
+            "rounds in another way in other databases",
+            "write CAST(ROUND(x, 0) AS …), or FLOOR, which say how",
+        )
+    if made == "TEXT" and kind not in (Type.TEXT, Type.INT, Type.DATE, Type.BOOL):
+        reader.refuse(node, "may be spelled in another way", "cast whole numbers and dates only")
+    if made == "BOOLEAN" and kind not in (Type.INT, Type.BOOL):
+        reader.refuse(node, "reads words that others do not", "compare with the words: x = 'yes'")
+    return exp.Cast(this=reader.read(node.this), to=exp.DataType.build(made, dialect="duckdb"))
+
+
+_TARGETS: dict[tuple[str, str], str] = {
+    **{("", word): "BIGINT" for word in ("INT", "BIGINT", "SMALLINT", "TINYINT")},
+    ("", "DOUBLE"): "DOUBLE",
+    ("postgres", "DECIMAL"): "DOUBLE",  # without a size it keeps all digits
+    ("snowflake", "FLOAT"): "DOUBLE",  # all of Snowflake's have 64 bits
+    ("snowflake", "DECIMAL"): "BIGINT",  # NUMBER without a size is whole
+    ("", "TEXT"): "TEXT",
+    ("", "VARCHAR"): "TEXT",
+    ("", "DATE"): "DATE",
+    ("postgres", "TIMESTAMP"): "TIMESTAMP",
+    (
+        "bigquery",
+        "TIMESTAMP",
+    ): "TIMESTAMP",  # DATETIME; BigQuery's TIMESTAMP has a zone, and another name in the parser
+    ("snowflake", "TIMESTAMP"): "TIMESTAMP",
+    ("snowflake", "TIMESTAMPNTZ"): "TIMESTAMP",
+    ("spark", "TIMESTAMPNTZ"): "TIMESTAMP",
+    ("", "BOOLEAN"): "BOOLEAN",
+}
+
+TIMES: dict[type[exp.Expr], Callable[[exp.Expr, DialectQuery], exp.Expr]] = {
+    exp.Extract: extract,
+    **dict.fromkeys(_FUNCTIONS, part_function),
+    exp.DateTrunc: truncate,
+    exp.TimestampTrunc: truncate,
+    exp.DatetimeTrunc: truncate,
+    exp.Date: as_date,
+    exp.TsOrDsToDate: as_date,
+    exp.Cast: cast,
+    exp.TryCast: cast,
+}
+"""Nodes of times and casts, with their rules."""
+
+RULES: dict[type[exp.Expr], Rule] = {
+    exp.If: _arm,
+    exp.Nvl2: _nvl2,
+    exp.Div: _divide,
+    exp.SafeDivide: _safe_divide,
+    exp.IntDiv: _whole_divide,
+    exp.Round: _round,
+    exp.Log: _log,
+    exp.Least: _extreme,
+    exp.Greatest: _extreme,
+    exp.Concat: _concat,
+    exp.DPipe: _pipe,
+    exp.Like: _like,
+    exp.ILike: _like,
+    exp.Trim: _trim,
+    exp.Substring: _substring,
+    exp.Left: _end,
+    exp.Right: _end,
+    exp.StrPosition: _position,
+    exp.LogicalOr: _either("BOOL_OR"),
+    exp.LogicalAnd: _either("BOOL_AND"),
+    exp.WithinGroup: _percentile,
+    exp.Quantile: _quantile,
+    exp.EqualNull: _same,
+    exp.NEQ: _unequal,
+    exp.Anonymous: _ours,
+    **TIMES,
+}

@@ -1,0 +1,120 @@
+"""Dates and times: their parts, and their truncation to a unit of the calendar."""
+
+from __future__ import annotations
+
+import datetime as dt
+import math
+from collections.abc import Callable, Sequence
+from fractions import Fraction
+from typing import Any
+
+from discreet.catalog.types import Type
+from discreet.query.functions.calendar import as_time, microseconds, moment_at
+from discreet.query.functions.function import Bound, Function, Interval, exactly, template
+
+_PARTS: dict[str, tuple[Callable[[Any], int], Interval]] = {
+    "year": (lambda d: d.year, (-290308, 294247)),
+    "quarter": (lambda d: (d.month + 2) // 3, (1, 4)),
+    "month": (lambda d: d.month, (1, 12)),
+    "week": (lambda d: d.isocalendar().week, (1, 53)),
+    "day": (lambda d: d.day, (1, 31)),
+    "dayofweek": (lambda d: d.isoweekday() % 7, (0, 6)),
+    "dayofyear": (lambda d: d.timetuple().tm_yday, (1, 366)),
+    "hour": (lambda d: getattr(d, "hour", 0), (0, 23)),
+    "minute": (lambda d: getattr(d, "minute", 0), (0, 59)),
+    "second": (lambda d: getattr(d, "second", 0), (0, 59)),
+    "millisecond": (lambda d: _within_minute(d) // 1000, (0, 59_999)),
+    "microsecond": (lambda d: _within_minute(d), (0, 59_999_999)),
+    "isodow": (lambda d: d.isoweekday(), (1, 7)),
+    "isoyear": (lambda d: d.isocalendar().year, (1, 9999)),
+    "yearweek": (lambda d: d.isocalendar().year * 100 + d.isocalendar().week, (101, 999_953)),
+    "decade": (lambda d: d.year // 10, (0, 999)),
+    "century": (lambda d: (d.year + 99) // 100, (1, 100)),
+}
+PARTS = frozenset({*_PARTS, "epoch"})
+"""What can be taken out of a time."""
+
+UNITS = ("year", "quarter", "month", "week", "day", "hour", "minute", "second")
+"""What a time can be truncated to; a function each, since the unit is part of the question."""
+
+
+_RISING = frozenset({"year", "isoyear", "yearweek", "decade", "century"})
+"""Parts that never fall as time goes on."""
+
+
+def _part(name: str, value: Callable[[Any], int], widest: Interval) -> Function:
+    def bounds(i: Sequence[Interval]) -> Interval:
+        if name not in _RISING:
+            return widest
+        low, high = moment_at(i[0][0], up=False), moment_at(i[0][1], up=True)
+        return widest[0] if low is None else value(low), widest[1] if high is None else value(high)
+
+    return Function(
+        name,
+        exactly([Type.TIMESTAMP], Type.INT),
+        template(f"TRY(CAST(date_part('{name}', {{0}}) AS BIGINT))"),
+        value,
+        bounds,
+    )
+
+
+def _truncate(unit: str) -> Function:
+    return Function(
+        f"trunc_{unit}",
+        exactly([Type.TIMESTAMP], Type.TIMESTAMP),
+        template(f"TRY(date_trunc('{unit}', {{0}}))"),
+        lambda d: _start(unit, as_time(d)),
+        lambda i: (_cut(unit, i[0][0], up=False), _cut(unit, i[0][1], up=True)),
+    )
+
+
+def _cut(unit: str, end: Bound, *, up: bool) -> Bound:
+    """Where the least or the greatest time of an interval is cut to."""
+    time = moment_at(end, up=up)
+    if time is None:
+        return math.inf if up else -math.inf
+    return Fraction(microseconds(_start(unit, time)))
+
+
+def _within_minute(d: dt.date) -> int:
+    time = as_time(d)
+    return time.second * 1_000_000 + time.microsecond
+
+
+def _epoch(d: dt.date) -> float:
+    """Seconds since 1970, as DuckDB rounds them: the microseconds first."""
+    return float((as_time(d) - dt.datetime(1970, 1, 1)) // dt.timedelta(microseconds=1)) / 1e6
+
+
+def _start(unit: str, d: dt.datetime) -> dt.datetime:
+    day = d.replace(hour=0, minute=0, second=0, microsecond=0)
+    match unit:
+        case "second":
+            return d.replace(microsecond=0)
+        case "minute":
+            return d.replace(second=0, microsecond=0)
+        case "hour":
+            return d.replace(minute=0, second=0, microsecond=0)
+        case "day":
+            return day
+        case "week":
+            return day - dt.timedelta(days=day.weekday())
+        case "month":
+            return day.replace(day=1)
+        case "quarter":
+            return day.replace(month=3 * ((day.month - 1) // 3) + 1, day=1)
+        case _:
+            return day.replace(month=1, day=1)
+
+
+TIME = (
+    *(_part(n, v, b) for n, (v, b) in _PARTS.items()),
+    Function(
+        "epoch",
+        exactly([Type.TIMESTAMP], Type.REAL),
+        template("TRY(date_part('epoch', {0}))"),
+        _epoch,
+        lambda i: (i[0][0] / 1_000_000, i[0][1] / 1_000_000),
+    ),
+    *(_truncate(u) for u in UNITS),
+)

@@ -1,0 +1,390 @@
+"""From text to a checked SELECT: one statement, known clauses only; every other construct is refused by name.
+
+Nothing is ignored: a part of the syntax tree that no rule below knows is an error, so a new parser feature
+cannot be dropped
+silently.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Never
+
+from sqlglot import Token, TokenType, exp
+from sqlglot.dialects.dialect import Dialect
+from sqlglot.errors import ErrorLevel, SqlglotError
+
+from discreet.errors import InvalidParameter, UnsupportedQuery
+from discreet.query.aggregate_nodes import has_aggregate, keep_words
+from discreet.query.grouping_sets import Nodes, grouping_sets
+from discreet.query.syntax.size import check_size
+
+_DUCKDB = Dialect.get_or_raise("duckdb")
+
+LONGEST = 100_000
+"""Characters in a question; longer ones are refused before they are parsed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ordering:
+    """One term of ORDER BY."""
+
+    by: exp.Expr
+    descending: bool
+    nulls_first: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Select:
+    """The parts of a supported SELECT, still as syntax.
+
+    `table` is the one table that it reads, and None where it reads several, or a subquery: then `tree` has them.
+    """
+
+    tree: exp.Select
+    table: str | None
+    alias: str
+    items: tuple[tuple[str | None, exp.Expr], ...]
+    where: exp.Expr | None
+    group: tuple[exp.Expr, ...] | None
+    having: exp.Expr | None
+    order: tuple[Ordering, ...]
+    limit: int | None
+    offset: int
+    sets: tuple[Nodes, ...] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Inner:
+    """The clauses of a subquery beside FROM, WHERE and its columns."""
+
+    group: tuple[exp.Expr, ...] | None
+    having: exp.Expr | None
+    qualify: exp.Expr | None
+    distinct: bool
+
+
+def parse_select(sql: str) -> Select:
+    """The one SELECT of a question.
+
+    Raises:
+        UnsupportedQuery: not one SELECT, or one with a construct that is not answered.
+    """
+    tree = _statement(sql)
+    for name, part in tree.args.items():
+        if part and name not in _KNOWN:
+            _refuse_part(name)
+    table, alias = _table(tree)
+    return Select(
+        tree,
+        table,
+        alias,
+        tuple(_item(e) for e in tree.expressions),
+        tree.args["where"].this if tree.args.get("where") else None,
+        _group(tree),
+        tree.args["having"].this if tree.args.get("having") else None,
+        tuple(_ordering(o) for o in tree.args["order"].expressions) if tree.args.get("order") else (),
+        _number(tree, "limit", "LIMIT"),
+        _number(tree, "offset", "OFFSET") or 0,
+        _sets(tree),
+    )
+
+
+def inner_parts(tree: exp.Select) -> Inner:
+    """The clauses of a subquery.
+
+    Raises:
+        UnsupportedQuery: a clause that is not answered inside.
+    """
+    for name, part in tree.args.items():
+        if part and name in ("order", "limit", "offset"):
+            reason = (
+                "ORDER BY has no effect"
+                if name == "order"
+                else f"{name.upper()} would choose among people's rows"
+            )
+            raise UnsupportedQuery(
+                f"{reason} inside a subquery.",
+                hint="leave it out; or QUALIFY row_number() OVER (PARTITION BY unit ORDER BY …) = 1",
+            )
+        if part and name not in _KNOWN_INSIDE:
+            _refuse_part(name)
+    if _sets(tree) is not None:
+        raise UnsupportedQuery(
+            "ROLLUP, CUBE and GROUPING SETS are not answered inside a subquery.",
+            hint="group by plain columns there; totals belong to the outermost SELECT",
+        )
+    distinct = tree.args.get("distinct")
+    if distinct is not None and distinct.args.get("on"):
+        raise UnsupportedQuery(
+            "DISTINCT ON is not answered here.",
+            hint="QUALIFY row_number() OVER (PARTITION BY … ORDER BY …) = 1",
+        )
+    return Inner(
+        _group(tree),
+        tree.args["having"].this if tree.args.get("having") else None,
+        tree.args["qualify"].this if tree.args.get("qualify") else None,
+        distinct is not None,
+    )
+
+
+def group_nodes(
+    items: Sequence[tuple[str | None, exp.Expr]], group: Sequence[exp.Expr] | None
+) -> list[exp.Expr]:
+    """GROUP BY's expressions, with ordinals and output names replaced by what they stand for."""
+    named = {n.lower(): e for n, e in items if n}
+    nodes: list[exp.Expr] = []
+    for e in group or ():
+        if isinstance(e, exp.Literal) and not e.is_string:
+            if not e.name.isdigit() or not 1 <= int(e.name) <= len(items):
+                raise UnsupportedQuery(
+                    f"GROUP BY {e.name} names no output column.", hint="use 1 for the first"
+                )
+            e = items[int(e.name) - 1][1]
+        elif (
+            isinstance(e, exp.Column) and not e.table and e.name.lower() in named and not _same_name(e, named)
+        ):
+            e = named[e.name.lower()]
+        nodes.append(e)
+    return nodes
+
+
+def default_name(node: exp.Expr, place: int) -> str:
+    """What an output column is called when it was given no name."""
+    if isinstance(node, exp.Column):
+        return node.name
+    text = node.sql(dialect="duckdb", comments=False, unsupported_level=ErrorLevel.IGNORE).lower()
+    return text if len(text) <= 40 else f"column_{place + 1}"
+
+
+def refuse_beside(table: exp.Expr, part: str) -> Never:
+    """Refuses what stands beside a table in FROM.
+
+    Raises:
+        UnsupportedQuery: always.
+    """
+    what, hint = _BESIDE.get(part, (f"a part that is not answered: {part}", "name just the table"))
+    raise UnsupportedQuery(f"FROM {(table.name or table.alias)!r} has {what}.", hint=hint)
+
+
+_KNOWN = {
+    *("expressions", "from_", "joins", "laterals", "with_"),
+    *("where", "group", "having", "order", "limit", "offset"),
+}
+_KNOWN_INSIDE = {
+    *("expressions", "from_", "joins", "laterals", "with_"),
+    *("where", "group", "having", "qualify", "distinct"),
+}
+_REFUSED = {
+    "distinct": ("SELECT DISTINCT is not answered here.", "group by the columns and add COUNT(*)"),
+    "qualify": (
+        "QUALIFY is not answered here.",
+        "filter the answer with HAVING, or people's rows in a subquery",
+    ),
+    "windows": (
+        "A WINDOW clause is not answered here.",
+        "in a subquery, write the window where it is used: OVER (PARTITION BY the unit …)",
+    ),
+    "sample": (
+        "Sampling is not answered here.",
+        "ask about the whole table; privacy does not need the sample",
+    ),
+    "into": (
+        "SELECT INTO is not answered here: a question only reads.",
+        "keep the Release that sql() returns",
+    ),
+    "locks": ("FOR UPDATE is not answered here: a question only reads.", "leave it out"),
+    "pivots": ("PIVOT is not answered here.", "group by the column instead"),
+}
+
+
+_ONLY_SELECT = "Only SELECT is answered: a question reads the table and changes nothing."
+_BESIDE = {
+    "db": ("a schema before it", "name just the table: system tables and other databases are not connected"),
+    "sample": ("a sample", "ask about the whole table; privacy does not need the sample"),
+    "when": ("a version", "connect the version of the data that is meant, with version= as its label"),
+    "version": ("a version", "connect the version of the data that is meant, with version= as its label"),
+    "pivots": ("a PIVOT", "group by the column instead"),
+    "joins": ("a join inside", "leave the brackets out"),
+}
+
+
+def _statement(sql: object) -> exp.Select:
+    if not isinstance(sql, str):
+        raise InvalidParameter(
+            f"the question must be text, not {type(sql).__name__}.",
+            hint='sql("SELECT COUNT(*) FROM my_table", …)',
+        )
+    if not sql.strip():
+        raise UnsupportedQuery(
+            "The question is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table"
+        )
+    if len(sql) > LONGEST or "\0" in sql or any("\ud800" <= c <= "\udfff" for c in sql):
+        raise UnsupportedQuery(
+            f"The question is longer than {LONGEST} characters, or holds a character that no text has.",
+            hint="shorten it; NUL and lone surrogates cannot be stored",
+        )
+    tokens = _one_select(sql)
+    try:
+        parser = _DUCKDB.parser(error_level=ErrorLevel.RAISE)
+        statements = [s for s in parser.parse(tokens, sql) if s is not None]
+    except RecursionError:
+        raise UnsupportedQuery("The question nests too deeply to be read.", hint="write it flatter") from None
+    except Exception as error:  # on some broken texts the parser itself breaks; nothing has been read yet
+        raise UnsupportedQuery(
+            f"The SQL cannot be read{_place(error)}.", hint="check quotes, commas and brackets"
+        ) from None
+    tree = statements[0]
+    keep_words(tree, tokens)
+    if isinstance(tree, exp.SetOperation):
+        raise UnsupportedQuery("UNION, INTERSECT and EXCEPT are not answered here.", hint="ask two questions")
+    if not isinstance(tree, exp.Select):
+        raise UnsupportedQuery(_ONLY_SELECT, hint="write one SELECT, without brackets around it")
+    check_size(tree)
+    return tree
+
+
+def _one_select(sql: str) -> list[Token]:
+    """The tokens, of one SELECT by its first words; anything else, and more than one statement, is refused."""
+    try:
+        tokens = _DUCKDB.tokenize(sql)
+    except (SqlglotError, RecursionError, IndexError):
+        raise UnsupportedQuery(
+            "The SQL cannot be read.", hint="check quotes, brackets and comments: one is not closed"
+        ) from None
+    starts = [
+        t
+        for before, t in pairwise([None, *tokens])
+        if before is None or before.token_type is TokenType.SEMICOLON
+    ]
+    first = [t for t in starts if t is not None and t.token_type is not TokenType.SEMICOLON]
+    if not first:
+        raise UnsupportedQuery(
+            "The question is empty.", hint="write a SELECT, such as SELECT COUNT(*) FROM my_table"
+        )
+    if len(first) > 1:
+        raise UnsupportedQuery(
+            f"One question at a time: this text holds {len(first)} statements.", hint="call sql() for each"
+        )
+    if first[0].text.upper() in ("SELECT", "FROM", "WITH", "TABLE", "VALUES", "("):
+        return tokens
+    if first[0].token_type is TokenType.VAR:  # no word of SQL
+        raise UnsupportedQuery(
+            f"The SQL cannot be read: it begins with {first[0].text!r:.40}.", hint="begin with SELECT"
+        )
+    raise UnsupportedQuery(_ONLY_SELECT, hint="begin with SELECT")
+
+
+def _refuse_part(name: str) -> Never:
+    word = name.strip("_").upper()
+    reason, hint = _REFUSED.get(name, (f"{word} is not answered here.", "leave it out"))
+    raise UnsupportedQuery(reason, hint=hint)
+
+
+def _place(error: Exception) -> str:
+    found = getattr(error, "errors", None) or [{}]
+    line, near = found[0].get("line"), re.sub(r"\s+", " ", str(found[0].get("highlight") or ""))[:40]
+    return f" in line {line}, near {near!r}" if line and near else ""
+
+
+def _table(tree: exp.Select) -> tuple[str | None, str]:
+    """The one table that a question without joins and subqueries reads."""
+    source = tree.args.get("from_")
+    if source is None:
+        raise UnsupportedQuery("The question names no table.", hint="add FROM and the table's name")
+    table = source.this
+    several = any(tree.args.get(part) for part in ("joins", "laterals", "with_"))
+    if several or sum(1 for _ in tree.find_all(exp.Select, exp.Subquery)) > 1:
+        return None, ""
+    if not isinstance(table, exp.Table) or not isinstance(table.this, exp.Identifier):
+        raise UnsupportedQuery(
+            "FROM takes the name of a connected table, nothing else (no files, functions or VALUES).",
+            hint="connect the file first; its table is named by the file's stem",
+        )
+    for name, part in table.args.items():
+        if part and name not in ("this", "alias"):
+            refuse_beside(table, name)
+    alias = table.args.get("alias")
+    if alias is not None and alias.args.get("columns"):
+        return None, ""
+    return table.name, table.alias or table.name
+
+
+def _item(e: exp.Expr) -> tuple[str | None, exp.Expr]:
+    if isinstance(e, exp.Star) or (isinstance(e, exp.Column) and isinstance(e.this, exp.Star)):
+        raise UnsupportedQuery(
+            "SELECT * would release the rows of people.", hint="ask for aggregates: COUNT(*), SUM(x), AVG(x)"
+        )
+    if isinstance(e, exp.Aliases):
+        raise UnsupportedQuery("One name for each output column.", hint="write expression AS name")
+    return (e.alias, e.this) if isinstance(e, exp.Alias) else (None, e)
+
+
+def _group(tree: exp.Select) -> tuple[exp.Expr, ...] | None:
+    group = tree.args.get("group")
+    if group is None:
+        return None
+    if group.args.get("all"):
+        if group.expressions:
+            raise UnsupportedQuery(
+                "GROUP BY ALL takes nothing beside it.",
+                hint="write GROUP BY ALL alone, or all groups by name",
+            )
+        return None if not _plain_items(tree) else tuple(_plain_items(tree))
+    for name, part in group.args.items():
+        if part and name != "expressions":
+            raise UnsupportedQuery(
+                f"GROUP BY … WITH {name.upper()} is not answered here.", hint="write GROUP BY ROLLUP (a, b)"
+            )
+    sets = grouping_sets(group.expressions)
+    return tuple(group.expressions) if sets is None else tuple(e for s in sets for e in s)
+
+
+def _sets(tree: exp.Select) -> tuple[Nodes, ...] | None:
+    """The grouping sets of ROLLUP, CUBE and GROUPING SETS; None where there are none."""
+    group = tree.args.get("group")
+    sets = None if group is None else grouping_sets(group.expressions)
+    return None if sets is None or len(sets) == 1 else sets
+
+
+def _plain_items(tree: exp.Select) -> list[exp.Expr]:
+    return [e.unalias() for e in tree.expressions if not has_aggregate(e)]
+
+
+def _same_name(e: exp.Column, named: dict[str, exp.Expr]) -> bool:
+    """Whether an output name stands for the column of that very name."""
+    target = named[e.name.lower()]
+    return isinstance(target, exp.Column) and target.name.lower() == e.name.lower()
+
+
+def _ordering(o: exp.Expr) -> Ordering:
+    if not isinstance(o, exp.Ordered) or o.args.get("with_fill"):
+        raise UnsupportedQuery(
+            "This form of ORDER BY is not answered here.", hint="write ORDER BY column [DESC], …"
+        )
+    descending = bool(o.args.get("desc"))
+    return Ordering(o.this, descending, bool(o.args.get("nulls_first")))
+
+
+def _number(tree: exp.Select, clause: str, word: str) -> int | None:
+    node = tree.args.get(clause)
+    if node is None:
+        return None
+    e = node.args.get("expression")
+    extras = [k for k, v in node.args.items() if v and k != "expression"]
+    number = whole_number(e)
+    if extras or number is None:
+        raise UnsupportedQuery(f"{word} takes a whole number.", hint=f"write {word} 10")
+    return number
+
+
+def whole_number(node: object, digits: int = 18) -> int | None:
+    """A whole number from 0 on that is written out in so many digits at most; None for anything else."""
+    match node:
+        case exp.Literal(is_string=False, name=name) if name.isdigit() and len(name) <= digits:
+            return int(name)
+        case _:
+            return None

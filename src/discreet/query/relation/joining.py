@@ -1,0 +1,142 @@
+"""Which joins are owned, and the join itself."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from discreet.catalog.types import Type
+from discreet.errors import UnsupportedQuery
+from discreet.query.bind import call
+from discreet.query.expr import Expr, Literal
+from discreet.query.relation.context import Context, Rows
+from discreet.query.relation.names import AliasColumns, Item
+from discreet.query.relation.node import Join, JoinKind, fields, unit_type
+
+
+def join(
+    kind: JoinKind,
+    left: Rows,
+    right: Rows,
+    conditions: Sequence[Expr],
+    context: Context,
+    proofs: Sequence[Expr] = (),
+) -> Rows:
+    """Two relations joined; where both belong to people, a condition (or a proof beside them) holds the units equal.
+
+    Guarantee:
+        The rows of a unit follow from its own rows on both sides and from public rows: public rows alone never come
+        out, and two units' rows never meet.
+
+    Raises:
+        UnsupportedQuery: a join for which this is not so.
+    """
+    if right.owned and not left.owned:
+        if kind is not JoinKind.INNER:
+            _refuse_public_left(kind)
+        left, right = right, left
+    if left.owned and right.owned:
+        check_units(left, right, [*conditions, *proofs])
+    elif left.owned and kind is JoinKind.FULL:
+        _refuse_public_left(kind)
+    on = conjunction(
+        [c for c in conditions if not (left.owned and right.owned and is_unit_pair(c, left, right))]
+    )
+    columns = fields(left.node) if kind.one_sided else (*fields(left.node), *fields(right.node))
+    node = Join(kind, left.node, right.node, on, tuple((c, c) for c in columns))
+    if kind.one_sided:
+        return Rows(node, left.entries, left.merged)
+    first = _nullable(left) if kind is JoinKind.FULL else left
+    second = _nullable(right) if kind in (JoinKind.LEFT, JoinKind.FULL) else right
+    return Rows(node, (*first.entries, *second.entries), (*first.merged, *second.merged))
+
+
+def holds_units_equal(condition: Expr, left: Rows, right: Rows) -> bool:
+    """Whether an equation holds the two units equal: of the unit's columns, or along a declared foreign key."""
+    if not (sides := condition.args_of("=")):
+        return False
+    a, b = sides
+    for x, y in ((a, b), (b, a)):
+        first, second = _item(x, left), _item(y, right)
+        if first is not None and second is not None:
+            return (first.is_unit and second.is_unit) or bool(first.keys & second.keys)
+    return False
+
+
+def conjunction(conditions: Sequence[Expr]) -> Expr | None:
+    """One condition for several, in an order that does not follow the spelling."""
+    flat = [p for c in conditions for p in c.args_of("and") or (c,)]
+    kept = sorted({p for p in flat if p != Literal(True, Type.BOOL)}, key=repr)
+    return None if not kept else kept[0] if len(kept) == 1 else call("and", kept)
+
+
+def check_units(left: Rows, right: Rows, conditions: Sequence[Expr]) -> None:
+    """Refuses two relations of people's rows that no condition holds to one unit.
+
+    Raises:
+        UnsupportedQuery: then, and where their units are of different types.
+    """
+    a, b = unit_type(left.node), unit_type(right.node)
+    if a is not b:
+        assert a is not None
+        assert b is not None
+        raise UnsupportedQuery(
+            f"The unit's column is {a.word} in one table and {b.word} in the other, so they cannot be compared.",
+            hint="store it as the same type in both",
+        )
+    if not any(holds_units_equal(c, left, right) for c in conditions):
+        raise UnsupportedQuery(
+            "Two private tables are joined on something that does not hold their units equal, "
+            "which would pair people with each other.",
+            hint=f"join on {way(left, right)}; further conditions may stand beside it",
+        )
+
+
+def way(left: Rows, right: Rows) -> str:
+    """The join that would be answered, in the question's words."""
+    pairs = [
+        f"{_shown(e, i)} = {_shown(f, j)}"
+        for e in left.entries
+        for i in e.items
+        for f in right.entries
+        for j in f.items
+        if (i.is_unit and j.is_unit) or i.keys & j.keys
+    ]
+    return " or ".join(pairs[:2]) if pairs else "the unit's column of both, or along a declared foreign key"
+
+
+def _shown(entry: AliasColumns, item: Item) -> str:
+    return f"{entry.alias}.{item.name}" if entry.alias else item.name
+
+
+def is_unit_pair(condition: Expr, left: Rows, right: Rows) -> bool:
+    """Whether the equation says no more than that the units are equal, which is written anyway."""
+    if any(a.column is None for a in condition.children):
+        return False
+    if not holds_units_equal(condition, left, right):
+        return False
+    items = [_item(a, r) for a in condition.children for r in (left, right)]
+    return all(i.is_unit for i in items if i is not None)
+
+
+def _item(expr: Expr, rows: Rows) -> Item | None:
+    known = (*rows.merged, *(i for e in rows.entries for i in e.items))
+    return next((i for i in known if i.read is not None and i.read == expr), None)
+
+
+def _nullable(rows: Rows) -> Rows:
+    entries = tuple(replace(e, items=tuple(i.nullable() for i in e.items)) for e in rows.entries)
+    return Rows(rows.node, entries, tuple(m.nullable() for m in rows.merged))
+
+
+def _refuse_public_left(kind: JoinKind) -> None:
+    if kind.one_sided:
+        raise UnsupportedQuery(
+            f"Which public rows have {'a' if kind is JoinKind.SEMI else 'no'} match in a private table "
+            "would tell of a person.",
+            hint="start FROM the private table, and join the public one to it",
+        )
+    raise UnsupportedQuery(
+        "Public rows that no person matches would come out of this join beside people's rows.",
+        hint="use JOIN, or LEFT JOIN with the private table on the left",
+    )

@@ -1,0 +1,230 @@
+"""What the columns of a relation are called, and what is publicly known of them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from discreet.catalog.schema import Fact, Range, Values, near_columns
+from discreet.errors import UnknownColumn, UnsupportedQuery
+from discreet.privacy.unit import PrivacyUnit
+from discreet.query.bind import declared
+from discreet.query.expr import Call, Column, Expr, columns_of, uncast
+from discreet.query.keys import domain
+from discreet.query.ranges import range_of
+from discreet.query.scope import as_stored
+
+HIDDEN = "\0"
+"""How the alias begins of columns that stand for subqueries; no question can write it."""
+CONSTANT = "\0="
+"""How it begins where the subquery's value is the same for all rows."""
+
+Key: TypeAlias = tuple[str, str]
+"""The table and column that a declared foreign key leads to."""
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """A named column of a relation.
+
+    Attributes:
+        name: what it is called in the question.
+        expr: what it is; None for a nested or binary value.
+        fact: what the owner declares of it, or what follows.
+        is_unit: whether it is the unit's id on every row that belongs to somebody.
+        keys: the declared keys whose values it holds.
+    """
+
+    name: str
+    expr: Expr | None
+    fact: Fact | None = None
+    is_unit: bool = False
+    keys: frozenset[Key] = frozenset()
+
+    @property
+    def read(self) -> Expr | None:
+        """The column read as what its declaration says."""
+        return declared(self.expr, self.fact) if isinstance(self.expr, Column) else self.expr
+
+    @property
+    def holds_unit(self) -> bool:
+        """Whether rows with one value of it belong to one unit."""
+        return self.is_unit or bool(self.keys)
+
+    def nullable(self) -> Item:
+        """The column on the side of an outer join that may have no row."""
+        fact = self.fact
+        if isinstance(fact, Values) and None not in fact.values:
+            fact = Values(*fact.values, None)
+        return replace(self, fact=fact, is_unit=False, keys=frozenset())
+
+
+@dataclass(frozen=True, slots=True)
+class AliasColumns:
+    """The columns that one alias stands for."""
+
+    alias: str
+    items: tuple[Item, ...]
+    _alike: dict[str, list[Item]] = field(default_factory=dict, init=False, repr=False, compare=False)
+
+    def alike(self, name: str) -> Sequence[Item]:
+        """The columns of a name that is given in lower case, in whatever case theirs are."""
+        if not self._alike:
+            found: dict[str, list[Item]] = {}
+            for item in self.items:
+                found.setdefault(item.name.lower(), []).append(item)
+            self._alike.update(found)
+        return self._alike.get(name, ())
+
+    @property
+    def hidden(self) -> bool:
+        """Whether the columns stand for a subquery, and have no names that could be written."""
+        return self.alias.startswith(HIDDEN)
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The scope of a relation's columns.
+
+    Attributes:
+        entries: alias by alias.
+        unit: who is protected, as the question calls it.
+        merged: the columns that USING has made one, found before others of their name.
+        beyond: the names around a subquery, which its own hide.
+        used: the columns that were asked for so far.
+    """
+
+    entries: tuple[AliasColumns, ...]
+    unit: PrivacyUnit
+    merged: tuple[Item, ...] = ()
+    beyond: Names | None = None
+    used: set[Column] = field(default_factory=set, compare=False)
+
+    @property
+    def facts(self) -> Mapping[str, Fact]:
+        around = {} if self.beyond is None else self.beyond.facts
+        own = {i.expr.name: i.fact for i in self.items() if isinstance(i.expr, Column) and i.fact is not None}
+        return {**around, **own}
+
+    def items(self) -> Iterator[Item]:
+        """All columns, merged ones once more."""
+        yield from self.merged
+        for entry in self.entries:
+            yield from entry.items
+
+    def column(self, node: exp.Column) -> Expr:
+        item = self.find(node)
+        found = item.read
+        if found is None:
+            raise UnsupportedQuery(
+                f"The column {item.name!r} holds a nested or binary value, which cannot be asked about.",
+                hint="store the part that you need in a column of its own",
+            )
+        self.used.update(c for c in (_columns(found)))
+        return found
+
+    def is_unit(self, expr: Expr) -> bool:
+        return any(i.is_unit and i.read == expr for i in self.items())
+
+    def unit_key(self, expr: Expr) -> str | None:
+        column, own = as_stored(expr), [(i.name, i.read) for i in self.items() if i.holds_unit]
+        return next((n for n, read in own if read is not None and as_stored(read) == column), None)
+
+    def other(self, node: exp.Expr) -> Expr | None:
+        return None
+
+    def item(self, expr: Expr) -> Item | None:
+        """The named column that an expression is, if it is one."""
+        return next((i for i in self.items() if i.read == expr), None)
+
+    def knows(self, node: exp.Column) -> bool:
+        """Whether a name is one of these, those around a subquery aside."""
+        return bool(self._found(node))
+
+    def find(self, node: exp.Column) -> Item:
+        """The column that a name stands for.
+
+        Raises:
+            UnknownColumn, UnsupportedQuery: none, or several.
+        """
+        found = self._found(node)
+        if not found and self.beyond is not None:
+            return self.beyond.find(node)
+        if not found:
+            self._refuse(node)
+        if len(found) > 1:
+            raise UnsupportedQuery(
+                f"The column {node.name!r} is in several of the tables here.",
+                hint=f"say which: {', '.join(sorted(f'{e.alias}.{node.name}' for e in self._with(node.name)))}",
+            )
+        return found[0]
+
+    def _found(self, node: exp.Column) -> list[Item]:
+        if node.args.get("db"):
+            return []
+        table, name = node.table, node.name
+        if table:
+            places = [e for e in self.entries if e.alias == table] or [
+                e for e in self.entries if e.alias.lower() == table.lower()
+            ]
+            return _named(name, places)
+        merged = _named(name, (AliasColumns("", self.merged),)) if self.merged else []
+        return merged or _named(name, [e for e in self.entries if not e.hidden])
+
+    def _with(self, name: str) -> list[AliasColumns]:
+        return [e for e in self.entries if not e.hidden and e.alike(name.lower())]
+
+    def _refuse(self, node: exp.Column) -> None:
+        entries = [e for e in self.entries if not e.hidden]
+        aliases = [e.alias for e in entries if e.alias]
+        if node.args.get("db") or (node.table and node.table.lower() not in [a.lower() for a in aliases]):
+            raise UnknownColumn(
+                f"There is no table {node.table!r} in this question.",
+                hint=f"the tables here: {', '.join(aliases)}",
+            )
+        names = list(dict.fromkeys(i.name for i in (*self.merged, *(i for e in entries for i in e.items))))
+        where = f"in {node.table}" if node.table else f"in {', '.join(aliases)}" if aliases else "here"
+        raise UnknownColumn(f"There is no column {node.name!r} {where}.", hint=near_columns(node.name, names))
+
+
+def fact_of(expr: Expr, facts: Mapping[str, Fact]) -> Fact | None:
+    """What is known of an expression's values where something is declared of its columns."""
+    column = uncast(expr)
+    if isinstance(column, Column) and column.name in facts and declared(column, facts[column.name]) == expr:
+        return facts[column.name]
+    if columns_of(expr):
+        values = domain(expr, facts, _MOST_VALUES)
+        if values is not None and any(v is not None for v in values):
+            return Values(*values)
+    if not expr.type or not expr.type.is_number:
+        return None
+    low, high = range_of(expr, facts)
+    if math.isinf(low) or math.isinf(high) or not -_FARTHEST <= low <= high <= _FARTHEST:
+        return None
+    # not integer=True: that would declare its whole numbers as keys, which the owner did not
+    return Range(Fraction(low), Fraction(high))
+
+
+_MOST_VALUES = 1000  # of a derived list; longer ones are taken as ranges
+_FARTHEST = 1 << 62
+
+
+def _columns(expr: Expr) -> Iterable[Column]:
+    match expr:
+        case Column():
+            yield expr
+        case Call(_, args, _):
+            for a in args:
+                yield from _columns(a)
+
+
+def _named(name: str, entries: Iterable[AliasColumns]) -> list[Item]:
+    """The columns of that name; upper and lower case make no difference when that is unambiguous."""
+    lower = name.lower()
+    alike = [i for e in entries for i in e.alike(lower)]
+    return [i for i in alike if i.name == name] or alike

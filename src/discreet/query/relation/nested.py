@@ -1,0 +1,465 @@
+"""Subqueries: conjuncts of WHERE that are [NOT] EXISTS and [NOT] IN are semi and anti joins, all others are lifted.
+
+A lifted subquery becomes columns beside the rows, by a LEFT JOIN that meets one row at most. What it asks of its rows
+is always an aggregate: EXISTS whether there is one, `x IN (…)` whether one is x, how many there are and how many of
+them are known, and a subquery as a value what its SELECT says. Grouped by what its conditions hold equal to the
+row around it, and joined on that, it gives each row its own values; where the conditions say more than equations, the
+different values that they read of the rows around are joined with the subquery's first.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Never
+
+from sqlglot import exp
+
+from discreet.catalog.schema import Fact
+from discreet.catalog.types import Type
+from discreet.errors import UnsupportedQuery
+from discreet.query.bind import as_condition, bind_row, call
+from discreet.query.expr import Column, Expr, Literal
+from discreet.query.relation.context import Context, Rows
+from discreet.query.relation.grouping import bind_over, folds_of
+from discreet.query.relation.joining import (
+    check_units,
+    conjunction,
+    holds_units_equal,
+    is_unit_pair,
+    join,
+    way,
+)
+from discreet.query.relation.names import CONSTANT, HIDDEN, AliasColumns, Item, Names
+from discreet.query.relation.node import (
+    Distinct,
+    Fold,
+    Group,
+    Join,
+    JoinKind,
+    Project,
+    fields,
+    filtered,
+    places_of,
+    whole,
+)
+from discreet.query.relation.settle import columns_in, renamed
+from discreet.query.relation.sources import conjuncts, is_nested, read_from
+from discreet.query.relation.stage import of_rows, still
+
+Put = Callable[[exp.Expr], exp.Expr]
+"""An expression → the same with columns in place of its subqueries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Test:
+    """[NOT] EXISTS (query), or value [NOT] IN (query); `part` as it is written."""
+
+    part: exp.Expr
+    query: exp.Expr
+    value: exp.Expr | None
+    negated: bool
+
+
+def split(where: exp.Expr | None) -> tuple[list[exp.Expr], list[Test], list[exp.Expr]]:
+    """The plain conjuncts of a condition, those that ask another query, and those in which one stands elsewhere."""
+    plain: list[exp.Expr] = []
+    tests: list[Test] = []
+    mixed: list[exp.Expr] = []
+    for part in conjuncts(where):
+        test = _test(part)
+        if test is not None:
+            tests.append(test)
+        else:
+            (mixed if is_nested(part) else plain).append(part)
+    return plain, tests, mixed
+
+
+def read_where(select: exp.Select, context: Context) -> tuple[Rows, list[exp.Expr]]:
+    """The rows of FROM that pass the tests of WHERE, and its other conjuncts, which no join has taken."""
+    where = select.args["where"].this if select.args.get("where") else None
+    plain, tests, mixed = split(where)
+    rows, left = read_from(select, plain, context)
+    for test in tests:
+        rows = _tested(rows, test, context)
+    rows, put = lift(rows, mixed, context)
+    return rows, [*left, *map(put, mixed)]
+
+
+def filtered_by(rows: Rows, conditions: Sequence[exp.Expr], context: Context) -> Rows:
+    """The rows that meet conditions over them."""
+    names = context.names(rows)
+    found = conjunction([as_condition(bind_row(c, names), "WHERE") for c in conditions])
+    return rows if found is None else Rows(filtered(rows.node, found), rows.entries, rows.merged)
+
+
+def ask(
+    query: exp.Expr, outer: Names, context: Context, *, value: bool
+) -> tuple[Rows, Expr | None, list[Expr]]:
+    """The rows of a subquery, the one column that it gives, and its conditions on the row around it."""
+    if not isinstance(query, exp.Select) or not _is_plain(query):
+        rows = context.query(query, context)
+        items = rows.shown()
+        return rows, items[0].read if len(items) == 1 else None, []
+    single = len(query.expressions) == 1 and not query.expressions[0].is_star
+    shown = [query.expressions[0].unalias()] if value and single else []
+    rows, around, put = _asked(query, shown, outer, context)
+    found = bind_row(put(shown[0]), context.names(rows)) if shown else None
+    return rows, found, around
+
+
+def ask_value(query: exp.Select, outer: Names, context: Context) -> tuple[Rows, list[Expr], exp.Expr, Names]:
+    """The rows of a subquery in place of a value, its conditions on the row around, what it shows, and its names."""
+    shown = query.expressions[0].unalias()
+    rows, around, put = _asked(query, [shown], outer, context)
+    return rows, around, put(shown), context.names(rows, beyond=outer)
+
+
+def _asked(
+    query: exp.Select, shown: Sequence[exp.Expr], outer: Names, context: Context
+) -> tuple[Rows, list[Expr], Put]:
+    rows, left = read_where(query, context)
+    inner = context.names(rows)
+    own = [c for c in left if all(inner.knows(n) for n in c.find_all(exp.Column))]
+    rows = filtered_by(rows, own, context)
+    names = context.names(rows, beyond=outer)
+    around = [as_condition(bind_row(c, names), "WHERE") for c in left if c not in own]
+    rows, put = lift(rows, shown, context)
+    return rows, around, put
+
+
+def refuse_several() -> Never:
+    """Refuses IN over several columns.
+
+    Raises:
+        UnsupportedQuery: always.
+    """
+    raise UnsupportedQuery(
+        "IN (SELECT …) compares one value with one column.", hint="write x IN (SELECT y FROM …), or EXISTS"
+    )
+
+
+def _test(part: exp.Expr) -> Test | None:
+    negated = False
+    while isinstance(part, exp.Not):
+        negated, part = not negated, part.this.unnest()
+    match part:
+        case exp.Exists():
+            return Test(part, part.this, None, negated)
+        case exp.In() if (query := part.args.get("query")) is not None and not is_nested(part.this):
+            return Test(part, query.unnest(), part.this, negated)
+        case _:
+            return None
+
+
+def _tested(rows: Rows, test: Test, context: Context) -> Rows:
+    kind = JoinKind.ANTI if test.negated else JoinKind.SEMI
+    outer = context.names(rows)
+    other, found, conditions = ask(test.query, outer, context, value=test.value is not None)
+    if test.value is None:
+        return join(kind, rows, other, conditions, context)
+    if found is None or isinstance(test.value, exp.Tuple):
+        refuse_several()
+    value = bind_row(test.value, outer)
+    same = call("=", [value, found])
+    if not test.negated:
+        return join(kind, rows, other, [same, *conditions], context)
+    if conditions:
+        rows, put = lift(rows, [test.part], context)  # whose list it is, the conditions say
+        return filtered_by(rows, [exp.Not(this=put(test.part))], context)
+    return _not_in(rows, other, value, found, same, context)
+
+
+def _not_in(rows: Rows, other: Rows, value: Expr, found: Expr, same: Expr, context: Context) -> Rows:
+    """NOT IN is true where the list is empty, or nothing there is NULL and the value is neither NULL nor among them."""
+    unknown = call("is null", [found])
+    if other.owned:
+        # each unit's own list; a NULL value, which would be in nobody's, is in no list that is not empty
+        rows = Rows(filtered(rows.node, call("not", [call("is null", [value])])), rows.entries, rows.merged)
+        return join(JoinKind.ANTI, rows, other, [call("or", [same, unknown])], context, proofs=[same])
+    rows = join(JoinKind.ANTI, rows, other, [same], context)
+    rows = join(JoinKind.ANTI, rows, _any(other, unknown, context), [], context)
+    return join(JoinKind.ANTI, rows, _any(other, None, context), [call("is null", [value])], context)
+
+
+def _any(rows: Rows, where: Expr | None, context: Context) -> Rows:
+    """One public row if there is any, else none."""
+    below, column = context.fresh(Type.BOOL), context.fresh(Type.BOOL)
+    marked = Project(rows.node, ((below, Literal(True, Type.BOOL)),), where)
+    return Rows(Distinct(marked, ((column, below),)), ())
+
+
+def _is_plain(query: exp.Select) -> bool:
+    """Whether a query only picks rows: no groups, no windows, nothing else around them."""
+    clauses = {name for name, part in query.args.items() if part}
+    plain = clauses <= {"expressions", "from_", "joins", "laterals", "where"}
+    return (
+        plain
+        and next((e for i in query.expressions for e in i.find_all(exp.AggFunc, exp.Window)), None) is None
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class InnerRows:
+    """The rows of a subquery that meet its own conditions, and its conditions on the row around it."""
+
+    rows: Rows
+    around: Sequence[Expr]
+
+
+@dataclass(frozen=True, slots=True)
+class MeasuredColumn:
+    """An aggregate over a subquery's rows, the column that holds it, and what is known of it."""
+
+    column: Column
+    fold: Fold
+    fact: Fact | None = None
+
+
+def lift(rows: Rows, exprs: Sequence[exp.Expr], context: Context) -> tuple[Rows, Put]:
+    """The rows with a column for each subquery in these expressions, and how the expressions read them.
+
+    Guarantee:
+        The rows are the same ones: none is lost, and none is there twice. What is beside a row of a unit follows from
+        that unit's own rows and from public ones.
+
+    Raises:
+        UnknownColumn, UnsupportedQuery: see `discreet.errors`.
+    """
+    places: dict[exp.Expr, exp.Column] = {}
+    around = rows
+    for e in exprs:
+        for node in subqueries(e):
+            if node not in places:
+                rows, places[node] = _value(rows, around, node, context)
+
+    def put(e: exp.Expr) -> exp.Expr:
+        return e if not places else e.copy().transform(lambda n: places[n].copy() if n in places else n)
+
+    return rows, put
+
+
+def subqueries(e: exp.Expr) -> list[exp.Expr]:
+    """The outermost subqueries in an expression: EXISTS, IN, and those that stand for values."""
+    match e:
+        case exp.Exists() | exp.Subquery():
+            return [e]
+        case exp.In() if e.args.get("query"):
+            return [e]
+        case exp.Any() | exp.All() | exp.Array() if e.find(exp.Select) is not None:
+            raise UnsupportedQuery(
+                f"{e.key.upper()} (SELECT …) is not answered here.",
+                hint="compare with (SELECT MIN(x) …) or (SELECT MAX(x) …); = ANY is IN",
+            )
+        case exp.Query():
+            _refuse_form()
+    return [n for child in e.iter_expressions() for n in subqueries(child)]
+
+
+def _value(rows: Rows, around: Rows, node: exp.Expr, context: Context) -> tuple[Rows, exp.Column]:
+    """The rows with the columns of one subquery, and the name of its value."""
+    public = False
+    match node:
+        case exp.Exists():
+            rows, value, measured = _exists(rows, around, node, context)
+        case exp.In():
+            rows, value, measured = _in(rows, around, node, context)
+        case _:
+            rows, value, measured, public = _scalar(rows, around, node, context)
+    alias = f"{CONSTANT if public else HIDDEN}{len(rows.entries)}"
+    facts = [Item(SUBQUERY, m.column, m.fact).nullable() for m in measured]
+    shown = next((i.fact for i in facts if i.expr == value), None)
+    entries = (AliasColumns(alias, (Item(SUBQUERY, value, shown),)), AliasColumns(HIDDEN, tuple(facts)))
+    return replace(rows, entries=(*rows.entries, *entries)), exp.column(SUBQUERY, table=alias)
+
+
+SUBQUERY = "(SELECT …)"
+"""How messages call the value of a subquery."""
+
+_Lifted = tuple[Rows, Expr, Sequence[MeasuredColumn]]
+
+
+def _exists(rows: Rows, around: Rows, node: exp.Exists, context: Context) -> _Lifted:
+    found, _, conditions = ask(node.this, context.names(around), context, value=False)
+    inner = InnerRows(found, conditions)
+    _check(around, inner)
+    count = _count(context)
+    return _beside(rows, around, inner, [count], context), _some(count), [count]
+
+
+def _in(rows: Rows, around: Rows, node: exp.In, context: Context) -> _Lifted:
+    """SQL's three values: true where the value is among them; unknown where it, or one of them, is; else false."""
+    outer = context.names(around)
+    if subqueries(node.this):
+        _refuse_form()
+    found, member, conditions = ask(node.args["query"].unnest(), outer, context, value=True)
+    if member is None or isinstance(node.this, exp.Tuple):
+        refuse_several()
+    value = bind_row(node.this, outer)
+    same = call("=", [value, member])
+    value, member = same.children  # in one type
+    inner = InnerRows(found, conditions)
+    own = _check(around, inner, [same])
+    hit, count, known = _count(context), _count(context), _count(context, member)
+    # a list of people's rows that only the value itself ties to the row is each unit's own: NULL is on nobody's
+    tied = InnerRows(found, [*conditions, same])
+    rows = _beside(rows, around, tied, [hit], context)
+    rows = _beside(rows, around, inner, [count, known], context)
+    nothing, true, false = Literal(None, None), Literal(True, Type.BOOL), Literal(False, Type.BOOL)
+    empty = call("not", [_some(count)])
+    unknown = call("is null", [value])
+    first = [unknown, nothing, empty, false] if own else [empty, false, unknown, nothing]
+    missing = call(">", [count.column, known.column])
+    return rows, call("case", [_some(hit), true, *first, missing, nothing, false]), [hit, count, known]
+
+
+def _scalar(
+    rows: Rows, around: Rows, node: exp.Expr, context: Context
+) -> tuple[Rows, Expr, Sequence[MeasuredColumn], bool]:
+    """An aggregate without GROUP BY, which is one row: of the public tables, or of the same unit's rows."""
+    query = _checked(node.unnest())
+    outer = context.names(around)
+    found, conditions, shown, names = ask_value(query, outer, context)
+    inner, below = InnerRows(found, conditions), of_rows(found.node, names)
+    folds = folds_of([shown], below, context)
+    read = [columns_in([f.argument]) for f in folds]
+    if any(c and c <= _columns(around) for c in read):
+        raise UnsupportedQuery(
+            "An aggregate in a subquery has to read the subquery's own columns.",
+            hint="say whose a column is: alias.column",
+        )
+    if not folds:
+        raise UnsupportedQuery(
+            "A subquery in place of a value could give several rows.",
+            hint="make it an aggregate: (SELECT MAX(x) FROM …), which is x where there is one row",
+        )
+    if around.owned and found.owned and not _tied(around, found, conditions):
+        raise UnsupportedQuery(
+            "A subquery that aggregates over people is an answer of its own.",
+            hint=f"ask it first, and write the number here; or {_equal_units(around, found)}",
+        )
+    _check(around, inner)
+    measured = [MeasuredColumn(c, f, fact) for f, (c, fact) in folds.items()]
+    value = bind_over(shown, below, outer, folds)
+    outside = columns_in([value, *(m.fold.argument for m in measured)]) & _columns(around)
+    shared = not found.owned and not conditions and not outside
+    return _beside(rows, around, inner, measured, context), value, measured, shared
+
+
+def _equal_units(around: Rows, inner: Rows) -> str:
+    alike = {e.alias for e in around.entries} & {e.alias for e in inner.entries if e.alias}
+    if alike:
+        return "name the two tables apart with AS, and hold the units equal in it"
+    return f"hold the units equal in it: WHERE {way(around, inner)}"
+
+
+def _checked(query: exp.Expr) -> exp.Select:
+    if not isinstance(query, exp.Select):
+        _refuse_form()
+    clauses = {name for name, part in query.args.items() if part}
+    more = sorted(clauses - {"expressions", "from_", "joins", "laterals", "where"})
+    if more or len(query.expressions) != 1 or query.expressions[0].is_star:
+        what = f"with {more[0].strip('_').upper()}" if more else "of several columns"
+        raise UnsupportedQuery(
+            f"A subquery {what} is not answered in place of a value.",
+            hint="write (SELECT MAX(x) FROM … WHERE …), which is one value; or join a subquery that QUALIFY "
+            "row_number() OVER (PARTITION BY the unit ORDER BY …) = 1 leaves one row of",
+        )
+    return query
+
+
+def _beside(
+    rows: Rows, around: Rows, inner: InnerRows, measured: Sequence[MeasuredColumn], context: Context
+) -> Rows:
+    """The rows with aggregates of the subquery's rows beside them, NULL where it has none for a row."""
+    outside = _columns(around)
+    units = around.owned and inner.rows.owned
+    conditions = [c for c in inner.around if not (units and is_unit_pair(c, around, inner.rows))]
+    pairs = [_split(c, outside) for c in conditions]
+    folds = tuple((m.column, m.fold) for m in measured)
+    if None not in pairs and not columns_in([m.fold.argument for m in measured]) & outside:
+        # one key for each inner side: what is asked of it twice is asked of the rows around
+        found = [p for p in pairs if p is not None]
+        keys = {inside: context.fresh(inside.type or Type.TEXT) for _, inside in found}
+        bound = tuple((column, still(inside)) for inside, column in keys.items())
+        on = [call("=", [outer, keys[inside]]) for outer, inside in found]
+        group = Group(inner.rows.node, bound, folds, once=inner.rows.owned and not bound)
+    else:
+        # the rows around are read twice, and each has to find its own values again
+        rows, around = (replace(r, node=whole(r.node)) for r in (rows, around))
+        group, on = _met(around, inner, conditions, folds, context)
+    columns = (*fields(rows.node), *(c for c, _ in folds))
+    node = Join(JoinKind.LEFT, rows.node, group, conjunction(on), tuple((c, c) for c in columns), single=True)
+    return Rows(node, rows.entries, rows.merged)
+
+
+def _met(
+    around: Rows,
+    inner: InnerRows,
+    conditions: Sequence[Expr],
+    folds: Sequence[tuple[Column, Fold]],
+    context: Context,
+) -> tuple[Group, list[Expr]]:
+    """The aggregates for each different row of values around, and how a row finds its own."""
+    for table in places_of(around.node):
+        context.read(table)
+    asked = columns_in([*conditions, *(f.argument for _, f in folds)]) & _columns(around)
+    read = sorted(asked, key=lambda c: int(c.name[1:]))
+    first, second = ({c: context.fresh(c.type) for c in read} for _ in range(2))
+    given = Project(around.node, tuple((first[c], still(c)) for c in read))
+    different = Distinct(given, tuple((second[c], first[c]) for c in read))
+    on = conjunction([renamed(c, second) for c in conditions])
+    columns = (*second.values(), *fields(inner.rows.node))
+    met = Join(JoinKind.INNER, different, inner.rows.node, on, tuple((c, c) for c in columns))
+    keys = {c: context.fresh(c.type) for c in read}
+    moved = tuple(
+        (c, f if f.argument is None else Fold(f.name, renamed(f.argument, second))) for c, f in folds
+    )
+    group = Group(met, tuple((keys[c], still(second[c])) for c in read), moved)
+    return group, [call("same", [c, keys[c]]) for c in read]
+
+
+def _split(condition: Expr, outside: set[Column]) -> tuple[Expr, Expr] | None:
+    """The outer and the inner side of an equation that has both; None for any other condition."""
+    sides = condition.args_of("=")
+    for outer, inside in (sides, sides[::-1]) if sides else ():
+        if columns_in([outer]) <= outside and columns_in([inside]) and not columns_in([inside]) & outside:
+            return outer, inside
+    return None
+
+
+def _check(around: Rows, inner: InnerRows, proofs: Sequence[Expr] = ()) -> bool:
+    """Refuses a subquery whose rows are not the same unit's; whether only the proofs hold the units equal."""
+    if not inner.rows.owned:
+        return False
+    if not around.owned:
+        raise UnsupportedQuery(
+            "What a private table holds for a public row would tell of people.",
+            hint="start FROM the private table, and join the public one to it",
+        )
+    check_units(around, inner.rows, [*inner.around, *proofs])
+    return not _tied(around, inner.rows, inner.around)
+
+
+def _tied(around: Rows, rows: Rows, conditions: Sequence[Expr]) -> bool:
+    return around.owned and any(holds_units_equal(c, around, rows) for c in conditions)
+
+
+def _columns(rows: Rows) -> set[Column]:
+    return columns_in([i.expr for e in rows.entries for i in e.items])
+
+
+def _count(context: Context, of: Expr | None = None) -> MeasuredColumn:
+    return MeasuredColumn(context.fresh(Type.INT), Fold("count", of))
+
+
+def _some(count: MeasuredColumn) -> Expr:
+    """Whether a count is above 0; where the join has found nothing it is NULL."""
+    return call(">", [call("coalesce", [count.column, Literal(0, Type.INT)]), Literal(0, Type.INT)])
+
+
+def _refuse_form() -> Never:
+    raise UnsupportedQuery(
+        "A subquery in this place is not answered here.",
+        hint="write [NOT] EXISTS (SELECT …), x [NOT] IN (SELECT …) or (SELECT aggregate FROM …)",
+    )

@@ -1,0 +1,244 @@
+"""The tree of a relation: what each row is made of. A node is owned, with a hidden column u, or public."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from enum import Enum
+from typing import TypeAlias
+
+from discreet.catalog.schema import TableSchema
+from discreet.catalog.types import Type
+from discreet.query.expr import Column, Expr
+
+
+class JoinKind(Enum):
+    """How two relations are joined; a RIGHT join is a LEFT one with its sides swapped."""
+
+    INNER = "JOIN"
+    LEFT = "LEFT JOIN"
+    FULL = "FULL JOIN"
+    SEMI = "SEMI JOIN"
+    ANTI = "ANTI JOIN"
+
+    @property
+    def one_sided(self) -> bool:
+        """Whether only the left side's columns come out."""
+        return self in (JoinKind.SEMI, JoinKind.ANTI)
+
+
+@dataclass(frozen=True, slots=True)
+class TableScan:
+    """A table that says itself whose its rows are, or a public one: (column here, column there)."""
+
+    table: TableSchema
+    columns: tuple[tuple[Column, str], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """A table whose rows belong to the units of the rows that their foreign key leads to."""
+
+    table: TableSchema
+    columns: tuple[tuple[Column, str], ...]
+    owners: Node
+    key: Column
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """Expressions of each row that meets a condition."""
+
+    source: Node
+    outputs: tuple[tuple[Column, Expr], ...]
+    where: Expr | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Join:
+    """Pairs of rows; where both are owned, of one unit's. `columns`: (column here, column of either side).
+
+    `single` where a row on the left meets one on the right at most.
+    """
+
+    kind: JoinKind
+    left: Node
+    right: Node
+    on: Expr | None
+    columns: tuple[tuple[Column, Column], ...]
+    single: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Fold:
+    """An aggregate over the rows of one inner group; no argument for COUNT(*)."""
+
+    name: str
+    argument: Expr | None
+
+
+@dataclass(frozen=True, slots=True)
+class Group:
+    """One row for each unit and key, one altogether where public rows have no key; `once` where the unit is all."""
+
+    source: Node
+    keys: tuple[tuple[Column, Expr], ...]
+    folds: tuple[tuple[Column, Fold], ...]
+    once: bool = False
+
+
+Frame: TypeAlias = tuple[int | None, int | None]
+"""ROWS from and to, counted from the current one, those before it below 0; None for no end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Over:
+    """A window function over the rows of one unit.
+
+    Attributes:
+        name: the function.
+        arguments: columns of the source, then constants.
+        partition: columns beside the unit.
+        order: (column, descending, NULLs first).
+        total: whether the order of ties shows, so that every column of the rows ends it.
+        frame: the rows that are looked at, where it is not SQL's default.
+    """
+
+    name: str
+    arguments: tuple[Expr, ...]
+    partition: tuple[Column, ...]
+    order: tuple[tuple[Column, bool, bool], ...]
+    total: bool
+    frame: Frame | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The rows with window functions beside them: kept columns as (here, there).
+
+    `whole` where every column of the source puts ties in order, also those that nobody reads above.
+    """
+
+    source: Node
+    kept: tuple[tuple[Column, Column], ...]
+    columns: tuple[tuple[Column, Over], ...]
+    whole: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Each different row of a unit once: (column here, column there)."""
+
+    source: Node
+    columns: tuple[tuple[Column, Column], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Both:
+    """The rows of two relations, one after the other: (column here, on the left, on the right)."""
+
+    left: Node
+    right: Node
+    columns: tuple[tuple[Column, Column, Column], ...]
+
+
+Node: TypeAlias = TableScan | Reach | Project | Join | Group | Windows | Distinct | Both
+
+
+def is_owned(node: Node) -> bool:
+    """Whether the rows belong to units."""
+    match node:
+        case TableScan(table, _):
+            return not table.public
+        case Reach():
+            return True
+        case Join() | Both():
+            return is_owned(node.left)
+        case _:
+            return is_owned(node.source)
+
+
+def is_once(node: Node) -> bool:
+    """Whether a unit has one row at most."""
+    match node:
+        case Group():
+            return node.once
+        case Project(source, _, _) | Windows(source, _, _) | Distinct(source, _):
+            return is_once(source)
+        case Join(kind, left, right):
+            alone = kind.one_sided or node.single or (is_owned(right) and is_once(right))
+            return alone and is_once(left)
+        case _:
+            return False
+
+
+def whole(node: Node) -> Node:
+    """The same rows wherever they are read, whatever is read of them: ties of their windows come out alike."""
+    match node:
+        case TableScan():
+            return node
+        case Reach():
+            return replace(node, owners=whole(node.owners))
+        case Join() | Both():
+            return replace(node, left=whole(node.left), right=whole(node.right))
+        case Windows():
+            return replace(node, source=whole(node.source), whole=True)
+        case _:
+            return replace(node, source=whole(node.source))
+
+
+def fields(node: Node) -> tuple[Column, ...]:
+    """The columns of the rows, without u."""
+    match node:
+        case TableScan() | Reach() | Join() | Distinct() | Both():
+            return tuple(c[0] for c in node.columns)
+        case Project():
+            return tuple(c for c, _ in node.outputs)
+        case Group():
+            return (*(c for c, _ in node.keys), *(c for c, _ in node.folds))
+        case Windows():
+            return (*(c for c, _ in node.kept), *(c for c, _ in node.columns))
+
+
+def filtered(node: Node, where: Expr) -> Project:
+    """The rows that meet a condition, with their columns as they are."""
+    return Project(node, tuple((c, c) for c in fields(node)), where)
+
+
+def unit_type(node: Node) -> Type | None:
+    """The type of u; None for public rows."""
+    match node:
+        case TableScan(table, _):
+            return None if table.public else table.columns[table.unit.column or ""]
+        case Reach():
+            return unit_type(node.owners)
+        case Join() | Both():
+            return unit_type(node.left)
+        case _:
+            return unit_type(node.source)
+
+
+def tables_of(node: Node) -> tuple[TableSchema, ...]:
+    """The tables that are read, each once, in order."""
+    match node:
+        case TableScan(table, _):
+            found: tuple[TableSchema, ...] = (table,)
+        case Reach(table, _, owners, _):
+            found = (table, *tables_of(owners))
+        case Join() | Both():
+            found = (*tables_of(node.left), *tables_of(node.right))
+        case _:
+            found = tables_of(node.source)
+    return tuple({t.name: t for t in found}.values())
+
+
+def places_of(node: Node) -> list[str]:
+    """The tables that are read, a table again for each place that reads it."""
+    match node:
+        case TableScan(table, _):
+            return [table.name]
+        case Reach(table, _, owners, _):
+            return [table.name, *places_of(owners)]
+        case Join() | Both():
+            return [*places_of(node.left), *places_of(node.right)]
+        case _:
+            return places_of(node.source)

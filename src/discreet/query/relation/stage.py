@@ -1,0 +1,94 @@
+"""A step in the reading of an inner SELECT: rows, what is known of their columns, and what syntax stands for there."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import TypeAlias
+
+from sqlglot import exp
+
+from discreet.catalog.schema import Fact
+from discreet.catalog.types import Type
+from discreet.query.aggregate_nodes import is_aggregate
+from discreet.query.bind import bind, call, coerce
+from discreet.query.expr import Column, Expr, Literal
+from discreet.query.relation.names import Item, Names, fact_of
+from discreet.query.relation.node import Node
+
+Leaf: TypeAlias = Callable[[exp.Expr, int], Expr | None]
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """Rows in which expressions can be read.
+
+    Attributes:
+        node: the rows.
+        items: their columns, as far as something is known of them.
+        leaf: what a node of the syntax stands for; None where its parts have to be looked at.
+    """
+
+    node: Node
+    items: tuple[Item, ...]
+    leaf: Leaf
+
+    @property
+    def facts(self) -> Mapping[str, Fact]:
+        """Column → what is known of it."""
+        return {i.expr.name: i.fact for i in self.items if isinstance(i.expr, Column) and i.fact is not None}
+
+    def bind(self, node: exp.Expr) -> Expr:
+        """An expression over these rows, of a known type."""
+        found = bind(node, self.leaf, 0)
+        return coerce(found, Type.TEXT) if found.type is None else found
+
+    def item(self, expr: Expr) -> Item | None:
+        """The column that an expression is, if it is one."""
+        return next((i for i in self.items if i.read is not None and i.read == expr), None)
+
+    def named(self, name: str, column: Column, expr: Expr) -> Item:
+        """A new column that holds an expression, with what follows for it."""
+        known = self.item(expr)
+        fact = fact_of(expr, self.facts)
+        shown = counted(column) if is_counted(expr) else column
+        return Item(
+            name, shown, fact, known is not None and known.is_unit, known.keys if known else frozenset()
+        )
+
+
+def of_rows(node: Node, names: Names) -> Stage:
+    """Rows as FROM and WHERE give them."""
+
+    def leaf(e: exp.Expr, _depth: int) -> Expr | None:
+        return names.column(e) if isinstance(e, exp.Column) else None
+
+    return Stage(node, tuple(names.items()), leaf)
+
+
+def counted(column: Column) -> Expr:
+    """A column that is never below 0, written so that its bounds say so; NULL stays NULL."""
+    return call("abs", [column])
+
+
+def is_counted(expr: Expr | None) -> bool:
+    """Whether an expression is a column that is never below 0."""
+    return expr is not None and any(e.column is not None for e in expr.args_of("abs"))
+
+
+def still(expr: Expr) -> Expr:
+    """The expression with −0.0 as 0.0: which of two equal numbers comes out would depend on other rows."""
+    return call("+", [expr, Literal(0.0, Type.REAL)]) if expr.type is Type.REAL else expr
+
+
+def folds_in(exprs: Iterable[exp.Expr]) -> bool:
+    """Whether an aggregate stands in them that is no window function."""
+    return any(is_aggregate(n) and not isinstance(_around(n), exp.Window) for e in exprs for n in e.walk())
+
+
+def _around(node: exp.Expr) -> exp.Expr | None:
+    """What a node stands in, marks of NULLs aside."""
+    parent = node.parent
+    while isinstance(parent, exp.IgnoreNulls | exp.RespectNulls):
+        parent = parent.parent
+    return parent if parent is None or parent.this is not None else None

@@ -1,0 +1,196 @@
+"""Dates and times as they are written: parts, truncation, intervals, differences."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Never
+
+from sqlglot import exp
+
+from discreet.errors import UnsupportedQuery
+from discreet.query.functions.calendar import DIFFERENCES
+from discreet.query.functions.time import PARTS, UNITS
+from discreet.query.syntax.refusals import nothing_but, refuse
+from discreet.query.syntax.rules import Applied
+
+_STEPS: dict[str, tuple[str, int]] = {
+    "MICROSECOND": ("add_microseconds", 1),
+    "MILLISECOND": ("add_microseconds", 1000),
+    "SECOND": ("add_microseconds", 1_000_000),
+    "MINUTE": ("add_microseconds", 60_000_000),
+    "HOUR": ("add_microseconds", 3_600_000_000),
+    "DAY": ("add_days", 1),
+    "WEEK": ("add_days", 7),
+    "MONTH": ("add_months", 1),
+    "QUARTER": ("add_months", 3),
+    "YEAR": ("add_months", 12),
+    "DECADE": ("add_months", 120),
+    "CENTURY": ("add_months", 1200),
+}
+"""Unit of an interval → the function that adds it, and how many of that function's own unit it is."""
+
+_ORDER = ("add_months", "add_days", "add_microseconds")  # as DuckDB adds the parts of one interval
+_PART = re.compile(r"\s*([+-]?\d{1,9})\s*([A-Za-z]+)\s*")
+
+
+def part_of(name: str, argument: exp.Expr) -> Applied:
+    """A part of a time by its name.
+
+    Raises:
+        UnsupportedQuery: no such part.
+    """
+    part = _PART_NAMES.get(name.lower(), name.lower())
+    if part not in PARTS:
+        raise UnsupportedQuery(
+            f"The part {name!r} of a time is not answered here.",
+            hint=f"parts are {', '.join(sorted(PARTS))}",
+        )
+    return part, [argument]
+
+
+def difference_of(family: str, unit: exp.Expr, start: exp.Expr, end: exp.Expr) -> Applied:
+    """date_diff ("diff") and date_sub ("sub") with a unit that is written out."""
+    name = unit.name.lower().removesuffix("s")
+    if not isinstance(unit, exp.Literal | exp.Var) or name not in DIFFERENCES:
+        raise UnsupportedQuery(
+            f"A difference of times cannot be counted in {unit.name!r:.40} here.",
+            hint=f"units are {', '.join(DIFFERENCES)}",
+        )
+    return f"{family}_{name}", [start, end]
+
+
+def _extract(node: exp.Expr) -> Applied:
+    nothing_but(node, {"this", "expression"})
+    return part_of(node.this.name, node.expression)
+
+
+def _truncate(node: exp.Expr) -> Applied:
+    nothing_but(node, {"this", "unit", "input_type_preserved"})
+    unit = node.args["unit"].name.lower()
+    if unit not in UNITS:
+        raise UnsupportedQuery(
+            f"A time cannot be truncated to {unit!r} here.", hint=f"units are {', '.join(UNITS)}"
+        )
+    return f"trunc_{unit}", [node.this]
+
+
+def _difference(node: exp.Expr) -> Applied:
+    nothing_but(node, {"this", "expression", "unit", "date_part_boundary"})
+    return difference_of(
+        "diff", node.args.get("unit") or exp.Literal.string("day"), node.expression, node.this
+    )
+
+
+def _formatted(node: exp.Expr) -> Applied:
+    nothing_but(node, {"this", "format"})
+    return "strftime", [node.this, node.args["format"]]
+
+
+def _plus(node: exp.Expr) -> Applied | None:
+    """A time and an interval on either side; anything else is a plain sum."""
+    nothing_but(node, {"this", "expression"})
+    if _is_interval(node.expression):
+        return _moved(node.this, node.expression, 1)
+    return _moved(node.expression, node.this, 1) if _is_interval(node.this) else None
+
+
+def _minus(node: exp.Expr) -> Applied | None:
+    nothing_but(node, {"this", "expression"})
+    return _moved(node.this, node.expression, -1) if _is_interval(node.expression) else None
+
+
+def _date_add(node: exp.Expr) -> Applied:
+    nothing_but(node, {"this", "expression"})
+    return _moved(node.this, node.expression, 1) if _is_interval(node.expression) else refuse(node)
+
+
+def _is_interval(node: exp.Expr) -> bool:
+    return isinstance(node.unnest(), exp.Interval | exp.ToDays)
+
+
+def _moved(moment: exp.Expr, interval: exp.Expr, sign: int) -> Applied:
+    """One function around the other, months innermost."""
+    steps = _steps(interval.unnest(), sign)
+    for name, count in steps[:-1]:
+        moment = exp.Anonymous(this=name, expressions=[moment, count])
+    name, count = steps[-1]
+    return name, [moment, count]
+
+
+def _steps(interval: exp.Expr, sign: int) -> list[tuple[str, exp.Expr]]:
+    if isinstance(interval, exp.ToDays):
+        return [("add_days", _times(interval.this, sign))]
+    nothing_but(interval, {"this", "unit"})
+    count, unit = interval.this, interval.args.get("unit")
+    if isinstance(count, exp.Literal) and count.is_string:
+        return _written(f"{count.name} {unit.name if unit else ''}", sign)
+    name, factor = _unit(unit.name if isinstance(unit, exp.Var) else "")
+    return [(name, _times(count, sign * factor))]
+
+
+def _written(text: str, sign: int) -> list[tuple[str, exp.Expr]]:
+    """'1 year 2 months', as one number for each function."""
+    if not text.strip() or _PART.sub("", text):
+        _refuse_interval()
+    totals: dict[str, int] = {}
+    for number, unit in _PART.findall(text):
+        name, factor = _unit(unit)
+        totals[name] = totals.get(name, 0) + sign * factor * int(number)
+    return [(n, _number(totals[n])) for n in _ORDER if n in totals]
+
+
+def _unit(word: str) -> tuple[str, int]:
+    upper = word.upper()
+    found = _STEPS.get(upper) or _STEPS.get(upper.removesuffix("S")) or _STEPS.get(_SHORT.get(upper, ""))
+    return found if found is not None else _refuse_interval()
+
+
+def _times(count: exp.Expr, factor: int) -> exp.Expr:
+    """A count of units, of which DuckDB takes the whole ones."""
+    inner = count.unnest()
+    if (
+        isinstance(inner, exp.Literal)
+        and inner.name.isdecimal()
+        and inner.name.isascii()
+        and len(inner.name) <= 9
+    ):
+        return _number(factor * int(inner.name))
+    inner = exp.Trunc(this=inner)
+    return inner if factor == 1 else exp.Mul(this=inner, expression=_number(factor))
+
+
+def _number(n: int) -> exp.Expr:
+    literal = exp.Literal.number(str(abs(n)))
+    return exp.Neg(this=literal) if n < 0 else literal
+
+
+def _refuse_interval() -> Never:
+    raise UnsupportedQuery(
+        "This INTERVAL cannot be read.",
+        hint="write INTERVAL 3 DAY, INTERVAL (x) HOUR or INTERVAL '1 year 2 months': whole numbers of "
+        + ", ".join(_STEPS).lower(),
+    )
+
+
+_SHORT = {
+    "CENTURIES": "CENTURY", "YR": "YEAR", "YRS": "YEAR", "Y": "YEAR", "MON": "MONTH", "MONS": "MONTH", "D": "DAY",
+    "H": "HOUR", "HR": "HOUR", "HRS": "HOUR", "MIN": "MINUTE", "MINS": "MINUTE", "SEC": "SECOND", "SECS": "SECOND",
+    "S": "SECOND", "MS": "MILLISECOND", "US": "MICROSECOND", "W": "WEEK",
+}  # fmt: skip
+_PART_NAMES = {
+    **{f"{part}s": part for part in ("year", "quarter", "month", "week", "day", "hour", "minute", "second")},
+    "dow": "dayofweek", "weekday": "dayofweek", "doy": "dayofyear", "weekofyear": "week", "dayofmonth": "day",
+}  # fmt: skip
+
+MOMENT_RULES: dict[type[exp.Expr], Callable[[exp.Expr], Applied | None]] = {
+    exp.Extract: _extract,
+    exp.TimestampTrunc: _truncate,
+    exp.DateTrunc: _truncate,
+    exp.DateDiff: _difference,
+    exp.TimeToStr: _formatted,
+    exp.Add: _plus,
+    exp.Sub: _minus,
+    exp.DateAdd: _date_add,
+}
+"""Node → the rule that reads it; None when the node is no business of dates."""

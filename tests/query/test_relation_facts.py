@@ -1,0 +1,145 @@
+"""What is publicly known of the columns of a relation, and what makes two questions over several tables the same."""
+
+from __future__ import annotations
+
+import pytest
+
+from discreet.catalog.schema import Range, Reached, Values, near_columns
+from discreet.catalog.types import Type
+from discreet.errors import MissingBounds
+from tests.query.relations import narrow, planned, read, tables
+
+
+def test_declared_keys_survive_joins_and_subqueries() -> None:
+    keys = read(
+        "SELECT k, COUNT(*) FROM (SELECT kind AS k FROM items, products p WHERE p.id = product) GROUP BY k"
+    ).keys
+    assert keys.lists == (("food", "toy", "book"),)
+
+
+def test_the_side_of_an_outer_join_that_may_be_missing_adds_null_to_its_values() -> None:
+    keys = read("SELECT kind, COUNT(*) FROM items LEFT JOIN products p ON p.id = product GROUP BY kind").keys
+    assert keys.lists == (("food", "toy", "book", None),)
+
+
+def test_an_expression_of_declared_columns_has_declared_values() -> None:
+    keys = read(
+        "SELECT late, COUNT(*) FROM (SELECT customer, day > 5 AS late FROM orders) GROUP BY late"
+    ).keys
+    assert keys.lists == ((False, True),)
+
+
+def test_a_range_that_follows_declares_no_keys() -> None:
+    keys = read(
+        "SELECT n, COUNT(*) FROM (SELECT year(CAST('2024-01-01' AS DATE)) + id AS n FROM customers) GROUP BY n"
+    ).keys
+    assert keys.lists is None
+
+
+def test_bounds_pass_through_joins_and_inner_aggregates() -> None:
+    question = read(
+        "SELECT SUM(price * quantity), AVG(m), AVG(a), SUM(least(n, 20)) FROM items JOIN (SELECT id, customer,"
+        " MAX(total) m, AVG(day) a, COUNT(*) n FROM orders GROUP BY id, customer) o ON o.id = order_id"
+    )
+    spans = [[float(b * m.step) for b in m.span(1)] for m in question.measures]
+    for expected in (
+        [0.0, 450.0],
+        [0.0, 20.0],
+        [-50.0, 50.0],
+        [-3.0, 3.0],
+    ):  # means from the middle of their bounds
+        assert expected in spans
+
+
+def test_a_column_without_bounds_is_named_as_the_question_names_it() -> None:
+    with pytest.raises(MissingBounds) as caught:
+        read("SELECT AVG(n) FROM (SELECT customer, COUNT(*) AS n FROM orders GROUP BY customer) t")
+    assert (
+        caught.value.message
+        == "SUM, AVG and the like need the bounds of 'n', which the data may not be asked for."
+    )
+    assert caught.value.hint == (
+        "clamp it in the question: least(high, greatest(low, n)); or bounds='values', which chooses them privately"
+    )  # there is no column n that anybody could declare
+    for sql in ("SELECT SUM(customer) FROM orders", "SELECT SUM(customer) FROM (SELECT * FROM orders) t"):
+        with pytest.raises(MissingBounds) as caught:
+            read(sql)
+        assert caught.value.hint.startswith("declare what is publicly known: columns={'customer': ")
+    with pytest.raises(MissingBounds) as caught:  # a range of it is declared, for each row
+        read("SELECT AVG(total) FROM (SELECT customer, SUM(total) AS total FROM orders GROUP BY customer) t")
+    assert caught.value.hint.startswith("clamp it in the question: least(high, greatest(low, total))")
+
+
+def test_a_column_that_is_not_there_brings_near_ones_or_how_many_there_are() -> None:
+    assert near_columns("totl", ["id", "total"]) == "perhaps total is meant"
+    assert near_columns("q", ["id", "total"]) == "columns are: id, total"
+    many = near_columns("q", [f"column{i}" for i in range(15)])
+    assert many.endswith("column11, and 3 more")
+
+
+def test_units_are_counted_wherever_their_column_is_held_equal() -> None:
+    for column in ("c.id", "o.customer"):
+        sql = f"SELECT COUNT(DISTINCT {column}) FROM customers c JOIN orders o ON c.id = o.customer"
+        assert [m.word for m in read(sql).measures] == ["the number of units"]
+
+
+def test_a_unit_that_may_be_missing_is_not_counted_as_one() -> None:
+    sql = "SELECT COUNT(DISTINCT {}) FROM customers c LEFT JOIN orders o ON c.id = o.customer"
+    assert [m.word for m in read(sql.format("c.id")).measures] == ["the number of units"]
+    try:
+        words = [m.word for m in read(sql.format("o.customer")).measures]
+    except Exception:  # refused, or counted as any other column
+        return
+    assert words != ["the number of units"]
+
+
+SAME = [
+    (
+        "SELECT COUNT(*) FROM orders o JOIN customers c ON c.id = o.customer",
+        "SELECT COUNT(*) AS people FROM orders x, customers y WHERE x.customer = y.id HAVING people > 3",
+    ),
+    (
+        "WITH a AS (SELECT * FROM orders) SELECT SUM(total) FROM a",
+        "SELECT SUM(total) * 2 FROM (SELECT total, id, day, customer FROM orders) b LIMIT 1",
+    ),
+    (
+        "SELECT COUNT(*) FROM orders WHERE id IN (SELECT order_id FROM items WHERE price > 3)",
+        "SELECT COUNT(*) FROM orders WHERE EXISTS (SELECT * FROM items WHERE price > 3 AND id = order_id)",
+    ),
+]
+
+
+@pytest.mark.parametrize(("a", "b"), SAME)
+def test_spellings_of_one_relation_are_one_question(a: str, b: str) -> None:
+    assert planned(a).identity == planned(b).identity
+
+
+def test_what_a_table_is_resolved_to_is_part_of_the_question() -> None:
+    sql = "SELECT COUNT(*) FROM items i JOIN products p ON p.id = i.product"
+    given = tables(3, 10)
+    other = narrow(
+        narrow(given, "items", reached=Reached("product", "orders", "id")), "products", public=True
+    )
+    own = narrow(
+        given, "items", reached=None, unit=given[0].unit, columns={"id": Type.INT, "product": Type.INT}
+    )
+    found = {planned(sql, t).identity for t in (given, other, own)}
+    assert len(found) == 3
+
+
+def test_a_question_over_one_private_table_is_what_it_was() -> None:
+    question = read("SELECT day, SUM(total) FROM orders o WHERE o.day > 2 GROUP BY day")
+    assert question.relation is None
+    assert question.table.name == "orders"
+    assert 'FROM main."orders" s' in planned("SELECT COUNT(*) FROM orders").sql
+
+
+def test_derived_facts_are_values_or_ranges() -> None:
+    relation = read(
+        "SELECT d, SUM(t) FROM (SELECT upper(kind) d, price + 1 t FROM items, products p WHERE p.id = product)"
+        " GROUP BY d"
+    ).relation
+    assert relation is not None
+    assert sorted(map(repr, relation.table.facts.values())) == sorted(
+        map(repr, [Values("FOOD", "TOY", "BOOK"), Range(1, 51)])
+    )
