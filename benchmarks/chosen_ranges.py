@@ -18,8 +18,8 @@ from numpy.typing import NDArray
 
 import discreet as dp
 from discreet.engine.cells import Run as Read
+from discreet.engine.cells import measure
 from discreet.engine.looks import chosen, look_uses
-from discreet.engine.measure import measure
 from discreet.engine.meter import Meter, follow
 from discreet.engine.release import Release
 from discreet.noise.entropy import Entropy

@@ -28,8 +28,7 @@ from benchmarks.runner import Claim, save
 from benchmarks.tpch import COLUMNS, PRIVATE
 from benchmarks.tpch_tables import tables
 from benchmarks.visits import visits
-from discreet.engine.cells import Run
-from discreet.engine.measure import measure
+from discreet.engine.cells import Run, measure
 from discreet.engine.release import Release
 from discreet.noise.entropy import SystemEntropy
 

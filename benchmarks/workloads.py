@@ -29,7 +29,7 @@ from benchmarks.runner import Claim, save
 from discreet.backends.connection import open_database
 from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.engine.measure import measure
+from discreet.engine.cells import measure
 from discreet.engine.release import Release
 from discreet.mechanisms.linear import MatrixMechanism, explicit
 from discreet.noise.entropy import SystemEntropy

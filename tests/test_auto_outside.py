@@ -18,7 +18,7 @@ import discreet as dp
 from benchmarks.chosen_ranges import Seeded, choose, chosen_in, places, settled, stages_of
 from discreet.cli.answers import as_json, csv_of, measured_json
 from discreet.cli.output import json_text
-from discreet.engine.measure import measure
+from discreet.engine.cells import measure
 from discreet.engine.release import Release
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise

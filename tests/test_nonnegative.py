@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.cells import NoisyTable
 from discreet.engine.release import Release
 from discreet.engine.session import Session
 from discreet.mechanisms.additive import DiscreteLaplaceNoise

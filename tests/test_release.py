@@ -13,7 +13,7 @@ import pytest
 
 import discreet as dp
 from discreet.cli.answers import measured_json
-from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.cells import NoisyTable
 from discreet.engine.release import Release
 from discreet.engine.session import Session
 from discreet.errors import InvalidParameter, UnknownColumn

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from discreet.engine.cells import exact_cells
-from discreet.engine.measure import measure
+from discreet.engine.cells import exact_cells, measure
 from discreet.errors import BackendFailed
 from discreet.noise.entropy import SystemEntropy
 from tests.plan.tables import planned

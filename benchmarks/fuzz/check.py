@@ -15,9 +15,8 @@ from benchmarks.fuzz.sources import Sources
 from benchmarks.fuzz.worlds import CANARY, KINDS, Shape, World
 from discreet.backends.connection import open_database
 from discreet.catalog.schema import TableSchema
+from discreet.engine.cells import NoisyTable, measure
 from discreet.engine.cells import exact_all as exact
-from discreet.engine.measure import measure
-from discreet.engine.noisy_table import NoisyTable
 from discreet.engine.release import Release
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy

@@ -11,6 +11,8 @@ from mpmath import mpf
 from discreet import accounting
 from discreet.accounting.convert import mu_squared_for, rho_for, zcdp_epsilon
 from discreet.accounting.filter import (
+    EXACT,
+    ORDERS,
     Charge,
     CurveFilter,
     Filter,
@@ -19,8 +21,6 @@ from discreet.accounting.filter import (
     reopen_filter,
 )
 from discreet.accounting.loss import PrivacyLoss
-from discreet.accounting.renyi_filter import ORDERS
-from discreet.accounting.spending import EXACT
 from discreet.errors import InvalidParameter
 from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent, ZCDPEvent
 from discreet.privacy.guarantee import Approximate, Budget

@@ -21,7 +21,7 @@ from discreet.audit.sql.ours import Connection
 from discreet.audit.sql.queries import Draws
 from discreet.audit.sql.tables import UNIT, Row
 from discreet.catalog.schema import Values
-from discreet.engine.measure import measure
+from discreet.engine.cells import measure
 from discreet.mechanisms import (
     DiscreteGaussian,
     Exponential,

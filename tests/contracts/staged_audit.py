@@ -13,7 +13,7 @@ import pandas as pd
 import discreet as dp
 from benchmarks.chosen_ranges import choose, settled, stages_of
 from discreet.audit import Audit, distinguish
-from discreet.engine.measure import measure
+from discreet.engine.cells import measure
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.auto_bounds.queries import Choice

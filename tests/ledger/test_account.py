@@ -14,8 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from discreet import accounting
-from discreet.accounting.filter import BasicFilter, Charge
-from discreet.accounting.renyi_filter import ORDERS
+from discreet.accounting.filter import ORDERS, BasicFilter, Charge
 from discreet.errors import BudgetExceeded, InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.chain import canonical

@@ -16,10 +16,9 @@ from typing import Any, TypeAlias
 from unittest.mock import patch
 
 import discreet as dp
-from discreet.engine.cells import exact_all
+from discreet.engine.cells import NoisyTable, exact_all
 from discreet.engine.flows import exact_flows
 from discreet.engine.meter import Meter, follow
-from discreet.engine.noisy_table import NoisyTable
 from discreet.engine.questions import Questions, _part
 from discreet.engine.release import Release
 from discreet.errors import DiscreetError

@@ -12,7 +12,7 @@ import pytest
 from scipy import stats
 
 from discreet.catalog.schema import Range
-from discreet.engine.measure import measure
+from discreet.engine.cells import measure
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy

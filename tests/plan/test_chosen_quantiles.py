@@ -17,9 +17,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet.engine.cells import exact_leaves
-from discreet.engine.measure import measure
-from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.cells import NoisyTable, exact_leaves, measure
 from discreet.engine.release import Release
 from discreet.engine.session import Session
 from discreet.errors import InternalError, InvalidParameter

@@ -12,7 +12,7 @@ import pytest
 import discreet as dp
 from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.cells import NoisyTable
 from discreet.engine.session import Session
 from discreet.errors import InvalidParameter, LedgerError, MissingBounds, NotPrivate, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise

@@ -13,7 +13,7 @@ import pytest
 import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.catalog.schema import Range, Values
-from discreet.engine.measure import measure
+from discreet.engine.cells import measure
 from discreet.engine.release import Release
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise

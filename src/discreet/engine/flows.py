@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.backends.connection import quietly
-from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.cells import NoisyTable
 from discreet.engine.recipe import Draw, Running, drawn
 from discreet.engine.uses import PlannedUse, PrivateReads
 from discreet.plan.flows.flow import largest_flows

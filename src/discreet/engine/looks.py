@@ -19,7 +19,7 @@ from discreet.plan.auto_bounds.ranges import PLACES, holds
 from discreet.plan.plan import Staging
 
 if TYPE_CHECKING:
-    from discreet.engine.noisy_table import NoisyTable
+    from discreet.engine.cells import NoisyTable
     from discreet.noise.entropy import Entropy
     from discreet.plan.plan import Plan
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from discreet.errors import InvalidParameter
 from discreet.ledger.entry import Released
-from discreet.ledger.joint_charge import store_together
 from discreet.verify.certificate import seal
 from discreet.verify.certificate.document import CertifiedQuery, write
 from discreet.verify.certificate.entries import names_of
@@ -18,7 +17,6 @@ from discreet.verify.flows import FlowClaim
 
 if TYPE_CHECKING:
     from discreet.ledger.account import Account
-    from discreet.ledger.entry import Entry
 
 
 def seals_of(evidence: Evidence, own: str) -> dict[str, Any]:
@@ -58,14 +56,6 @@ class Paid:
     def over_people(self) -> bool:
         """Whether people have budgets of their own, so that some may have been left out."""
         return any(account.people is not None for account in self.accounts)
-
-    def keep(self, charges: Sequence[Entry], answers: Mapping[str, dict[str, Any]]) -> None:
-        """Stores the numbers under the charges that paid for them, with digests of the claim and of the answers."""
-        release = {**self.kept(), CERTIFIED: seal.certified(self.claim(), answers)}
-        if len(self.accounts) > 1:
-            store_together(self.accounts, charges, self.identity, release)
-        else:
-            self.accounts[0].store(self.identity, charges[0].seq, release)
 
     def certificate(self, own: str, columns: Sequence[str], rows: Sequence[Sequence[Any]]) -> dict[str, Any]:
         """The certificate of the release whose answer these rows are; `own` is its name in a batch, "" without one.

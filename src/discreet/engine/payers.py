@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 from discreet.errors import BudgetExceeded, DiscreetError
-from discreet.ledger.joint_charge import charge_together, find_together
+from discreet.ledger.joint_charge import charge_together, find_together, store_together
 from discreet.ledger.outlook import outlook
 from discreet.plan.least import LEAST_EPSILON, most, with_fitting
 from discreet.privacy.guarantee import decimal, words
@@ -47,6 +47,17 @@ class Payers:
             pairs = list(zip(self.accounts, charges, strict=True))
             return charge_together(pairs, plan.identity, note=note)
         return [self.accounts[0].charge(plan.identity, charges[0], note=note)]
+
+    def store(self, identity: str, charges: Sequence[Entry], release: dict[str, Any]) -> None:
+        """Store a release under the charges that paid for it, in all accounts or in none.
+
+        Raises:
+            LedgerError: the ledger could not be written; nothing is released then.
+        """
+        if len(self.accounts) > 1:
+            store_together(self.accounts, charges, identity, release)
+        else:
+            self.accounts[0].store(identity, charges[0].seq, release)
 
     def foretold(self, plan: Plan) -> Plan:
         """The plan with what the accounts would say to it now; a question that was answered costs nothing."""

@@ -29,7 +29,8 @@ from discreet.noise.entropy import SystemEntropy
 from discreet.plan.claim import public_table
 from discreet.plan.plan import Payer, Plan
 from discreet.plan.query import Query
-from discreet.verify.certificate.seal import noted
+from discreet.verify.certificate.evidence import CERTIFIED
+from discreet.verify.certificate.seal import certified, noted
 from discreet.verify.check import check
 from discreet.verify.claim import PlanClaim
 from discreet.verify.shapes import reject
@@ -154,7 +155,8 @@ class Desk:
         plan = recipe.settled(plan, state)
         receipt = self._receipt(recipe, plan, state, charges[0].time, stored=False)
         result = recipe.build(plan, state, receipt)
-        receipt.paid.keep(charges, recipe.answers(plan, state, result))
+        digests = certified(plan.claim, recipe.answers(plan, state, result))
+        self.payers.store(plan.identity, charges, {**recipe.keep(state), CERTIFIED: digests})
         return result
 
     def _receipt(self, recipe: Recipe[S, R], plan: Plan, state: S, time: str, *, stored: bool) -> Receipt:

@@ -10,7 +10,7 @@ from fractions import Fraction
 from functools import cache, cmp_to_key
 from typing import TYPE_CHECKING, Any
 
-from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.cells import NoisyTable
 from discreet.errors import InvalidParameter, MissingExtra
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate

@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from typing import TYPE_CHECKING, TypeVar
 
+from discreet.engine.asked import bounds_asked
 from discreet.engine.payers import Payers
 from discreet.engine.perform import Desk
 from discreet.engine.questions import Questions
 from discreet.errors import InvalidParameter, LedgerError
-from discreet.plan.parameters import bounds_asked
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Budget
 
@@ -261,8 +261,8 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
+        from discreet.engine.asked import epsilon_asked, share_asked
         from discreet.plan.batch import plan_batch
-        from discreet.plan.parameters import epsilon_asked, share_asked
 
         if self._bounds is not None:
             raise InvalidParameter(

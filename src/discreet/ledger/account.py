@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, TypeVar
 
 from discreet.accounting.filter import Charge, Filter, Tally
@@ -29,9 +29,8 @@ from discreet.ledger.lock import Key
 from discreet.ledger.log import NO_END, Log, Step, View
 from discreet.ledger.names import name
 from discreet.ledger.people.keeping import PersonBudgets
-from discreet.ledger.refusals import above_each_query, above_one_query, refused, shut, too_long
+from discreet.ledger.refusals import LONG, above_each_query, above_one_query, refused, shut, too_long
 from discreet.ledger.states import read_secret, secret_name, tally_text
-from discreet.ledger.transfer import refuse_moved
 from discreet.ledger.units import meter
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
@@ -147,8 +146,8 @@ class Account:
         if analyst is not None:
             return self.seen_by(analyst)
         capped = self._read(lambda now: now.terms.analysts)
-        if (wrong := analysts.nobody(capped, self.analysts, self.population, None)) is not None:
-            raise wrong
+        if self._is_unnamed(capped):
+            raise analysts.unnamed(self.population)
         return self
 
     @property
@@ -253,7 +252,9 @@ class Account:
             raise InvalidParameter(
                 f"a note's {TOGETHER!r} is written by charges of several accounts at once."
             )
-        entry = fast_charge.charge(self, question, charge, note)
+        if self.analyst is None and not self.pending and self._log.adds:
+            return fast_charge.charge(self, question, charge, note)
+        entry = self._log.write(self.charging(question, charge, note))
         self.arrive()
         return entry
 
@@ -296,7 +297,7 @@ class Account:
         """As `store`, as a step of a transaction, which several accounts may share."""
 
         def add(view: View) -> None:
-            refuse_moved(view, self._log.store.place)
+            view.refuse_moved()
             paid = view.numbered(charge_seq)
             if paid is None or (paid.population, paid.kind, paid.question, paid.analyst) != (
                 self.population,
@@ -353,7 +354,7 @@ class Account:
         def add(view: View) -> dict[str, Any]:
             found = view.latest(self.population, Pinned.kind, table)
             if found is None:
-                refuse_moved(view, self._log.store.place)
+                view.refuse_moved()
                 found = view.append(self.population, Pinned(table, schema))
             assert isinstance(found.content, Pinned)
             return found.content.schema
@@ -507,14 +508,16 @@ class Account:
         self, now: Standing, limits: Sequence[Limit], charge: Charge, cost: Tally
     ) -> DiscreetError | None:
         """Why a charge cannot be taken; None when it can. Where analysts are apart, it follows from the own charges."""
-        wrong = analysts.nobody(now.terms.analysts, self.analysts, self.population, self.analyst)
-        if wrong is not None:
-            return wrong
+        if self._is_unnamed(now.terms.analysts):
+            return analysts.unnamed(self.population)
         seen = limits[:1] if self.alone else limits
         if (status := now.status) is not Status.OPEN:
             return shut(self.population, status, charge, analysts.least(seen))
-        if (wrong := above_one_query(charge, limits) or too_long(charge)) is not None:
-            return wrong
+        if (above := next((limit for limit in limits if not limit.allows(charge)), None)) is not None:
+            return above_one_query(charge, above)
+        asked = charge.guarantee.epsilon, charge.guarantee.delta
+        if any(max(x.numerator, x.denominator) >= LONG for x in asked):
+            return too_long()
         if self.people is not None and charge.guarantee.epsilon > self.people.budget.per_query:
             return above_each_query(charge, self.people.budget)
         for limit in limits:
@@ -524,6 +527,10 @@ class Account:
                 return InternalError("caps that are reserved were not there; nothing was charged.")
             return refused(self.population, limit, charge, seen)
         return None
+
+    def _is_unnamed(self, capped: Collection[str]) -> bool:
+        """Return whether a question needs an analyst and has none: a cap that leaving out a name gets round is none."""
+        return self.analyst is None and bool(capped or self.analysts is Analysts.APART)
 
     def _limits(self, now: Standing) -> list[Limit]:
         try:
@@ -539,7 +546,7 @@ class Account:
         return paid is not None and paid.analyst == self.analyst
 
     def _now(self, view: View) -> Standing:
-        refuse_moved(view, self._log.store.place)
+        view.refuse_moved()
         return self._standing(view)
 
     def _standing(self, view: View) -> Standing:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 
-from discreet.accounting.filter import Filter, Tally
+from discreet.accounting.filter import Charge, Filter, Tally, within
 from discreet.errors import LedgerCorrupt
 from discreet.ledger.entry import (
     AnalystCapped,
@@ -32,7 +32,7 @@ from discreet.ledger.states import (
     tally_name,
     terms_name,
 )
-from discreet.ledger.units import reopen, within
+from discreet.ledger.units import reopen
 from discreet.privacy.guarantee import Budget
 
 
@@ -63,6 +63,10 @@ class Limit:
     budget: Budget | None
     capacity: Tally | None
     spent: Tally
+
+    def allows(self, charge: Charge) -> bool:
+        """Return whether the owner allows so much for one query."""
+        return charge.guarantee.epsilon <= self.filter.budget.per_query
 
     def affords(self, cost: Tally, *, stored: bool = False) -> bool:
         """Whether one more cost stays within the capacity that was written, and within what is computed today.

@@ -13,7 +13,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from discreet.accounting.filter import Filter, Tally
+from discreet.accounting.filter import Filter, Tally, within
 from discreet.errors import DiscreetError, InvalidParameter
 from discreet.ledger import names
 from discreet.ledger.account_state import Cap, Limit, Standing
@@ -32,7 +32,7 @@ from discreet.ledger.entry import (
 from discreet.ledger.owner import Owned
 from discreet.ledger.reserved_caps import reserved, reserved_of, total
 from discreet.ledger.states import analyst_name, group_name, tally_text
-from discreet.ledger.units import refit, within
+from discreet.ledger.units import refit
 from discreet.privacy.guarantee import Budget, words
 
 
@@ -76,19 +76,12 @@ def unknown(population: str, analyst: str) -> InvalidParameter:
     )
 
 
-def nobody(
-    capped: Collection[str], analysts: Analysts, population: str, analyst: str | None
-) -> InvalidParameter | None:
-    """The refusal of a charge by nobody, once an account has analysts or was opened to keep them apart.
-
-    A cap that leaving out a name gets round would be none.
-    """
-    if analyst is None and (capped or analysts is Analysts.APART):
-        return InvalidParameter(
-            f"{population!r} has analysts: every question needs the one who asks.",
-            hint='connect(…, analyst="ana"), with a name that its owner has added',
-        )
-    return None
+def unnamed(population: str) -> InvalidParameter:
+    """Return the refusal of a charge that names nobody, where every charge has to."""
+    return InvalidParameter(
+        f"{population!r} has analysts: every question needs the one who asks.",
+        hint='connect(…, analyst="ana"), with a name that its owner has added',
+    )
 
 
 def cap_analyst(account: Owned, analyst: str, cap: Budget, group: str | None, by: str, reason: str) -> Entry:

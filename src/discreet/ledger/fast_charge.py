@@ -15,19 +15,17 @@ from datetime import UTC, datetime
 from typing import Any, Protocol
 from weakref import WeakKeyDictionary
 
-from discreet.accounting.filter import Charge, Tally
+from discreet.accounting.filter import Charge, Tally, within
 from discreet.errors import LedgerCorrupt
 from discreet.ledger import forms
 from discreet.ledger.account_state import Limit, Standing
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import KINDS, Charged, Entry, Moved, People
 from discreet.ledger.failures import KEEP
-from discreet.ledger.log import Log, Step, View
+from discreet.ledger.log import Log, View
 from discreet.ledger.names import name
-from discreet.ledger.refusals import above_one_query
 from discreet.ledger.states import tally_text, terms_name
 from discreet.ledger.store import Added, Addition
-from discreet.ledger.units import within
 from discreet.privacy.unit import Relation
 
 _ALL = ("seq", "time", "population", "kind")
@@ -66,8 +64,6 @@ class Charging(Protocol):
     population: str
     relation: Relation
     people: People | None
-    analyst: str | None
-    pending: tuple[Step, ...]
 
     @property
     def log(self) -> Log: ...
@@ -79,10 +75,8 @@ _KNOWN: WeakKeyDictionary[Log, dict[str, Known]] = WeakKeyDictionary()
 
 
 def charge(account: Charging, question: str, charge: Charge, note: dict[str, Any]) -> Entry:
-    """As `Account.charge`, which this is the work of."""
+    """As `Account.charge`, where the log adds by itself, nobody asks by name and nothing is pending."""
     log = account.log
-    if account.analyst is not None or account.pending or not log.adds:
-        return log.write(account.charging(question, charge, note))
     known = _KNOWN.setdefault(log, {})
     if (terms := known.get(account.population)) is not None:
         entry = _quickly(account, terms, name("question", question), charge, note)
@@ -121,7 +115,7 @@ def _quickly(
     asked = charge.guarantee.epsilon, charge.guarantee.delta
     if (
         charge.events.relation not in (None, account.relation)
-        or above_one_query(charge, [known.limit]) is not None
+        or not known.limit.allows(charge)
         or (people is not None and charge.guarantee.epsilon > people.budget.per_query)
         or any(
             x.numerator < 0 or max(x.numerator, x.denominator).bit_length() > _BITS for x in (*cost, *asked)

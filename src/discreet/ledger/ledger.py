@@ -11,9 +11,8 @@ from fractions import Fraction
 from types import TracebackType
 from typing import Any
 
-from discreet.accounting.filter import open_filter
+from discreet.accounting.filter import curve_of, open_filter
 from discreet.accounting.loss import PrivacyLoss
-from discreet.accounting.renyi_filter import curve_of
 from discreet.errors import InvalidParameter, LedgerCorrupt
 from discreet.ledger import names
 from discreet.ledger.account import Account, stored_account
@@ -38,7 +37,7 @@ from discreet.ledger.states import (
     terms_text,
 )
 from discreet.ledger.store import Store
-from discreet.ledger.transfer import refuse_moved, transfer
+from discreet.ledger.transfer import transfer
 from discreet.ledger.units import meter
 from discreet.ledger.verify import LedgerReport, verify
 from discreet.privacy.guarantee import PER_QUERY, Budget, decimal
@@ -289,7 +288,7 @@ class Ledger:
         return f"Ledger({self._log.store.place!r})"
 
     def _open(self, view: View, name: str, opened: Opened, secret: bytes) -> None:
-        refuse_moved(view, self._log.store.place)
+        view.refuse_moved()
         names.apart("population", name, populations_of(view.names()))
         entry = view.append(name, opened)
         view.put(secret_name(name), secret.hex())

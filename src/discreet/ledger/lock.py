@@ -20,7 +20,6 @@ from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Entry, Locked
 from discreet.ledger.forms import Act
 from discreet.ledger.log import View
-from discreet.ledger.transfer import refuse_moved
 
 Key: TypeAlias = str | os.PathLike[str]
 """The file of an Ed25519 private key."""
@@ -42,7 +41,7 @@ def lock_of(view: View) -> Locked | None:
 
 def change_lock(view: View, place: str, locked: bool, key: Key | None, by: str, reason: str) -> Entry:
     """Append a lock, with a key one that only this key opens, or the end of one."""
-    refuse_moved(view, place)
+    view.refuse_moved()
     if locked == (lock_of(view) is not None):
         raise InvalidParameter(f"the ledger {place} is {'locked already' if locked else 'not locked'}.")
     public = sign.public_key(key) if locked and key is not None else None

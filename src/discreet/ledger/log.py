@@ -6,11 +6,12 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from typing import TypeAlias, TypeVar, cast
 
-from discreet.errors import LedgerCorrupt
+from discreet.errors import LedgerCorrupt, LedgerError
 from discreet.ledger.chain import GENESIS, link
 from discreet.ledger.entry import Content, Entry, Opened, Pinned, Released, from_row, to_row
 from discreet.ledger.failures import KEEP
 from discreet.ledger.overlay import Overlay
+from discreet.ledger.states import MARK, MOVED, read_moved
 from discreet.ledger.store import Added, Addition, Adds, Row, Store, Transaction
 from discreet.ledger.unmade import Unmade
 
@@ -212,6 +213,30 @@ class View:
     def blobs(self) -> list[str]:
         """The names of all blobs."""
         return self._transaction.blobs()
+
+    def refuse_moved(self) -> None:
+        """Refuse a change to a ledger that goes on elsewhere, or to a store that waits for one to move into it.
+
+        Raises:
+            LedgerError: it does; the hint says where. Or it waits: the ledger that moves may have ended in its old
+                place.
+        """
+        if not self.head[0] and self.get(MARK) is not None:
+            raise LedgerError(
+                f"the ledger {self._place} waits for another one that moves into it.",
+                hint="finish that with the same `discreet ledger transfer` as before, or use a new ledger",
+            )
+        text = self.get(MOVED)
+        if text is None:
+            return
+        try:
+            to = read_moved(text)[0]
+        except ValueError:
+            to = "another store"
+        raise LedgerError(
+            f"the ledger {self._place} has moved: nothing is charged or kept here any more.",
+            hint=f"open it in {to}",
+        )
 
     def seal(self) -> None:
         """Let the head name the last entry that was added."""

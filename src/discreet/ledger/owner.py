@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from discreet.accounting.filter import Filter
+from discreet.accounting.filter import Filter, within
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.ledger import names
@@ -15,7 +15,7 @@ from discreet.ledger.lock import Key, by_owner
 from discreet.ledger.log import View
 from discreet.ledger.reserved_caps import reserved
 from discreet.ledger.states import Terms, terms_name, terms_text
-from discreet.ledger.units import along, refit, within
+from discreet.ledger.units import along, refit
 from discreet.privacy.guarantee import Budget
 
 

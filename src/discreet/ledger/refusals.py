@@ -14,7 +14,8 @@ from discreet.privacy.guarantee import Budget, decimal
 _DIGITS = 3000
 """Of the numbers of a charge; an entry with a number of more than 4000 cannot be read again."""
 
-_LONG = 10**_DIGITS
+LONG = 10**_DIGITS
+"""Above every number of a charge; sums stay short by themselves (`Filter.cost`)."""
 
 _FREE = "ask again what has been answered, which is free; a budget is for life"
 
@@ -48,25 +49,18 @@ def shut(population: str, status: Status, charge: Charge, left: Budget) -> Budge
     )
 
 
-def above_one_query(charge: Charge, limits: Sequence[Limit]) -> InvalidParameter | None:
-    """The refusal of a charge above what the owner allows for one query; None when it is not."""
-    for limit in limits:
-        most = limit.filter.budget.per_query
-        if charge.guarantee.epsilon > most:
-            whose = f" of {limit.whose}" if limit.whose else ""
-            return InvalidParameter(
-                f"one query{whose} may ask ε = {decimal(most)} at most, and this one asks "
-                f"ε = {_up(charge.guarantee.epsilon)}.",
-                hint="ask for less; the owner sets the cap with Budget(per_query=…)",
-            )
-    return None
+def above_one_query(charge: Charge, limit: Limit) -> InvalidParameter:
+    """Return the refusal of a charge above what the owner allows for one query."""
+    whose = f" of {limit.whose}" if limit.whose else ""
+    return InvalidParameter(
+        f"one query{whose} may ask ε = {decimal(limit.filter.budget.per_query)} at most, and this one asks "
+        f"ε = {_up(charge.guarantee.epsilon)}.",
+        hint="ask for less; the owner sets the cap with Budget(per_query=…)",
+    )
 
 
-def too_long(charge: Charge) -> InvalidParameter | None:
-    """The refusal of a charge whose numbers nobody could read again; sums stay short by themselves (`Filter.cost`)."""
-    asked = charge.guarantee.epsilon, charge.guarantee.delta
-    if all(max(x.numerator, x.denominator) < _LONG for x in asked):
-        return None
+def too_long() -> InvalidParameter:
+    """Return the refusal of a charge whose numbers nobody could read again."""
     return InvalidParameter(
         f"this charge has a number of more than {_DIGITS} digits; nothing was charged.",
         hint="ask with short decimals, such as epsilon=0.5",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from discreet.accounting.filter import Filter, Tally, reopen_filter
+from discreet.accounting.filter import Filter, Tally, reopen_filter, within
 from discreet.ledger.entry import (
     AnalystCapped,
     Analysts,
@@ -32,7 +32,7 @@ from discreet.ledger.states import (
     terms_name,
     terms_text,
 )
-from discreet.ledger.units import SLACK, meter, reopen, within
+from discreet.ledger.units import SLACK, meter, reopen
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
 

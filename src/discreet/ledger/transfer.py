@@ -61,29 +61,6 @@ def _unmoved(view: View) -> bool:
     return view.get(MOVED) is None
 
 
-def refuse_moved(view: View, place: str) -> None:
-    """Refuse a change to a ledger that goes on elsewhere, or to a store that waits for one to move into it.
-
-    Raises:
-        LedgerError: it does; the hint says where. Or it waits: the ledger that moves may have ended in its old place.
-    """
-    if not view.head[0] and view.get(MARK) is not None:
-        raise LedgerError(
-            f"the ledger {place} waits for another one that moves into it.",
-            hint="finish that with the same `discreet ledger transfer` as before, or use a new ledger",
-        )
-    text = view.get(MOVED)
-    if text is None:
-        return
-    try:
-        to = read_moved(text)[0]
-    except ValueError:
-        to = "another store"
-    raise LedgerError(
-        f"the ledger {place} has moved: nothing is charged or kept here any more.", hint=f"open it in {to}"
-    )
-
-
 def _copy(old: Store, copy: Transaction, place: str, end: int, head: str) -> None:
     if (there := copy.row(end)) is not None and there.hash == head:
         return  # an earlier call has copied it

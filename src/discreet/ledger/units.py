@@ -11,10 +11,17 @@ from __future__ import annotations
 from fractions import Fraction
 from functools import lru_cache
 
-from discreet.accounting.filter import CurveFilter, Filter, RenyiFilter, Tally, open_filter, reopen_filter
+from discreet.accounting.filter import (
+    CurveFilter,
+    Filter,
+    RenyiFilter,
+    Tally,
+    curve_of,
+    open_filter,
+    reopen_filter,
+)
 from discreet.accounting.loss import PrivacyLoss
 from discreet.accounting.rdp import renyi_for
-from discreet.accounting.renyi_filter import curve_of
 from discreet.errors import InvalidParameter
 from discreet.ledger.kinds.opening import Opened
 from discreet.privacy.guarantee import Budget, words
@@ -88,11 +95,6 @@ def along(units: Filter, budget: Budget, curve: PrivacyLoss) -> Filter:
     if not isinstance(units, CurveFilter):
         raise InvalidParameter(f"the filter {units.name!r} has no curve.", hint="leave curve= out")
     return CurveFilter(budget, curve_of(curve))
-
-
-def within(spent: Tally, capacity: Tally) -> bool:
-    """Whether no sum is above its capacity."""
-    return all(x <= most for x, most in zip(spent, capacity, strict=True))
 
 
 def _at_order(units: RenyiFilter, budget: Budget) -> RenyiFilter:

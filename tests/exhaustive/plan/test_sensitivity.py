@@ -15,8 +15,7 @@ from scipy.stats import beta
 
 from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.engine.measure import measure
-from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.cells import NoisyTable, measure
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.threshold import Threshold
 from discreet.noise.entropy import SystemEntropy

@@ -10,8 +10,7 @@ import pytest
 
 from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
-from discreet.engine.cells import exact_leaves
-from discreet.engine.measure import measure
+from discreet.engine.cells import exact_leaves, measure
 from discreet.engine.release import Release
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import alone

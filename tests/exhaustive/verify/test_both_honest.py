@@ -10,7 +10,7 @@ import pytest
 
 import discreet as dp
 from discreet.engine import flows as run
-from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.cells import NoisyTable
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter
 from discreet.ledger.joint_charge import charge_together, store_together

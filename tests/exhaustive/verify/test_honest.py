@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import discreet as dp
-from discreet.engine.noisy_table import NoisyTable
+from discreet.engine.cells import NoisyTable
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter
 from discreet.ledger.ledger import Ledger

@@ -21,9 +21,8 @@ from discreet.audit.sql.databases import PATHS, PUBLIC, SCHEMAS
 from discreet.audit.sql.queries import Draws
 from discreet.audit.sql.tables import SCHEMA, UNIT, Row, Tables
 from discreet.catalog.schema import Fact, Range, Values
-from discreet.engine.cells import Run, exact_cells, level_sums
+from discreet.engine.cells import Run, exact_cells, level_sums, measure
 from discreet.engine.connect import connect
-from discreet.engine.measure import measure
 from discreet.engine.release import Release
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, MissingExtra

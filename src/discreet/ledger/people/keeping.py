@@ -19,7 +19,6 @@ from discreet.ledger.people import segments
 from discreet.ledger.people.segments import MERGED, Segments, corrupt
 from discreet.ledger.people.summary import summarised
 from discreet.ledger.people.table import BEYOND, Hashes, PeopleTable, Sums, parts_of, settle
-from discreet.ledger.transfer import refuse_moved
 
 T = TypeVar("T")
 
@@ -120,7 +119,7 @@ class PersonBudgets:
         """What is asked of the table in one transaction, once those who pay are kept with what they have spent then."""
 
         def work(view: View) -> tuple[T, _Known]:
-            refuse_moved(view, self._log.store.place)
+            view.refuse_moved()
             by = self._check(view, charge)
             known = self._read(view)
             found, paid = asked(known.table)

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 import pytest
 
+from discreet.engine.asked import epsilon_asked, share_asked
 from discreet.errors import InvalidParameter
-from discreet.plan.parameters import epsilon_asked, share_asked
 
 
 @pytest.mark.parametrize("x", [0.1, "1/3", Fraction(10**60 - 2, 10**60 - 1), "0." + "3" * 300, 5e-5])
