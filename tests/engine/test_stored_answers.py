@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet.engine import noisy_table, questions
+from discreet.engine import cells, questions
 from discreet.engine.session import Session
 from discreet.errors import LedgerError
 
@@ -29,7 +29,7 @@ def test_an_answer_that_another_version_stored_is_refused(
     unit, facts = dp.PrivacyUnit("uid", max_groups=1, max_rows=2), {"x": dp.Range(0, 4)}
     with dp.connect(frame, unit=unit, columns=facts, budget=dp.Budget(9), ledger=":memory:") as session:
         with monkeypatch.context() as other:
-            other.setattr(noisy_table if asked == "a table" else questions, "FORMAT", 2)
+            other.setattr(cells if asked == "a table" else questions, "FORMAT", 2)
             ASKED[asked](session)
         spent = session.spent.epsilon(delta=0)
         with pytest.raises(LedgerError, match="Another version of discreet stored this answer") as refused:

@@ -20,8 +20,7 @@ from discreet.engine.meter import Meter, follow
 from discreet.engine.paid import Paid
 from discreet.engine.payers import Payers
 from discreet.engine.people import PeopleOf
-from discreet.engine.recipe import Receipt, Recipe
-from discreet.engine.release import Drawn
+from discreet.engine.recipe import Drawn, Receipt, Recipe
 from discreet.engine.tables import check_views, look_again
 from discreet.engine.uses import PlannedUse, Reserved
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter

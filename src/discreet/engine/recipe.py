@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
     from discreet.engine.paid import Paid
-    from discreet.engine.release import Drawn
     from discreet.plan.plan import Plan
 
 S = TypeVar("S")
@@ -48,6 +47,23 @@ def drawn(draws: Iterable[Draw]) -> Running[list[Any]]:
         noisy = yield draw
         found.append(noisy)
     return found
+
+
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """When a release was drawn, and of which version of the data.
+
+    Attributes:
+        time: the time of its charge, in UTC, as the ledger has it. It does not tell how long the data took.
+        version: the owner's label of the data; None where there was none.
+    """
+
+    time: str
+    version: str | None
+
+    def __str__(self) -> str:
+        version = "without a version label" if self.version is None else f"version {self.version!r}"
+        return f"drawn {self.time[:19].replace('T', ' ')} UTC, {version}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from functools import cache, cmp_to_key
 from typing import TYPE_CHECKING, Any
 
 from discreet.engine.cells import NoisyTable
+from discreet.engine.recipe import Drawn
 from discreet.errors import InvalidParameter, MissingExtra
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate
@@ -44,23 +45,6 @@ OVER_PEOPLE = (
     "people still in."
 )
 """What every release says where people have budgets of their own, whether anybody was left out or not."""
-
-
-@dataclass(frozen=True, slots=True)
-class Drawn:
-    """When a release was drawn, and of which version of the data.
-
-    Attributes:
-        time: the time of its charge, in UTC, as the ledger has it. It does not tell how long the data took.
-        version: the owner's label of the data; None where there was none.
-    """
-
-    time: str
-    version: str | None
-
-    def __str__(self) -> str:
-        version = "without a version label" if self.version is None else f"version {self.version!r}"
-        return f"drawn {self.time[:19].replace('T', ' ')} UTC, {version}"
 
 
 class Release:
