@@ -131,7 +131,7 @@ class Writer:
     ) -> None:
         read, self.reads = DuckDB._read, 0
 
-        def both(backend: DuckDB, *given: Any) -> list[tuple[Any, ...]]:
+        def both(backend: DuckDB, *given: Any) -> Any:
             self.reads += 1
             if self.reads <= times and when == "before":
                 write()

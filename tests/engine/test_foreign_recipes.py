@@ -140,7 +140,7 @@ def test_a_plan_of_another_class_is_refused() -> None:
     def mine(plan: Plan) -> Plan:
         return Mine(plan.identity, plan.measurements, plan.outputs, plan.payers)
 
-    with session() as s, pytest.raises(InvalidParameter, match="plans queries"):
+    with session() as s, pytest.raises(InvalidParameter, match="plans private parts"):
         s.perform(Forged(slip=mine), trusted_code=True)
 
 

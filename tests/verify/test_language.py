@@ -17,10 +17,11 @@ from discreet.plan.query import Query, make_query
 from discreet.privacy.unit import Relation
 from discreet.verify.certificate.checker import check_exact
 from discreet.verify.certificate.codec import decode, encode
-from discreet.verify.certificate.events import fits, of_measurements
+from discreet.verify.certificate.events import of_measurements
 from discreet.verify.check import check, derived
 from discreet.verify.claim import PlanClaim
 from discreet.verify.failing import failure
+from discreet.verify.price import fits
 from tests.plan.test_check import SQL, plan
 from tests.query.relations import tables
 from tests.query.test_relation import QUESTIONS

@@ -6,6 +6,9 @@ from collections.abc import Collection, Mapping
 from contextlib import AbstractContextManager
 from typing import Any, Protocol
 
+import numpy as np
+from numpy.typing import NDArray
+
 from discreet.backends.contents import Contents
 from discreet.backends.leaving import Leaving
 from discreet.catalog.ids import Storage
@@ -76,6 +79,9 @@ class Backend(Protocol):
         Each statement is answered from one state of the sources. Where they do not stay as they are while it runs, also
         not when it is repeated, it is answered as if the tables were empty.
         """
+
+    def columns(self, sql: str, parameters: Mapping[str, int]) -> list[NDArray[np.int64]]:
+        """Run a query of whole numbers of 64 bits, none of them NULL, as `rows` does, and return its columns."""
 
     def check_leaving(self) -> None:
         """Looks, before anything is charged, whether this database hashes ids and leaves people out as it has to.

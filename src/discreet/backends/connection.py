@@ -10,14 +10,42 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 import duckdb
+import numpy as np
+from numpy.typing import NDArray
 
 from discreet.backends.source import identifier
 from discreet.errors import BackendFailed, SourceError, redacted
 
 T = TypeVar("T")
+
+Cursor: TypeAlias = Any
+"""A connection of the database."""
+
+Fetch: TypeAlias = Callable[[Cursor], T]
+"""Takes the answer of a statement that has run."""
+
+
+def rows_of(cursor: Cursor) -> list[tuple[Any, ...]]:
+    """Take the rows of an answer."""
+    found: list[tuple[Any, ...]] = cursor.fetchall()
+    return found
+
+
+def columns_of(cursor: Cursor) -> list[NDArray[np.int64]]:
+    """Take the columns of an answer of whole numbers."""
+    found = cursor.fetchnumpy().values()
+    return [plain(c if c.dtype == np.int64 else c.astype(np.int64, casting="safe"), np.int64) for c in found]
+
+
+def plain(column: Any, kind: type[Any]) -> NDArray[Any]:
+    """Return a column without NULL, of just this type."""
+    if isinstance(column, np.ma.MaskedArray) or column.dtype != kind:
+        raise TypeError("a column of another type than it must have")
+    return np.asarray(column)
+
 
 LEAVES = 17
 """Bits that a key may always have: the leaves of a spread are 2^16 and NULL."""

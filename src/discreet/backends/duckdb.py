@@ -8,11 +8,23 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeVar
 
 import duckdb
+import numpy as np
+from numpy.typing import NDArray
 
-from discreet.backends.connection import LEAVES, bits_of_a_key, open_database, quietly, rows_about, steadily
+from discreet.backends.connection import (
+    LEAVES,
+    Fetch,
+    bits_of_a_key,
+    columns_of,
+    open_database,
+    quietly,
+    rows_about,
+    rows_of,
+    steadily,
+)
 from discreet.backends.contents import Contents, contents
 from discreet.backends.leaving import Leaving, check_leaving
 from discreet.backends.source import Scan, Source, State, first_twin, identifier
@@ -22,6 +34,8 @@ from discreet.catalog.ids import Storage
 from discreet.catalog.shape import TableShape
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, SourceError
 from discreet.verify.view import read_view
+
+T = TypeVar("T")
 
 _AGAIN = 2
 """Number of times that a read is repeated when its files were written meanwhile."""
@@ -138,7 +152,7 @@ class DuckDB:
         """Runs a query on the empty twin, so that a query that cannot run is found before anything is charged."""
         self._check_open()
         try:
-            self._on_twin(sql, parameters)
+            self._on_twin(sql, parameters, rows_of)
         except duckdb.Error as error:
             raise InternalError(
                 f"The database does not accept the SQL of this question ({type(error).__name__}). Nothing was charged.",
@@ -150,6 +164,13 @@ class DuckDB:
 
         A file that was written meanwhile is read again, at most twice; then the answer is that of empty tables.
         """
+        return self._at_one_moment(sql, parameters, rows_of)
+
+    def columns(self, sql: str, parameters: Mapping[str, int]) -> list[NDArray[np.int64]]:
+        """Run a query of whole numbers as `rows` does, and return its columns."""
+        return self._at_one_moment(sql, parameters, columns_of)
+
+    def _at_one_moment(self, sql: str, parameters: Mapping[str, int], fetch: Fetch[T]) -> T:
         self._check_open()
         asked = [t for t in self._attached if f"main.{identifier(t)}" in sql]
         forms = {t: self._attached[t].form for t in asked}
@@ -157,12 +178,12 @@ class DuckDB:
             if again and not self._attach_again(asked, forms):
                 break
             before = {t: self._attached[t] for t in asked}
-            read = partial(self._read, asked, sql, parameters)
+            read = partial(self._read, asked, sql, parameters, fetch)
             if found := steadily(read, partial(self._is_current, before)):
                 return found[0]
-        return self._of_nobody(sql, parameters)
+        return self._of_nobody(sql, parameters, fetch)
 
-    def _read(self, asked: Sequence[str], sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]:
+    def _read(self, asked: Sequence[str], sql: str, parameters: Mapping[str, int], fetch: Fetch[T]) -> T:
         with self._connection() as cursor:
             for table in asked:
                 if table not in self._rows:
@@ -171,15 +192,15 @@ class DuckDB:
             bits = bits_of_a_key(sql, rows=rows, threads=self._threads)
             if bits != LEAVES:
                 cursor.execute(f"SET SESSION perfect_ht_threshold = {bits}")
-            return cursor.execute(sql, dict(parameters)).fetchall()
+            return fetch(cursor.execute(sql, dict(parameters)))
 
-    def _of_nobody(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def _of_nobody(self, sql: str, parameters: Mapping[str, Any], fetch: Fetch[T]) -> T:
         """Return the answer of empty tables."""
-        return quietly(lambda: self._on_twin(sql, parameters))
+        return quietly(lambda: self._on_twin(sql, parameters, fetch))
 
-    def _on_twin(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
+    def _on_twin(self, sql: str, parameters: Mapping[str, Any], fetch: Fetch[T]) -> T:
         with self._rehearsing:
-            return self._twin.execute(sql, dict(parameters)).fetchall()
+            return fetch(self._twin.execute(sql, dict(parameters)))
 
     def _attach_again(self, tables: Collection[str], forms: Mapping[str, str]) -> bool:
         """Whether the tables could be attached as they are now, in the views that were charged for."""

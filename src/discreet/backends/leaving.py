@@ -12,17 +12,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Mapping
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.backends.connection import steadily
+from discreet.backends.connection import Cursor, Fetch, columns_of, plain, rows_of, steadily
 from discreet.backends.source import identifier
 from discreet.errors import InternalError
-
-Cursor: TypeAlias = Any
-"""A connection of the database."""
 
 T = TypeVar("T")
 
@@ -47,7 +44,7 @@ class Leaving:
         cursor: Cursor,
         tables: Mapping[str, str],
         is_current: Callable[[], bool],
-        of_nobody: Callable[[str, Mapping[str, Any]], list[tuple[Any, ...]]],
+        of_nobody: Callable[[str, Mapping[str, Any], Fetch[Any]], Any],
     ) -> None:
         """Take a connection of the query's own.
 
@@ -73,8 +70,8 @@ class Leaving:
         def read() -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
             self._cursor.execute(touched, dict(parameters))
             found = self._cursor.execute(shown).fetchnumpy()
-            costs = [_plain(found[c], np.int64) for c in columns]
-            return _plain(found["h"], np.uint64), np.stack(costs)
+            costs = [plain(found[c], np.int64) for c in columns]
+            return plain(found["h"], np.uint64), np.stack(costs)
 
         return self._steadily(read, lambda: (np.empty(0, np.uint64), np.empty((sums, 0), np.int64)))
 
@@ -100,10 +97,21 @@ class Leaving:
 
     def rows(self, sql: str, parameters: Mapping[str, Any]) -> list[tuple[Any, ...]]:
         """Run a query on the data of those who take part; any failure is BackendFailed."""
+        return self._read(sql, parameters, rows_of)
+
+    def columns(self, sql: str, parameters: Mapping[str, Any]) -> list[NDArray[np.int64]]:
+        """Run a query of whole numbers as `rows` does, and return its columns."""
+        return self._read(sql, parameters, columns_of)
+
+    def _read(self, sql: str, parameters: Mapping[str, Any], fetch: Fetch[T]) -> T:
         return self._steadily(
-            lambda: self._cursor.execute(sql, dict(parameters)).fetchall(),
-            lambda: self._of_nobody(sql, parameters),
+            lambda: fetch(self._cursor.execute(sql, dict(parameters))),
+            lambda: self._empty(sql, parameters, fetch),
         )
+
+    def _empty(self, sql: str, parameters: Mapping[str, Any], fetch: Fetch[T]) -> T:
+        found: T = self._of_nobody(sql, parameters, fetch)
+        return found
 
     def _steadily(self, work: Callable[[], T], instead: Callable[[], T]) -> T:
         """What the work returns, or the other where a file was written until its end, whether it failed or not."""
@@ -157,10 +165,3 @@ def hash_in_python(key: str, text: str) -> int:
 
 _KNOWN = {"CAST(-12345678901234567 AS BIGINT)": "-12345678901234567", "'7'": "7", "'Zoë'": "Zoë"}
 """SQL of ids, and the texts that stand for them."""
-
-
-def _plain(column: Any, kind: type[Any]) -> NDArray[Any]:
-    """A column without NULL, of just this type."""
-    if isinstance(column, np.ma.MaskedArray) or column.dtype != kind:
-        raise TypeError("a column of another type than it must have")
-    return np.asarray(column)

@@ -1,9 +1,10 @@
 """The meter: the only holder of private data and of entropy between a charge and what leaves.
 
 Guarantee:
-    Every planned use is drawn at most once, and used up before anything is read. What is given is what its mechanism
-    makes of the exact numbers; nothing else of them leaves, whether a draw succeeds or fails. After any failure the
-    meter is closed: the charge stands, and the error says nothing of the data (docs/proofs/pipeline.md).
+    Every planned use is drawn at most as often as it was charged, and used up before anything is read. What is given
+    is what its mechanism makes of the exact numbers; nothing else of them leaves, whether a draw succeeds or fails.
+    After any failure the meter is closed: the charge stands, and the error says nothing of the data
+    (docs/proofs/pipeline.md).
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Never, TypeVar
 
-from discreet.engine.uses import PlannedUse, PrivateReads, Reserved
+from discreet.engine.uses import PlannedUse, PrivateReads, Read, ReadColumns, Reserved
 from discreet.errors import InternalError, redacted
 
 if TYPE_CHECKING:
@@ -23,20 +24,22 @@ if TYPE_CHECKING:
 S = TypeVar("S")
 T = TypeVar("T")
 
-Read = Callable[[str, bool], list[tuple[Any, ...]]]
-"""Runs SQL on the data; with True, the text has the `$secret` parameter."""
-
 
 class Meter:
     """Draws what was paid for, and no more."""
 
     __slots__ = ("_exact", "_left", "_lock", "_process", "_rng", "journal")
 
-    def __init__(self, uses: Sequence[PlannedUse], read: Read, rng: Entropy) -> None:
-        self._left = {use.name: use for use in uses}
-        if len(self._left) != len(uses):
-            raise InternalError("Two uses of one plan have the same name. The charge stands.")
-        self._exact: PrivateReads | None = PrivateReads(read)
+    def __init__(
+        self,
+        uses: Sequence[PlannedUse],
+        read: Read,
+        rng: Entropy,
+        columns: ReadColumns | None = None,
+    ) -> None:
+        self._left: dict[str, tuple[PlannedUse, int]] = {}
+        self._plan(uses)
+        self._exact: PrivateReads | None = PrivateReads(read, columns)
         self._rng = rng
         self._lock = threading.Lock()
         self._process = os.getpid()
@@ -53,24 +56,33 @@ class Meter:
         if os.getpid() != self._process:  # before the lock, which another thread may have held at the fork
             raise InternalError("What was paid for is drawn in the process that paid. The charge stands.")
         with self._lock:
-            exact, use = self._exact, self._left.pop(draw.of, None)
+            exact, (use, left) = self._exact, self._left.pop(draw.of, (None, 0))
             if exact is None:
                 raise InternalError("Nothing can be drawn any more: this run has ended. The charge stands.")
             try:
-                found = after_charge(lambda: self._drawn(use, exact, draw))
+                found = after_charge(lambda: self._drawn(use, left, exact, draw))
                 self.journal.append(draw.of)
             except BaseException:  # by now it tells nothing
                 self._close()
                 raise
         return found
 
-    def _drawn(self, use: PlannedUse | None, exact: PrivateReads, draw: Draw) -> Any:
+    def _drawn(self, use: PlannedUse | None, left: int, exact: PrivateReads, draw: Draw) -> Any:
         if use is None:
             raise InternalError(f"{draw.of!r} was not paid for, or drawn already. The charge stands.")
+        if left > 1:
+            self._left[draw.of] = use, left - 1
         if isinstance(use, Reserved):
-            self._left |= {inner.name: inner for inner in use.open(draw.plan)}
+            self._plan(use.open(draw.plan))
             return None
         return use.draw(exact, draw.args, self._rng)
+
+    def _plan(self, uses: Sequence[PlannedUse]) -> None:
+        """Let these be drawn, each as often as it was planned."""
+        for use in uses:
+            if use.name in self._left:
+                raise InternalError("Two uses of one plan have the same name. The charge stands.")
+            self._left[use.name] = use, use.times
 
     def close(self) -> None:
         """Forgets the data: nothing can be drawn any more."""

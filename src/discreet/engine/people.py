@@ -7,15 +7,17 @@ Guarantee:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from discreet.backends.leaving import PERSON, Leaving, hashed
 from discreet.engine.meter import after_charge
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
+from discreet.mechanisms.samples import FixedSizeSampling
 from discreet.privacy.guarantee import words
 
 if TYPE_CHECKING:
@@ -28,8 +30,12 @@ if TYPE_CHECKING:
     from discreet.plan.plan import Plan
     from discreet.plan.query import Query
 
-Rows: TypeAlias = Callable[[str, Mapping[str, int]], list[tuple[Any, ...]]]
-"""Runs SQL with parameters on the data."""
+
+class Readable(Protocol):
+    """What runs SQL with parameters on the data."""
+
+    def rows(self, sql: str, parameters: Mapping[str, int]) -> list[tuple[Any, ...]]: ...
+    def columns(self, sql: str, parameters: Mapping[str, int]) -> list[NDArray[np.int64]]: ...
 
 
 class PeopleOf:
@@ -64,9 +70,17 @@ class PeopleOf:
             PlanError, InvalidParameter: it cannot be charged to each person.
             BudgetExceeded: it costs everybody in it more than a whole budget.
         """
-        from discreet.plan.people.person_cost import toll_of, whole_toll
+        from discreet.plan.people.person_cost import everybody_toll, toll_of, whole_toll
 
         rule, capacity, charge = self._budgets.filter, self._budgets.capacity, plan.charge
+        if plan.parts:
+            if any(isinstance(part.claim.sampling, FixedSizeSampling) for part in plan.parts):
+                raise InvalidParameter(
+                    "a sample of fixed size needs a public number of people, and who still has a budget is private.",
+                    hint="take PoissonSampling",
+                )
+            scopes = [part.rows.bounded for part in plan.parts]
+            return self._rehearsed(everybody_toll(scopes, charge, rule, capacity), charge)
         if plan.stages is not None:
             return self._rehearsed(whole_toll(plan.stages.last, charge, rule, capacity), charge)
         return self._rehearsed(toll_of(plan.measurements, charge, rule, capacity), charge)
@@ -86,7 +100,7 @@ class PeopleOf:
             )
 
     @contextmanager
-    def taking_part(self, toll: PersonCost, charge: int, secret: int) -> Iterator[Rows]:
+    def taking_part(self, toll: PersonCost, charge: int, secret: int) -> Iterator[Readable]:
         """Settles the people of a charge, and gives what runs SQL on the data of those who can pay.
 
         Raises:
@@ -95,7 +109,7 @@ class PeopleOf:
         """
         with self._backend.leaving(self._tables) as leaving:
             after_charge(lambda: self._settle(leaving, toll, charge, secret))
-            yield leaving.rows
+            yield leaving
 
     def _settle(self, leaving: Leaving, toll: PersonCost, charge: int, secret: int) -> None:
         hashes, costs = leaving.people(hashed(toll.sql, toll.sums), self._parameters(toll, secret), toll.sums)

@@ -26,6 +26,8 @@ from discreet.engine.uses import PlannedUse, Reserved
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.claim import public_table
+from discreet.plan.parts import PersonPart
+from discreet.plan.person_rows import PersonRows
 from discreet.plan.plan import Payer, Plan
 from discreet.plan.query import Query
 from discreet.verify.certificate.evidence import CERTIFIED
@@ -37,7 +39,7 @@ from discreet.verify.shapes import reject
 if TYPE_CHECKING:
     from discreet.backends.backend import Backend
     from discreet.catalog.schema import TableSchema
-    from discreet.engine.people import Rows
+    from discreet.engine.people import Readable
     from discreet.ledger.account import Account
     from discreet.ledger.entry import Entry
     from discreet.plan.people.person_cost import PersonCost
@@ -46,26 +48,38 @@ S = TypeVar("S")
 R = TypeVar("R")
 
 
-def verified(recipe: object, plan: Plan, account: Account, tables: Sequence[TableSchema]) -> Plan:
+def verified(
+    recipe: object, plan: Plan, account: Account, tables: Sequence[TableSchema], version: str | None
+) -> Plan:
     """The plan of a recipe that is not a session's own, verified anew, under an identity of its own.
 
     Raises:
         InternalError: the second derivation does not agree with it; nothing was charged.
         InvalidParameter: it is no plan of queries with declared bounds that one population pays for.
     """
-    parts = [plan, *plan.measurements, *plan.payers]
-    others = len(plan.payers) > 1 or account.people is not None  # of whom the claim says nothing
+    rows = [part.rows for part in plan.parts]
+    values = [plan, *plan.measurements, *plan.payers, *plan.parts, *rows]
+    # the claim says nothing of other people than those whose rows a private part reads
+    others = len(plan.payers) != 1 or (account.people is not None and plan.measurements)
     if (
-        {type(part) for part in parts} != {Plan, Query, Payer}
+        not {type(value) for value in values} <= {Plan, Query, Payer, PersonPart, PersonRows}
+        or not (plan.measurements or plan.parts)
         or others
         or plan.stages
         or plan.flows
         or plan.looks
     ):
         raise InvalidParameter(
-            "A recipe of your own plans queries with declared bounds, which one population pays for.",
-            hint="make its plan with discreet.plan.plan.alone, or discreet.plan.batch.plan_batch",
+            "A recipe of your own plans private parts of rows, or queries with declared bounds, which one population "
+            "pays for; where people have budgets of their own, private parts alone.",
+            hint="make its plan with discreet.recipes.plan_recipe, or discreet.plan.batch.plan_batch",
         )
+    name = f"{type(recipe).__module__}.{type(recipe).__qualname__}"
+    (payer,) = plan.payers
+    if not payer.population:
+        plan = replace(plan, payers=(replace(payer, population=account.population),))
+    asked = json.dumps([name, account.population, version, plan.identity])
+    plan = replace(plan, recipe=name, identity=hashlib.sha256(asked.encode()).hexdigest())
     claim = plan.claim
     assert isinstance(claim, PlanClaim)
     check(claim)
@@ -79,8 +93,7 @@ def verified(recipe: object, plan: Plan, account: Account, tables: Sequence[Tabl
             same = said == (source.unit, source.view)
         if not same or claim.relation is not account.relation:
             reject("whose the rows are, and who their neighbours")
-    whose = [type(recipe).__module__, type(recipe).__qualname__, plan.identity]
-    return replace(plan, identity=hashlib.sha256(json.dumps(whose).encode()).hexdigest())
+    return plan
 
 
 class Desk:
@@ -115,7 +128,7 @@ class Desk:
         self.tables = look_again(self.backend, self.tables)
         plan = recipe.plan(self.tables)
         if not ours:
-            plan = verified(recipe, plan, self.payers.accounts[0], self.tables)
+            plan = verified(recipe, plan, self.payers.accounts[0], self.tables, self.version)
         if [p.population for p in plan.payers] != [a.population for a in self.payers.accounts]:
             raise InternalError(
                 "This plan is paid for by others than this session's accounts. Nothing was charged."
@@ -144,11 +157,12 @@ class Desk:
             self.backend.rehearse(text, self._parameters(keyed))
         cost = None if self._people is None else self._people.cost(plan)
         charges = self.payers.charge(plan, self._note(plan))
-        with self._taking_part(cost, charges[0]) as rows:
+        with self._taking_part(cost, charges[0]) as data:
             meter = Meter(
-                self._uses(plan),
-                lambda text, keyed: rows(text, self._parameters(keyed)),
+                self._uses(plan, recipe),
+                lambda text, keyed: data.rows(text, self._parameters(keyed)),
                 SystemEntropy(),
+                lambda text, keyed: data.columns(text, self._parameters(keyed)),
             )
             state = follow(recipe.run(plan), meter)
         plan = recipe.settled(plan, state)
@@ -162,7 +176,7 @@ class Desk:
         paid = Paid(self.payers.accounts, plan.identity, lambda: recipe.keep(state), lambda: plan.claim)
         return Receipt(Drawn(time, self.version), stored, paid)
 
-    def _uses(self, plan: Plan) -> list[PlannedUse]:
+    def _uses(self, plan: Plan, recipe: object) -> list[PlannedUse]:
         """Every use of a mechanism that a plan was charged for."""
         if plan.flows is not None:
             from discreet.engine.flows import flow_uses
@@ -170,7 +184,12 @@ class Desk:
             return flow_uses(plan)
         stages = plan.stages
         if stages is None:
-            return [use for i, query in enumerate(plan.measurements) for use in uses_of(query, f"{i} ")]
+            found = [use for i, query in enumerate(plan.measurements) for use in uses_of(query, f"{i} ")]
+            if not plan.parts:
+                return found
+            from discreet.engine.person_parts import part_uses
+
+            return [*found, *part_uses(plan.parts, recipe)]
         from discreet.engine.looks import SECOND, look_uses
 
         people = self._people
@@ -188,6 +207,10 @@ class Desk:
     def _note(self, plan: Plan) -> dict[str, Any]:
         """The public facts beside a charge; they commit to all that will run, before the data is read."""
         says: dict[str, Any] = {"version": self.version, **noted(plan.claim)}
+        if plan.recipe:
+            read = {part.rows.bounded.table.name for part in plan.parts}
+            read |= {q.question.table.name for q in plan.measurements}
+            return {"sql": plan.recipe, "tables": sorted(read), **says}
         if [*plan.outputs] == [""]:
             question = plan.query.question
             return {"sql": question.text, "table": question.table.name, **says}
@@ -196,13 +219,13 @@ class Desk:
         return {"batch": texts, "tables": tables, **says}
 
     @contextmanager
-    def _taking_part(self, cost: PersonCost | None, charge: Entry) -> Iterator[Rows]:
+    def _taking_part(self, cost: PersonCost | None, charge: Entry) -> Iterator[Readable]:
         """What runs SQL on the data of those who take part: of everybody, where people have no budgets of their own."""
         if cost is None or self._people is None:
-            yield self.backend.rows
+            yield self.backend
             return
-        with self._people.taking_part(cost, charge.seq, self._secret) as rows:
-            yield rows
+        with self._people.taking_part(cost, charge.seq, self._secret) as data:
+            yield data
 
     def _parameters(self, keyed: bool) -> dict[str, int]:
         return {"secret": self._secret} if keyed else {}

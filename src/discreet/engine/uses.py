@@ -5,7 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 from discreet.errors import InternalError
 
@@ -15,14 +18,27 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+Read: TypeAlias = Callable[[str, bool], list[tuple[Any, ...]]]
+"""Runs SQL on the data; with True, the text has the `$secret` parameter."""
+
+ReadColumns: TypeAlias = Callable[[str, bool], "list[NDArray[np.int64]]"]
+"""The same of whole numbers, by column."""
+
 
 class PrivateReads:
     """What is read of the data, each thing once. Private: only the meter and the uses that it draws hold it."""
 
-    __slots__ = ("_kept", "read")
+    __slots__ = ("_columns", "_kept", "read")
 
-    def __init__(self, read: Callable[[str, bool], list[tuple[Any, ...]]]) -> None:
+    def __init__(self, read: Read, columns: ReadColumns | None = None) -> None:
+        """Read through these.
+
+        Args:
+            read: runs SQL, and gives its rows.
+            columns: runs SQL of whole numbers, and gives its columns; left out, they are made of the rows.
+        """
         self.read = read
+        self._columns = columns
         self._kept: dict[Hashable, Any] = {}
 
     def once(self, key: Hashable, find: Callable[[], T]) -> T:
@@ -32,10 +48,17 @@ class PrivateReads:
         found: T = self._kept[key]
         return found
 
+    def columns(self, text: str, keyed: bool, width: int) -> list[NDArray[np.int64]]:
+        """The `width` columns of a statement of whole numbers."""
+        if self._columns is not None:
+            return self._columns(text, keyed)
+        rows = self.read(text, keyed)
+        return list(np.array(rows, np.int64).reshape(len(rows), width).T)
+
     def forget(self) -> None:
         """Drops everything that was read, and reads no more."""
         self._kept.clear()
-        self.read = _ended
+        self.read, self._columns = _ended, None
 
 
 def _ended(text: str, keyed: bool) -> list[tuple[Any, ...]]:
@@ -44,13 +67,18 @@ def _ended(text: str, keyed: bool) -> list[tuple[Any, ...]]:
 
 @dataclass(frozen=True, slots=True)
 class PlannedUse(ABC):
-    """One planned use of a mechanism, which may be drawn once.
+    """A planned use of a mechanism, which may be drawn once, or as often as it was paid for.
 
     Attributes:
         name: what a draw calls it; each has its own within a plan.
     """
 
     name: str
+
+    @property
+    def times(self) -> int:
+        """How often it may be drawn."""
+        return 1
 
     @abstractmethod
     def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> Any:

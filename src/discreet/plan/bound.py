@@ -252,8 +252,11 @@ def _counted(places: int, by: str) -> str:
 
 
 def rows_with(b: BoundedQuery, columns: Sequence[str]) -> str:
-    """WITH and the rows in question (`"unit rows"`): their unit u, the keys, and these columns of each row."""
-    selected = ", ".join([f"{b.unit} AS u", *_key_columns(b), *columns])
+    """WITH and the rows in question (`"unit rows"`): their unit u where a unit has many, the keys, and these columns of
+    each row.
+    """
+    unit = [] if b.table.unit.is_row else [f"{b.unit} AS u"]
+    selected = ", ".join([*unit, *_key_columns(b), *columns])
     return f'WITH {_keys_with(b)}"unit rows" AS (\n  SELECT {selected}\n  FROM {_source(b)}\n)'
 
 

@@ -13,7 +13,7 @@ from discreet.verify.owned import PublicTable
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
-    from discreet.plan.decided import Decided
+    from discreet.plan.decided import Decided, Drawing
     from discreet.plan.question import Question
     from discreet.privacy.event import Composed
     from discreet.privacy.guarantee import Approximate
@@ -29,17 +29,25 @@ def claim_of(plan: Decided) -> PlanClaim:
     return claim_of_all([plan], a.events, a.guarantee)
 
 
-def claim_of_all(measurements: Sequence[Decided], events: Composed, guarantee: Approximate) -> PlanClaim:
-    """The claim of measurements that are charged together.
+def claim_of_all(
+    measurements: Sequence[Decided],
+    events: Composed,
+    guarantee: Approximate,
+    parts: Sequence[Drawing] = (),
+    recipe: str = "",
+) -> PlanClaim:
+    """The claim of measurements, and of private parts of a recipe, that are charged together.
 
     Raises:
         InternalError: a plan contradicts itself.
     """
     cost = Cost(events, guarantee.epsilon, guarantee.delta)
-    relation = measurements[0].question.table.relation
-    if any(p.question.table.relation is not relation for p in measurements):
+    relations = {p.question.table.relation for p in measurements} | {p.relation for p in parts}
+    if len(relations) != 1:
         _disagree("the relation")
-    return PlanClaim(relation, (), tuple(measurement_of(p) for p in measurements), cost, cost)
+    (relation,) = relations
+    measured = tuple(measurement_of(p) for p in measurements)
+    return PlanClaim(relation, (), measured, cost, cost, tuple(p.claim for p in parts), recipe)
 
 
 def claim_in_stages(

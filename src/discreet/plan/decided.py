@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Protocol
 
 from discreet.mechanisms.additive import Additive
+from discreet.mechanisms.draws import Law
+from discreet.mechanisms.samples import Sampling
+from discreet.plan.bound import BoundedQuery
 from discreet.plan.cost import Allocation
+from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.question import Question
 from discreet.plan.reports import Report
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.query.expr import Expr
+from discreet.privacy.unit import Relation
+from discreet.verify.claim import PartClaim, PartKind
 
 
 class FirstChoice(Protocol):
@@ -47,3 +54,43 @@ class Decided(Protocol):
     def row_noises(self) -> tuple[Additive, ...]: ...
     def column(self, name: str) -> Expr: ...
     def is_end(self, name: str) -> bool: ...
+
+
+class ReadRows(Protocol):
+    """Rows of people that a private part is handed (`person_rows.py`)."""
+
+    @property
+    def sql(self) -> str: ...
+    @property
+    def is_keyed(self) -> bool: ...
+    @property
+    def bounded(self) -> BoundedQuery: ...
+    @property
+    def columns(self) -> Mapping[str, LatticeValue]: ...
+
+
+class Drawing(Protocol):
+    """A private part of people's rows (`parts.py`)."""
+
+    @property
+    def relation(self) -> Relation: ...
+    @property
+    def rows(self) -> ReadRows: ...
+    @property
+    def claim(self) -> PartClaim: ...
+    @property
+    def name(self) -> str: ...
+    @property
+    def kind(self) -> PartKind: ...
+    @property
+    def apart(self) -> bool: ...
+    @property
+    def norms(self) -> Sensitivity: ...
+    @property
+    def width(self) -> int: ...
+    @property
+    def times(self) -> int: ...
+    @property
+    def law(self) -> Law | None: ...
+    @property
+    def sampling(self) -> Sampling | None: ...

@@ -13,6 +13,7 @@ from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.plan.auto_bounds.queries import CapsLook, Choice, ValuesLook
 from discreet.plan.claim import claim_in_stages, claim_of_all
+from discreet.plan.decided import Drawing
 from discreet.plan.explain import citations, explain
 from discreet.plan.flows.network import Flow, Network, Party
 from discreet.plan.needs import compared
@@ -20,6 +21,7 @@ from discreet.plan.query import Query
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget, words
+from discreet.verify.certificate.reasons import part_reasons
 from discreet.verify.claim import Look, PlanClaim
 from discreet.verify.flows import FlowClaim
 
@@ -118,6 +120,8 @@ class Plan:
         looks: what is looked at first, where something is chosen privately.
         stages: how it is chosen; None when it has been.
         flows: how numbers flow between two populations, where rows belong to both.
+        parts: what a recipe draws of people's rows by code of its own.
+        recipe: its name; "" of questions in SQL.
         left: what the account that planned it would have left; None where it would refuse, or no account was asked.
         outlook: what the accounts would say to it now, in a sentence.
     """
@@ -129,6 +133,8 @@ class Plan:
     looks: tuple[Look, ...] = ()
     stages: Staging | None = None
     flows: Flowing | None = None
+    parts: tuple[Drawing, ...] = ()
+    recipe: str = ""
     left: Budget | None = None
     outlook: str = ""
 
@@ -199,14 +205,22 @@ class Plan:
         events, guarantee = self.payers[0].events, self.payers[0].guarantee
         if self.looks:
             return claim_in_stages(self.looks, self.measurements[0], events, guarantee)
-        return claim_of_all(self.measurements, events, guarantee)
+        return claim_of_all(self.measurements, events, guarantee, self.parts, self.recipe)
+
+    @property
+    def _claim_of_one(self) -> PlanClaim:
+        """The claim of a plan that one population pays for."""
+        claim = self.claim
+        assert isinstance(claim, PlanClaim)
+        return claim
 
     @property
     def statements(self) -> tuple[str, ...]:
         """Every text that the database will run; before something is chosen, those that choose it."""
         if self.stages is not None:
             return tuple(look.sql for look in self.looks)
-        return tuple(text for q in self.measurements for text in q.statements)
+        texts = tuple(text for q in self.measurements for text in q.statements)
+        return (*texts, *dict.fromkeys(part.rows.sql for part in self.parts))
 
     @property
     def rehearsals(self) -> tuple[tuple[str, bool], ...]:
@@ -215,7 +229,8 @@ class Plan:
             return ((self.query.sql, False),)
         first = () if self.stages is None else tuple((look.sql, False) for look in self.looks)
         queries = self.measurements if self.stages is None else self.stages.rehearsed
-        return (*first, *((text, q.is_keyed(text)) for q in queries for text in q.statements))
+        rows = dict.fromkeys((part.rows.sql, part.rows.is_keyed) for part in self.parts)
+        return (*first, *((text, q.is_keyed(text)) for q in queries for text in q.statements), *rows)
 
     @property
     def sql(self) -> str:
@@ -273,6 +288,8 @@ class Plan:
 
     def explain(self, name: str | None = None) -> str:
         """The derivation in the textbook's terms, with the numbers of this question; of several, of that name."""
+        if not self.outputs:
+            return "\n".join(["What a recipe draws of people's rows:", *part_reasons(self._claim_of_one)])
         output = next(iter(self.outputs.values())) if name is None else self.outputs[name]
         if self.flows is not None:
             return self.flows.explain(self)
@@ -295,6 +312,7 @@ class Plan:
         if self.stages is not None:
             return self.stages.described(self)
         lines = [f"A plan that costs {self.price}"]
+        lines += part_reasons(self._claim_of_one) if self.parts else []
         for name, output in self.outputs.items():
             lines += [f" {name}:"] if name else []
             lines += [*output.query.errors, *self.notes_of(name)]

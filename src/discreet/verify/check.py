@@ -9,19 +9,22 @@ events that say less than the noise costs, is an InternalError before anything i
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.privacy.event import Composed
 from discreet.verify.census import check_price, derive_census, derive_reports, derive_values
-from discreet.verify.claim import Look, Measurement, PlanClaim
+from discreet.verify.claim import Cost, Look, Measurement, PlanClaim
 from discreet.verify.derive import Derived, derive
 from discreet.verify.distinct import derive_distinct
 from discreet.verify.levels import gaussian_cost, laplace_cost, tier_of
 from discreet.verify.moves import Moves, column_moves, tree_moves
-from discreet.verify.price import PricedPart, check_charge, check_divergence, check_events, check_total
+from discreet.verify.parts import check_parts, events_of_parts
+from discreet.verify.price import PricedPart, check_charge, check_divergence, check_events, check_total, fits
 from discreet.verify.reach import Spans
 from discreet.verify.shapes import reject
 from discreet.verify.spread import DerivedSpread, derive_spread
@@ -55,11 +58,33 @@ def check(claim: PlanClaim) -> None:
         check_views(source)
     found = derived(claim)
     check_moves(claim, found)
-    parts = priced(claim, found)
-    check_total(parts, claim.measured)
-    check_events(parts, claim.measured)
-    check_divergence(parts, claim.measured)
+    parts, measured = priced(claim, found), without_parts(claim)
+    check_total(parts, measured)
+    check_events(parts, measured)
+    check_divergence(parts, measured)
     check_charge(claim)
+
+
+def without_parts(claim: PlanClaim) -> Cost:
+    """What the measurements may cost beside the private parts: all of (ε, δ), and the events that are not of the parts.
+
+    Raises:
+        InternalError: the events of the parts are not among those that are charged, or all cost more than (ε, δ).
+    """
+    measured = claim.measured
+    if not claim.parts:
+        return measured
+    if claim.looks:
+        reject("what is chosen first")
+    check_parts(claim)
+    left = Counter(dict(measured.events.parts))
+    for event, n in events_of_parts(claim):
+        left[event] -= n
+        if left[event] < 0:
+            reject("what the ledger is told")
+    if not fits(measured):
+        reject("the price of the private parts")
+    return replace(measured, events=Composed([(e, n) for e, n in left.items() if n]))
 
 
 def derived(claim: PlanClaim) -> tuple[Found, ...]:

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from enum import Enum
 from fractions import Fraction
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
+from discreet.mechanisms.draws import Law
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.samples import Sampling
 from discreet.mechanisms.threshold import Threshold
 from discreet.privacy.event import Composed
 from discreet.privacy.sensitivity import Sensitivity
@@ -143,6 +146,46 @@ class Look:
         return self.moved / self.noise.scale + apart
 
 
+class PartKind(Enum):
+    """How a private part of people's rows is bounded."""
+
+    EACH = "each"
+    """A row of integers a person: one beyond the norms counts 0, which is checked in integers for every person."""
+    WHOLE = "whole"
+    """Anything else: that one person moves it by the norms at most is the recipe's own promise."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartClaim:
+    """What is drawn of people's rows by code of a recipe.
+
+    Attributes:
+        name: what the recipe calls it.
+        kind: how it is bounded.
+        apart: whether the code sees one person at a time, so that no part can follow from other people.
+        source: the rows that the statement may read.
+        sql: gives rows of people, as whole numbers.
+        rows: how many rows of a person it gives at most.
+        width: how many integers a draw has before the noise.
+        norms: of a person's part at most; of the whole, how far one unit moves it.
+        law: the mechanism.
+        times: how often it may be drawn.
+        sampling: how the people of a draw are sampled; None where all are in each.
+    """
+
+    name: str
+    kind: PartKind
+    apart: bool
+    source: PrivateRows
+    sql: str
+    rows: int
+    width: int
+    norms: Sensitivity
+    law: Law
+    times: int
+    sampling: Sampling | None = None
+
+
 @dataclass(frozen=True, slots=True)
 class Cost:
     """Events, and the (ε, δ) that they are charged at."""
@@ -162,6 +205,8 @@ class PlanClaim:
         measurements: what is measured.
         measured: what the measurements cost together.
         charged: what the ledger is told, `looks` included.
+        parts: what a recipe draws of people's rows.
+        recipe: the name of a recipe that is not the session's own; "" of a question in SQL.
     """
 
     relation: Relation
@@ -169,11 +214,14 @@ class PlanClaim:
     measurements: tuple[Measurement, ...]
     measured: Cost
     charged: Cost
+    parts: tuple[PartClaim, ...] = ()
+    recipe: str = ""
 
     @property
     def sources(self) -> tuple[PrivateRows, ...]:
-        """Whose rows are read, by each look and each measurement."""
-        return (*(look.source for look in self.looks), *(m.source for m in self.measurements))
+        """Whose rows are read, by each look, each measurement and each private part."""
+        looks, parts = (x.source for x in self.looks), (x.source for x in self.parts)
+        return (*looks, *(m.source for m in self.measurements), *parts)
 
     @property
     def statements(self) -> tuple[str, ...]:
@@ -181,4 +229,5 @@ class PlanClaim:
         found = [look.sql for look in self.looks]
         for m in self.measurements:
             found += [*m.truncation, m.sql, *(own for _, own in m.distinct), *(t.sql for t in m.trees)]
+        found += [part.sql for part in self.parts]
         return tuple(text for text in found if text)

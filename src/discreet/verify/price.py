@@ -12,6 +12,7 @@ from fractions import Fraction
 import numpy as np
 from numpy.typing import NDArray
 
+from discreet.accounting.loss import PrivacyLoss
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.verify.claim import Cost, PlanClaim
 from discreet.verify.moves import Moves
@@ -54,6 +55,20 @@ class PricedPart:
             else:
                 reject("a noise of unknown kind")
         return pure, mu_squared, laplace
+
+
+def fits(cost: Cost) -> bool:
+    """Whether the events composed cost at most (ε, δ), by the accountant; ε to nine digits."""
+    pure, failure = Fraction(0), Fraction(0)
+    exact = True
+    for event, n in cost.events:
+        exact = exact and event.pure is not None
+        pure, failure = pure + n * (event.pure or 0), failure + n * event.failure
+    if exact and pure <= cost.epsilon and failure <= cost.delta:
+        return True
+    if not cost.delta:
+        return False
+    return PrivacyLoss(cost.events).epsilon(delta=cost.delta) <= float(cost.epsilon) * (1 + 1e-9)
 
 
 def check_total(parts: Sequence[PricedPart], cost: Cost) -> None:

@@ -176,7 +176,7 @@ def test_tables_without_a_person_are_those_of_the_neighbour(case: RelationCase, 
     gone = data.draw(st.sets(st.sampled_from(units))) if units else set()
     with ENGINE.engine.connection.cursor() as cursor:
         own = {t.name: t.unit for t in case.database.tables if t.unit is not None and not t.public}
-        leaving = Leaving(cursor, own, lambda: True, lambda sql, given: [])
+        leaving = Leaving(cursor, own, lambda: True, lambda sql, given, fetch: [])
         parameters: dict[str, Any] = {"person": KEY} | ({"secret": SECRET} if found.keyed else {})
         hashes, costs = leaving.people(hashed(found.sql, 2), parameters, 2)
         assert len(hashes) == len(units) == costs.shape[1]

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 
 from discreet.accounting.filter import BasicFilter, Charge, Filter, GDPFilter, RenyiFilter, Tally, ZCDPFilter
+from discreet.catalog.schema import TableSchema
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.ledger.people.table import BEYOND, CAPACITY, parts_of
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
@@ -111,7 +112,7 @@ def toll_of(plans: Sequence[Query], charge: Charge, rule: Filter, capacity: Tall
         InvalidParameter: the filter cannot count the charge.
         UnsupportedQuery: each row is a unit of its own.
     """
-    _check_people(plans)
+    _check_people([p.question.table for p in plans])
     worst = rule.cost(charge)
     parts = tuple(parts_of(x, most) for x, most in zip(worst, capacity, strict=True))
     statements = tuple(_statement(p, rates_of(p, rule, worst), capacity, parts) for p in plans)
@@ -120,10 +121,20 @@ def toll_of(plans: Sequence[Query], charge: Charge, rule: Filter, capacity: Tall
 
 def whole_toll(plan: Query, charge: Charge, rule: Filter, capacity: Tally) -> PersonCost:
     """As `toll_of`, for a charge of which `plan` says whose rows are in it: everybody pays the worst case."""
-    _check_people([plan])
+    return everybody_toll([bounding(plan.question)], charge, rule, capacity)
+
+
+def everybody_toll(
+    scopes: Sequence[BoundedQuery], charge: Charge, rule: Filter, capacity: Tally
+) -> PersonCost:
+    """As `toll_of`, for a charge of which these say whose rows are in it: everybody in one of them pays the worst case,
+    once.
+    """
+    _check_people([b.table for b in scopes])
     worst = rule.cost(charge)
     parts = tuple(parts_of(x, most) for x, most in zip(worst, capacity, strict=True))
-    return PersonCost((_everybody(bounding(plan.question), parts),), parts)
+    different = {scope_stages(b): b for b in scopes}
+    return PersonCost(tuple(_everybody(b, parts) for b in different.values()), parts)
 
 
 def same_people(plan: Query, other: Query) -> bool:
@@ -157,8 +168,8 @@ def _everybody(b: BoundedQuery, parts: tuple[int, ...]) -> Statement:
     return Statement(text, False, parts[1:], parts[0])
 
 
-def _check_people(plans: Sequence[Query]) -> None:
-    if any(p.question.table.unit.is_row for p in plans):
+def _check_people(tables: Sequence[TableSchema]) -> None:
+    if any(table.unit.is_row for table in tables):
         raise UnsupportedQuery(
             "Each person has an own budget, and in this table nobody can be told from others: each row is a unit.",
             hint="connect it with a column that names the unit: dp.PrivacyUnit('person_id', …)",

@@ -22,7 +22,7 @@ from discreet.verify.certificate.entries import (
     released_under,
     tables_of,
 )
-from discreet.verify.certificate.events import fits, of_charge, of_measurements
+from discreet.verify.certificate.events import of_charge, of_measurements
 from discreet.verify.certificate.evidence import Evidence
 from discreet.verify.certificate.reasons import reasons, reasons_of_both
 from discreet.verify.certificate.registry import registry, registry_of_both
@@ -30,14 +30,14 @@ from discreet.verify.certificate.stored import check_plain, check_stored
 from discreet.verify.certificate.verdict import STEPS, Broken, must
 from discreet.verify.certificate.verdict import Verdict as Verdict
 from discreet.verify.certificate.verdict import words as words
-from discreet.verify.check import Found, check_moves, derived, priced
+from discreet.verify.check import Found, check_moves, derived, priced, without_parts
 from discreet.verify.claim import PlanClaim
 from discreet.verify.derive import PrivateRows
 from discreet.verify.flows import Edges, FlowClaim, Side, derived_flows, priced_side, side_moves
 from discreet.verify.matching import finds_one
 from discreet.verify.moves import column_moves, norms, tree_moves
 from discreet.verify.plain import ambiguity
-from discreet.verify.price import check_charge, check_divergence, check_events, check_total
+from discreet.verify.price import check_charge, check_divergence, check_events, check_total, fits
 from discreet.verify.shapes import reject
 
 
@@ -130,7 +130,7 @@ class _Check(_Work[PlanClaim]):
 
     def _read(self, document: Any) -> Certificate[PlanClaim]:
         found = read(document)
-        must(found.claim.measurements, "nothing is measured")
+        must(found.claim.measurements or found.claim.parts, "nothing is measured")
         return found
 
     def _bounds(self) -> None:
@@ -147,13 +147,13 @@ class _Check(_Work[PlanClaim]):
 
     def _noise(self) -> None:
         claim = self._given.claim
-        check_total(priced(claim, self._facts), claim.measured)
+        check_total(priced(claim, self._facts), without_parts(claim))
 
     def _events(self) -> None:
         claim = self._given.claim
-        parts = priced(claim, self._facts)
-        check_events(parts, claim.measured)
-        check_divergence(parts, claim.measured)
+        parts, measured = priced(claim, self._facts), without_parts(claim)
+        check_events(parts, measured)
+        check_divergence(parts, measured)
         same = claim.measured.events == of_measurements(claim)
         must(same, "the events of the measurements are not those of their noise")
         check_charge(claim)
@@ -315,7 +315,7 @@ def _by_source(claim: PlanClaim) -> list[tuple[PrivateRows, list[str]]]:
     for m in claim.measurements:
         texts = [m.sql, *m.truncation, *(own for _, own in m.distinct), *(t.sql for t in m.trees)]
         found.append((m.source, [text for text in texts if text]))
-    return found
+    return [*found, *((part.source, [part.sql]) for part in claim.parts)]
 
 
 def check_exact(claim: PlanClaim, found: Sequence[Found]) -> None:

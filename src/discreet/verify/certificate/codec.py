@@ -6,11 +6,19 @@ A field that is not in the tables below is refused and not skipped.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fractions import Fraction
 from typing import Any
 
 from discreet.errors import InternalError, InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, Law, NamedBest, RunningTotals
+from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.mechanisms.noisy_max import NoisyMax
+from discreet.mechanisms.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling, Sampling
+from discreet.mechanisms.sparse_vector import SparseVector
+from discreet.mechanisms.streams.binary_tree import BinaryTree
 from discreet.mechanisms.threshold import Threshold
 from discreet.privacy import codec
 from discreet.privacy.event import Composed
@@ -30,7 +38,17 @@ from discreet.verify.certificate.forms import (
     text,
     whole,
 )
-from discreet.verify.claim import Cost, Level, Look, Measurement, NoisyColumn, PlanClaim, Tree
+from discreet.verify.claim import (
+    Cost,
+    Level,
+    Look,
+    Measurement,
+    NoisyColumn,
+    PartClaim,
+    PartKind,
+    PlanClaim,
+    Tree,
+)
 from discreet.verify.derive import PrivateRows
 from discreet.verify.flows import FlowClaim, FlowColumn, Pipe, Side
 from discreet.verify.owned import PublicTable
@@ -134,6 +152,17 @@ def _apart(value: Any) -> tuple[int, str]:
     return number(value[0]), text(value[1])
 
 
+def _some(value: Any) -> Fraction | None:
+    """A fraction, and None for 0: a mechanism without δ is made without one."""
+    return fraction(value) or None
+
+
+def _part_kind(value: Any) -> PartKind:
+    if value not in [kind.value for kind in PartKind]:
+        refuse("a private part is of no known kind")
+    return PartKind(value)
+
+
 _RELATION = Form(lambda value: Relation.parse(text(value)), lambda relation: relation.value)
 _COST = fields(_cost, "a cost", events=Form(_events, codec.encode), epsilon=fraction, delta=fraction)
 _SENSITIVITY = fields(Sensitivity, "a sensitivity", l0=whole, linf=whole, l1=whole, l2_squared=whole)
@@ -222,6 +251,52 @@ _LOOK = fields(
     epsilon=fraction,
     outside=optional(_mechanism(_LAPLACE)),
 )
+_PURE: dict[str, Form[Any]] = {"epsilon": fraction, "sensitivity": fraction, "monotonic": flag}
+_SELECTION: dict[str, tuple[type, dict[str, Form[Any]]]] = {
+    "exponential": (Exponential, _PURE),
+    "noisy-max": (NoisyMax, {**_PURE, "noise": text}),
+    "permute-and-flip": (PermuteAndFlip, _PURE),
+}
+_SPARSE = {**_PURE, "threshold": fraction, "cutoff": number}
+_TREE: dict[str, Form[Any]] = {
+    "epsilon": fraction,
+    "delta": Form(_some, fraction.write),
+    "steps": number,
+    "sensitivity": whole,
+    "contributions": number,
+    "relation": _RELATION,
+    "factorization": text,
+}
+_LAW: Form[Law] = _mechanism(
+    {
+        "noise": (AddedNoise, {"noise": _NOISE}),
+        "best": (NamedBest, {"selection": _mechanism(_SELECTION)}),
+        "crossings": (AboveOrBelow, {"sparse": _mechanism({"sparse-vector": (SparseVector, _SPARSE)})}),
+        "running-totals": (RunningTotals, {"tree": _mechanism({"binary-tree": (BinaryTree, _TREE)})}),
+    }
+)
+_SAMPLING: Form[Sampling] = _mechanism(
+    {
+        "poisson": (PoissonSampling, {"rate": fraction}),
+        "fixed-size": (FixedSizeSampling, {"size": number, "population": number}),
+        "one-of-steps": (OneOfSteps, {"steps": number}),
+    }
+)
+_PART = fields(
+    PartClaim,
+    "a private part",
+    name=text,
+    kind=Form(_part_kind, lambda kind: kind.value),
+    apart=flag,
+    source=_SOURCE,
+    sql=text,
+    rows=number,
+    width=number,
+    norms=_SENSITIVITY,
+    law=_LAW,
+    times=number,
+    sampling=optional(_SAMPLING),
+)
 _CLAIM = fields(
     PlanClaim,
     "the claim",
@@ -230,6 +305,8 @@ _CLAIM = fields(
     measurements=listed(_MEASUREMENT),
     measured=_COST,
     charged=_COST,
+    parts=listed(_PART),
+    recipe=text,
 )
 _PIPE = fields(Pipe, "a flow", place=number, sign=whole, caps=listed(whole, exactly=2))
 _SIDE = fields(

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from discreet.accounting.loss import PrivacyLoss
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.verify.claim import Cost, Measurement, NoisyColumn, PlanClaim
+from discreet.verify.claim import Measurement, NoisyColumn, PlanClaim
 from discreet.verify.levels import Tier, gaussian_cost, laplace_cost, tier_of
+from discreet.verify.parts import events_of_parts
 from discreet.verify.shapes import reject
 
 
 def of_measurements(claim: PlanClaim) -> Composed:
     """The events of what the measurements release."""
     other = claim.relation.value == "replace"
-    return sum((_measured(m, replace=other) for m in claim.measurements), Composed())
+    return sum((_measured(m, replace=other) for m in claim.measurements), Composed()) + events_of_parts(claim)
 
 
 def of_charge(claim: PlanClaim) -> Composed:
@@ -32,20 +32,6 @@ def of_charge(claim: PlanClaim) -> Composed:
         looks += look.noise.event(moved) * look.moved
         looks += Composed() if look.outside is None else look.outside.event(moved) * look.values
     return looks + Composed([(ApproximateEvent(claim.measured.epsilon, claim.measured.delta), 1)])
-
-
-def fits(cost: Cost) -> bool:
-    """Whether the events composed cost at most (ε, δ), by the accountant; ε to nine digits."""
-    pure, failure = Fraction(0), Fraction(0)
-    exact = True
-    for event, n in cost.events:
-        exact = exact and event.pure is not None
-        pure, failure = pure + n * (event.pure or 0), failure + n * event.failure
-    if exact and pure <= cost.epsilon and failure <= cost.delta:
-        return True
-    if not cost.delta:
-        return False
-    return PrivacyLoss(cost.events).epsilon(delta=cost.delta) <= float(cost.epsilon) * (1 + 1e-9)
 
 
 def _measured(m: Measurement, *, replace: bool) -> Composed:

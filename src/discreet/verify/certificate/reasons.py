@@ -6,7 +6,7 @@ import math
 
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.verify.claim import Measurement, PlanClaim
+from discreet.verify.claim import Measurement, PartKind, PlanClaim
 from discreet.verify.flows import FlowClaim, span_of_side
 
 
@@ -49,6 +49,29 @@ def reasons(claim: PlanClaim) -> list[str]:
             else "one of its counts"
         )
         found += [f"Report {i}: a unit is in {counts} when it {change}." for i in range(len(m.reports))]
+    return found + part_reasons(claim)
+
+
+def part_reasons(claim: PlanClaim) -> list[str]:
+    """A sentence for each private part of a recipe."""
+    found = []
+    for part in claim.parts:
+        n = part.norms
+        norms = f"l0 ≤ {n.l0:,}, l∞ ≤ {n.linf:,}, l1 ≤ {n.l1:,}, l2² ≤ {n.l2_squared:,}"
+        if part.kind is PartKind.WHOLE:
+            why = f"the recipe promises that one unit moves it by {norms} at most; nothing here proves it"
+        else:
+            whose = (
+                "sees one unit at a time"
+                if part.apart
+                else "is promised to make each part of one unit's rows alone"
+            )
+            why = f"a unit's part beyond {norms} counts 0, which is checked in integers; the code {whose}"
+        sampled = "" if part.sampling is None else f", each on a secret sample of units ({part.sampling!r})"
+        found.append(
+            f"Part {part.name!r}: {part.width:,} whole numbers of at most {part.rows:,} rows of a unit, drawn at most "
+            f"{part.times:,} times{sampled} with {part.law.name}; {why}."
+        )
     return found
 
 

@@ -18,7 +18,7 @@ from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.privacy.codec import fraction_text
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import Relation
-from discreet.verify.claim import Cost, PlanClaim
+from discreet.verify.claim import Cost, PartKind, PlanClaim
 from discreet.verify.derive import PrivateRows
 from discreet.verify.flows import FlowClaim, span_of_side
 
@@ -32,15 +32,25 @@ def registry(claim: PlanClaim, opened: Opened, *, population: str, version: str 
         population=population,
         version=version,
         unit={
-            "is": sorted({_unit(m.source) for m in claim.measurements}),
+            "is": sorted({_unit(source) for source in claim.sources}),
             "population": population,
             # what the second derivation finds; how many rows count (`m.rows`) is read off no statement
             "contribution": [{"groups": m.groups, "of_groups": m.declared} for m in claim.measurements],
-            "bounded_by": "the SQL that runs; nothing is assumed of the data",
+            "bounded_by": _bounded_by(claim),
         },
         declared=any(m.lists for m in claim.measurements),
         mechanisms=_mechanisms(claim),
     )
+
+
+def _bounded_by(claim: PlanClaim) -> str:
+    """What bounds a unit's contribution."""
+    kinds = {part.kind for part in claim.parts}
+    if PartKind.WHOLE in kinds:
+        return "in part by the promise of a recipe, which nothing here proves; nothing is assumed of the data"
+    if kinds:
+        return "norms of a unit's part that are checked in integers; nothing is assumed of the data"
+    return "the SQL that runs; nothing is assumed of the data"
 
 
 def registry_of_both(
@@ -182,7 +192,7 @@ def _mechanisms(claim: PlanClaim) -> list[str]:
         found |= {named(z) for z in m.reports} | {named(z) for v in m.levels for z in v.noises}
         if m.threshold is not None:
             found.add("optimal private selection of groups")
-    return sorted(found)
+    return sorted(found | {part.law.name for part in claim.parts})
 
 
 def named(noise: object) -> str:

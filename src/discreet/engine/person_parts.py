@@ -1,0 +1,325 @@
+"""Private parts of people's rows: what the code of a recipe is handed, and what is drawn of what it gives back.
+
+Guarantee:
+    Of kind "each", a draw's exact numbers are a sum over people of which no summand goes beyond the planned norms: a
+    part that does is left out, and so is one whose code fails where people are apart. So one unit moves the sum by
+    these norms, if the code makes each part of one person's rows alone; where people are apart it cannot do otherwise.
+    Of kind "whole" they are what the code gives. Whatever fails says nothing of the data (docs/proofs/pipeline.md).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from discreet.engine.uses import PlannedUse, PrivateReads
+from discreet.errors import BackendFailed, InternalError
+from discreet.verify.claim import PartKind
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from discreet.noise.entropy import Entropy
+    from discreet.plan.decided import Drawing, ReadRows
+
+T = TypeVar("T")
+
+Integers: TypeAlias = NDArray[np.int64]
+
+Parts: TypeAlias = "Integers | tuple[Integers, Integers]"
+"""A row of integers a person; or two factors, rows a of p and b of q integers, for the p·q products of each person."""
+
+
+class PrivateCode(Protocol):
+    """The code of a recipe that sees people's rows: pure, of its arguments alone, and never failing on any rows."""
+
+    def prepare(self, people: People) -> Any:
+        """Whatever of people's rows all draws need, found once a read; it is `people.prepared` then."""
+        ...
+
+    def each(self, people: People, of: str, args: Any) -> Parts:
+        """A row of integers for each person, in their order, each of that person's rows and of public values alone."""
+        ...
+
+    def whole(self, people: People, of: str, args: Any) -> Integers:
+        """A vector of integers of all people."""
+        ...
+
+
+class People:
+    """Rows of people, in an order that follows from what stands in them. Private.
+
+    Attributes:
+        matrix: the rows, one a line; read-only.
+        person: for each row the place of its person, 0, 1, …, in order; read-only.
+        size: how many people have rows.
+        prepared: what the recipe's `prepare` made of them.
+    """
+
+    def __init__(self, read: ReadRows, matrix: Integers, person: Integers, size: int) -> None:
+        self._read = read
+        self.matrix, self.person, self.size = _fixed(matrix), _fixed(person), size
+        self.prepared: Any = None
+
+    @cached_property
+    def starts(self) -> Integers:
+        """For each person the place of its first row, and after them the number of rows."""
+        return _fixed(np.searchsorted(self.person, np.arange(self.size + 1)))
+
+    def column(self, name: str) -> Integers:
+        """A column's integers, one for each row."""
+        found: Integers = self.matrix[:, [*self._read.columns].index(name)]
+        return found
+
+    def real(self, name: str) -> NDArray[np.float64]:
+        """A column's values as floats: the integers times the step of its grid."""
+        return np.asarray(self.column(name) * float(self._read.columns[name].step), np.float64)
+
+    def summed(self, of_rows: NDArray[Any]) -> NDArray[Any]:
+        """For each person the sum of what its rows have."""
+        if not self.size:
+            return np.zeros((0, *of_rows.shape[1:]), of_rows.dtype)
+        return np.asarray(np.add.reduceat(of_rows, self.starts[:-1], axis=0))
+
+    def take(self, chosen: Integers) -> People:
+        """These people alone, in their order."""
+        place = np.full(self.size, -1)
+        place[chosen] = np.arange(len(chosen))
+        own = place[self.person]
+        kept = own >= 0
+        return People(self._read, self.matrix[kept], own[kept], len(chosen))
+
+    def one(self, place: int) -> People:
+        """One person alone."""
+        rows = slice(int(self.starts[place]), int(self.starts[place + 1]))
+        return People(self._read, self.matrix[rows], np.zeros(rows.stop - rows.start, np.int64), 1)
+
+
+def _fixed(array: NDArray[Any]) -> NDArray[Any]:
+    array.flags.writeable = False
+    return array
+
+
+def people_of(read: ReadRows, columns: Sequence[Integers]) -> People:
+    """Return the people of what the database gave for their rows: `p`, where units have several, and the columns."""
+    n = len(read.columns)
+    if len(columns) != n + (1 if read.is_keyed else 0):
+        raise BackendFailed("The database gave other columns than were asked for. The charge stands.")
+    own = columns[-n:]
+    order = np.lexsort([*reversed(own), *([columns[0]] if read.is_keyed else [])])
+    matrix = np.stack([c[order] for c in own], axis=1) if n else np.zeros((len(order), 0), np.int64)
+    if not read.is_keyed:
+        return People(read, matrix, np.arange(len(order)), len(order))
+    numbers, person = np.unique(columns[0][order], return_inverse=True)
+    return People(read, matrix, person.astype(np.int64), len(numbers))
+
+
+@dataclass(frozen=True, slots=True)
+class PartUse(PlannedUse):
+    """The draws of a private part.
+
+    Attributes:
+        part: what was planned.
+        code: the recipe's.
+    """
+
+    part: Drawing
+    code: PrivateCode
+
+    @property
+    def times(self) -> int:
+        return self.part.times
+
+    def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> Any:
+        args = plain(args)
+        part, read = self.part, self.part.rows
+        people = exact.once(("rows", part.apart, read.sql), lambda: self._read(exact))
+        if part.sampling is not None:
+            sampling, size = part.sampling, people.size
+            samples: Iterator[Integers] = exact.once(
+                ("samples", self.name), lambda: sampling.start(size, rng)
+            )
+            people = self._prepared(people.take(next(samples)))
+        values = exact_values(part, self.code, people, args)
+        limit = part.law.steps_of_a_unit if part.law is not None else None
+        if isinstance(values, tuple) or limit is None:
+            vector = total_of(part, values)
+        else:
+            taken = exact.once(("taken", self.name), lambda: np.zeros(people.size, np.int64))
+            counts = (values != 0).any(axis=1)
+            vector = total_of(part, np.where((counts & (taken < limit))[:, None], values, 0))
+            taken += counts
+        law = part.law
+        assert law is not None
+        run = exact.once(("run", self.name), lambda: law.start(rng))
+        return run(vector)
+
+    def _read(self, exact: PrivateReads) -> People:
+        read = self.part.rows
+        width = len(read.columns) + (1 if read.is_keyed else 0)
+        return self._prepared(people_of(read, exact.columns(read.sql, read.is_keyed, width)))
+
+    def _prepared(self, people: People) -> People:
+        if not self.part.apart:  # else each person is prepared alone
+            people.prepared = by_recipe(lambda: self.code.prepare(people))
+        return people
+
+
+def exact_values(part: Drawing, code: PrivateCode, people: People, args: Any) -> Parts:
+    """What the code of a recipe gives for a draw, in its planned shape. Private: only uses and audits call it.
+
+    Raises:
+        InternalError: it failed, or gave something else.
+    """
+    if part.kind is PartKind.WHOLE:
+        whole = by_recipe(lambda: code.whole(people, part.name, args))
+        return np.asarray(_integers(whole, (part.width,))[None, :])
+    if part.apart:
+        return np.array(
+            [_of_one(part, code, people.one(i), args) for i in range(people.size)], np.int64
+        ).reshape(people.size, part.width)
+    found: Any = by_recipe(lambda: code.each(people, part.name, args))
+    if type(found) is not tuple:
+        return _integers(found, (people.size, part.width))
+    if len(found) != 2 or found[0].shape[1] * found[1].shape[1] != part.width:
+        raise _other_shape()
+    a, b = (_integers(f, (people.size, f.shape[1])) for f in found)
+    return a, b
+
+
+def _of_one(part: Drawing, code: PrivateCode, person: People, args: Any) -> Integers:
+    """The part of one person; 0 where its code fails."""
+    try:
+        person.prepared = code.prepare(person)
+        own: Integers = _integers(code.each(person, part.name, args), (1, part.width))[0]
+        return own
+    except Exception:  # it counts 0, as a part beyond the norms does
+        return np.zeros(part.width, np.int64)
+
+
+def total_of(part: Drawing, values: Parts) -> NDArray[Any]:
+    """The exact numbers of a draw: of kind "each" the sum over people, where a part beyond the norms counts 0.
+
+    What is kept of a person lies within l∞ < 2^31 (`plan/parts.py`), so that no sum over 2^31 people leaves 64 bits.
+    """
+    if isinstance(values, tuple):
+        a, b = values
+        kept = _within_product(part, a, b)
+        return _product(a[kept], b[kept]).reshape(-1)
+    if part.kind is PartKind.WHOLE:
+        return np.asarray(values[0])
+    return np.asarray(values[_within(part, values)].sum(axis=0))
+
+
+def _within(part: Drawing, values: Integers) -> NDArray[np.bool_]:
+    """Whose parts keep to the norms; no sum of squares of numbers within l∞ leaves 64 bits (`plan/parts.py`)."""
+    n = part.norms
+    small = np.asarray(((values <= n.linf) & (values >= -n.linf)).all(axis=1))
+    held = np.abs(np.where(small[:, None], values, 0))
+    return np.asarray(
+        small
+        & ((held != 0).sum(axis=1) <= n.l0)
+        & (held.sum(axis=1) <= n.l1)
+        & ((held * held).sum(axis=1) <= n.l2_squared)
+    )
+
+
+def _within_product(part: Drawing, a: Integers, b: Integers) -> NDArray[np.bool_]:
+    """Whose products a·bᵀ keep to the norms: each norm is that of a times that of b, and x·y ≤ n where x ≤ n // y."""
+    n = part.norms
+    small = np.ones(len(a), np.bool_)
+    for factor in (a, b):
+        most = min(n.linf, (1 << 31) - 1)  # a person whose factor is beyond counts 0 too
+        small &= ((factor <= most) & (factor >= -most)).all(axis=1)
+    x, y = (np.abs(np.where(small[:, None], f, 0)) for f in (a, b))
+    kept = small
+    for norm, most in (
+        (lambda f: (f != 0).sum(axis=1), n.l0),
+        (lambda f: f.max(axis=1, initial=0), n.linf),
+        (lambda f: f.sum(axis=1), n.l1),
+        (_squares, n.l2_squared),
+    ):
+        p, q = norm(x), norm(y)
+        kept &= (q == 0) | (p <= most // np.maximum(q, 1))
+    return np.asarray(kept)
+
+
+def _squares(f: Integers) -> Integers:
+    """Sums of squares; one that 64 bits do not hold counts as the largest number there is."""
+    total = (f.astype(np.float64) ** 2).sum(axis=1)
+    return np.where(total < 2.0**62, (f * f).sum(axis=1), np.iinfo(np.int64).max)
+
+
+def _product(a: Integers, b: Integers) -> NDArray[Any]:
+    """The sum over people of a·bᵀ, exactly: in floats where all sums are whole numbers that these hold."""
+    most = int(np.abs(a).max(initial=0)) * int(np.abs(b).max(initial=0)) * len(a)
+    if most < 1 << 53:
+        return np.asarray((a.T.astype(np.float64) @ b.astype(np.float64)).astype(np.int64))
+    return np.asarray(a.T @ b)
+
+
+def by_recipe(work: Callable[[], T]) -> T:
+    """What the code of a recipe returns; whatever it raises is one constant error, and none of its own.
+
+    Raises:
+        InternalError: it failed; the charge stands.
+    """
+    failed = False
+    try:
+        return work()
+    except Exception:  # its words, its type and its frames may tell of the data
+        failed = True
+    except SystemExit:
+        failed = True
+    assert failed
+    raise InternalError(
+        "The recipe's code for people's rows failed. The charge stands.",
+        hint="a private part must not fail on any rows: test it with tests/contracts/recipes",
+    )
+
+
+def _integers(found: Any, shape: tuple[int, ...]) -> Integers:
+    """The integers that the code gave, in this shape."""
+    if type(found) is not np.ndarray or found.dtype != np.int64 or found.shape != shape:
+        raise _other_shape()
+    return found
+
+
+def _other_shape() -> InternalError:
+    return InternalError(
+        "The recipe's code for people's rows gave no int64 array of the planned shape. The charge stands.",
+        hint="each: (people.size, width), or two factors of it; whole: (width,)",
+    )
+
+
+_PLAIN = (type(None), bool, int, float, str)
+
+
+def plain(args: Any) -> Any:
+    """A copy of public arguments, of plain values alone: nothing comes back through them, and they call no code.
+
+    Raises:
+        InternalError: they hold something else; nothing was read.
+    """
+    if type(args) in _PLAIN:
+        return args
+    if type(args) in (list, tuple):
+        return type(args)(plain(x) for x in args)
+    if type(args) is dict:
+        return {plain(k): plain(v) for k, v in args.items()}
+    if type(args) is np.ndarray and args.dtype.kind in "biufU":
+        return _fixed(args.copy())
+    raise InternalError(
+        "The arguments of a draw are plain values: numbers, text, lists, dicts and arrays. The charge stands.",
+        hint="convert what run() yields: w.tolist()",
+    )
+
+
+def part_uses(parts: Sequence[Drawing], code: Any) -> list[PlannedUse]:
+    """What may be drawn of people's rows, of which the recipe's code gives the exact numbers."""
+    return [PartUse(part.name, part, code) for part in parts]

@@ -1,0 +1,138 @@
+"""Private parts of a recipe: whose rows they read, how far one unit moves a draw, and what all draws cost.
+
+The text is read anew (`person_rows`), the move is derived from the kind of the part, and the events must be those of
+the mechanism for this move, as often as it may be drawn, on the samples that are claimed. That a person's part keeps
+to its norms is not claimed but done: the sum over people drops what does not (docs/proofs/pipeline.md). Of a whole it
+is the recipe's own promise, which a certificate says.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from discreet.errors import InvalidParameter
+from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, Law, NamedBest, RunningTotals
+from discreet.mechanisms.exponential import Exponential
+from discreet.mechanisms.noisy_max import NoisyMax
+from discreet.mechanisms.permute_and_flip import PermuteAndFlip
+from discreet.mechanisms.samples import FixedSizeSampling, OneOfSteps, PoissonSampling
+from discreet.mechanisms.sparse_vector import SparseVector
+from discreet.mechanisms.streams.binary_tree import BinaryTree
+from discreet.privacy.event import Composed
+from discreet.privacy.sensitivity import Sensitivity
+from discreet.privacy.unit import Relation
+from discreet.verify.claim import PartClaim, PartKind, PlanClaim
+from discreet.verify.person_rows import derive_rows
+from discreet.verify.shapes import reject
+
+
+def part_moves(part: PartClaim, relation: Relation) -> Sensitivity:
+    """Return how far one unit moves a draw before the noise.
+
+    The whole moves as its recipe promises. A sum over people moves by one part when a unit comes or goes, and by the
+    difference of two when it is replaced: |x − y|₁ ≤ |x|₁ + |y|₁, |x − y|₂² ≤ 2|x|₂² + 2|y|₂², and so on.
+    """
+    n = part.norms
+    if part.kind is PartKind.WHOLE or relation is Relation.ADD_REMOVE:
+        return n
+    l0, linf = min(2 * n.l0, part.width), 2 * n.linf
+    return Sensitivity(l0, linf, l1=min(2 * n.l1, l0 * linf), l2_squared=min(4 * n.l2_squared, l0 * linf**2))
+
+
+def part_events(part: PartClaim, relation: Relation) -> Composed:
+    """Return what all draws of a part cost.
+
+    Raises:
+        InternalError: its mechanism or its sampling is not for such draws.
+    """
+    moved = part_moves(part, relation)
+    try:
+        if part.sampling is None:
+            return part.law.events(moved, part.times, relation)
+        if part.sampling.relation is not relation or part.law.remembers:
+            reject("the samples of a private part")
+        return part.sampling.events(part.law.events(moved, 1, relation), part.times)
+    except InvalidParameter:
+        reject("the mechanism of a private part")
+
+
+def check_parts(claim: PlanClaim) -> None:
+    """Refuses a part whose statement does not keep people apart, or whose events say less than its noise costs.
+
+    Raises:
+        InternalError: naming what is wrong.
+    """
+    if len({part.name for part in claim.parts}) < len(claim.parts):
+        reject("the names of private parts")
+    for part in claim.parts:
+        if (type(part.law), type(_inner(part.law))) not in _KNOWN or type(part.sampling) not in _SCHEMES:
+            reject("the mechanism of a private part")
+        found = derive_rows(part.sql, part.source)
+        if found.rows > part.rows:
+            reject("how many rows of a person are kept")
+        if part.times < 1 or part.width < 1 or part.norms.l0 > part.width:
+            reject("the shape of a private part")
+        if part.kind is PartKind.WHOLE and part.apart:
+            reject("how a private part is bounded")
+        # parts of people have any sign, and another unit may raise one number and lower another
+        if getattr(_inner(part.law), "monotonic", False) and (
+            part.kind is PartKind.EACH or claim.relation is Relation.REPLACE
+        ):
+            reject("the direction in which a unit moves a draw")
+        _check_price(part, claim.relation)
+
+
+def events_of_parts(claim: PlanClaim) -> Composed:
+    """Return what all draws of all private parts cost."""
+    return sum((part_events(part, claim.relation) for part in claim.parts), Composed())
+
+
+def _check_price(part: PartClaim, relation: Relation) -> None:
+    """Refuses events of noise without samples that add up to less than the noise costs by its own formula: l1 over the
+    scale, or l2² over σ², once for each draw.
+    """
+    noise, moved = _inner(part.law), part_moves(part, relation)
+    if part.sampling is not None or not isinstance(noise, Additive):
+        return
+    pure = mu_squared = Fraction(0)
+    for event, n in part_events(part, relation):
+        pure, mu_squared = pure + n * (event.pure or 0), mu_squared + n * (event.mu_squared or 0)
+    if isinstance(noise, DiscreteLaplaceNoise) and pure < part.times * moved.l1 / noise.scale:
+        reject("the price of a private part")
+    if (
+        isinstance(noise, RoundedGaussianNoise)
+        and mu_squared < part.times * moved.l2_squared / noise.sigma**2
+    ):
+        reject("the price of a private part")
+
+
+def _inner(law: Law) -> object:
+    """The mechanism that a law draws."""
+    match law:
+        case AddedNoise():
+            return law.noise
+        case NamedBest():
+            return law.selection
+        case AboveOrBelow():
+            return law.sparse
+        case RunningTotals():
+            return law.tree
+        case _:
+            return None
+
+
+_KNOWN = frozenset(
+    {
+        (AddedNoise, DiscreteLaplaceNoise),
+        (AddedNoise, RoundedGaussianNoise),
+        (NamedBest, Exponential),
+        (NamedBest, NoisyMax),
+        (NamedBest, PermuteAndFlip),
+        (AboveOrBelow, SparseVector),
+        (RunningTotals, BinaryTree),
+    }
+)
+"""The closed list of mechanisms, each of just this class: one of somebody else's might say another price of itself."""
+
+_SCHEMES = frozenset({type(None), PoissonSampling, FixedSizeSampling, OneOfSteps})
