@@ -1,7 +1,7 @@
 """Everything that a recipe of one's own needs (docs/extending.md)."""
 
 from discreet.catalog.schema import TableSchema as TableSchema
-from discreet.engine.person_parts import People as People
+from discreet.engine.person_parts import PeopleRows as PeopleRows
 from discreet.engine.person_recipe import PersonRecipe as PersonRecipe
 from discreet.engine.person_recipe import RecipeTable as RecipeTable
 from discreet.engine.recipe import Draw as Draw

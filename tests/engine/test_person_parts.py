@@ -14,7 +14,7 @@ import pandas as pd
 import pytest
 
 import discreet as dp
-from discreet.engine.person_parts import PartUse, People, people_of, plain, total_of
+from discreet.engine.person_parts import PartUse, PeopleRows, people_of, plain, total_of
 from discreet.engine.session import Session
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
@@ -108,10 +108,10 @@ class Drawn(PersonRecipe):
     def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         return ["drawn"], [[x] for x in state]
 
-    def each(self, people: People, of: str, args: Any) -> Any:
+    def each(self, people: PeopleRows, of: str, args: Any) -> Any:
         return np.ones((people.size, self.width), np.int64)
 
-    def whole(self, people: People, of: str, args: Any) -> Any:
+    def whole(self, people: PeopleRows, of: str, args: Any) -> Any:
         return np.full(self.width, people.size)
 
 
@@ -158,7 +158,7 @@ def test_a_part_beyond_the_norms_counts_nothing() -> None:
     class Hostile(Drawn):
         """Of 400 people the first goes beyond each norm in turn."""
 
-        def each(self, people: People, of: str, args: Any) -> Any:
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
             parts = np.ones((people.size, 4), np.int64)
             parts[0] = [[9, 0, 0, 0], [3, 3, 3, 0], [3, 3, 0, 0], [-(2**63), 2**62, 2**63 - 1, 1]][
                 args["step"]
@@ -176,7 +176,7 @@ def test_factors_are_held_to_the_norms_of_their_product(a: int, b: int) -> None:
     class Factors(Drawn):
         """Each person's part is a product of two rows."""
 
-        def each(self, people: People, of: str, args: Any) -> Any:
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
             left, right = np.ones((people.size, 2), np.int64), np.ones((people.size, 2), np.int64)
             left[0, 0], right[0, 1] = a, b
             return left, right
@@ -193,9 +193,9 @@ def test_sums_are_exact_where_floats_are_not() -> None:
     with session() as s:
         read = person_rows("SELECT n FROM t", s._desk.tables)
     part = person_part("sum", read, width=1, norms=Sensitivity(1, 2**31 - 1))
-    values = np.full((1 << 24, 1), 2**31 - 1, np.int64)
-    assert total_of(part, values).tolist() == [(2**31 - 1) << 24]
-    assert total_of(part, (values, np.ones_like(values))).tolist() == [(2**31 - 1) << 24]
+    values = np.full((3 << 21, 1), 2**31 - 1, np.int64)
+    assert total_of(part, values).tolist() == [(2**31 - 1) * (3 << 21)]
+    assert total_of(part, (values, np.ones_like(values))).tolist() == [(2**31 - 1) * (3 << 21)]
     with pytest.raises(InvalidParameter, match="64 bits"):
         person_part("sum", read, width=1, norms=Sensitivity(1, 2**31))
 
@@ -203,7 +203,7 @@ def test_sums_are_exact_where_floats_are_not() -> None:
 class Failing(Drawn):
     """Fails on one person's rows, with words of them."""
 
-    def each(self, people: People, of: str, args: Any) -> Any:
+    def each(self, people: PeopleRows, of: str, args: Any) -> Any:
         if people.size == 1 and int(people.matrix[0, 0]) == 2:
             raise InvalidParameter(f"a secret: {people.matrix}")
         return np.ones((people.size, 2), np.int64)
@@ -223,7 +223,7 @@ def test_what_fails_says_nothing_of_the_data(kind: str, error: type[BaseExceptio
     class Tells(Drawn):
         """Fails with words of the data."""
 
-        def each(self, people: People, of: str, args: Any) -> Any:
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
             raise error(f"a secret: {people.matrix}")
 
         whole = each
@@ -250,7 +250,7 @@ def test_another_shape_is_refused(made: Any) -> None:
     class Other(Drawn):
         """Gives something else than a row of integers a person."""
 
-        def each(self, people: People, of: str, args: Any) -> Any:
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
             return made
 
     with session() as s, pytest.raises(InternalError, match="planned shape"):
@@ -270,7 +270,7 @@ def test_rows_are_the_persons_own_in_one_order() -> None:
     class Looks(Drawn):
         """Keeps what it was handed, as no recipe may."""
 
-        def each(self, people: People, of: str, args: Any) -> Any:
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
             seen.append(
                 (people.matrix.copy(), people.person.copy(), people.real("x"), people.summed(people.matrix))
             )
@@ -292,7 +292,7 @@ def test_a_null_is_the_number_nearest_to_nothing_and_values_are_clamped() -> Non
     class Looks(Drawn):
         """Keeps what it was handed, as no recipe may."""
 
-        def each(self, people: People, of: str, args: Any) -> Any:
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
             seen.append(people.matrix.copy())
             return np.ones((people.size, 2), np.int64)
 
@@ -344,7 +344,7 @@ def test_a_sparse_vector_is_charged_once_and_ends_as_a_result() -> None:
     class Asks(Drawn):
         """Numbers of people below and above the threshold."""
 
-        def each(self, people: People, of: str, args: Any) -> Any:
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
             return np.full((people.size, 1), int(args["step"] % 2))
 
     recipe = Asks(law=law, width=1, norms=Sensitivity(1, 1), times=10**6, draws=6)
@@ -372,7 +372,7 @@ def test_the_best_of_scores_is_named() -> None:
     class Best(Drawn):
         """The scores of three candidates."""
 
-        def whole(self, people: People, of: str, args: Any) -> Any:
+        def whole(self, people: PeopleRows, of: str, args: Any) -> Any:
             return np.array([0, people.size, 5])
 
     law = NamedBest(Exponential(epsilon=10))

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from discreet.noise.entropy import Entropy
-    from discreet.plan.decided import Drawing, ReadRows
+    from discreet.plan.decided import Drawing, HandedRows
 
 T = TypeVar("T")
 
@@ -38,20 +38,20 @@ Parts: TypeAlias = "Integers | tuple[Integers, Integers]"
 class PrivateCode(Protocol):
     """The code of a recipe that sees people's rows: pure, of its arguments alone, and never failing on any rows."""
 
-    def prepare(self, people: People) -> Any:
+    def prepare(self, people: PeopleRows) -> Any:
         """Whatever of people's rows all draws need, found once a read; it is `people.prepared` then."""
         ...
 
-    def each(self, people: People, of: str, args: Any) -> Parts:
+    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
         """A row of integers for each person, in their order, each of that person's rows and of public values alone."""
         ...
 
-    def whole(self, people: People, of: str, args: Any) -> Integers:
+    def whole(self, people: PeopleRows, of: str, args: Any) -> Integers:
         """A vector of integers of all people."""
         ...
 
 
-class People:
+class PeopleRows:
     """Rows of people, in an order that follows from what stands in them. Private.
 
     Attributes:
@@ -61,7 +61,7 @@ class People:
         prepared: what the recipe's `prepare` made of them.
     """
 
-    def __init__(self, read: ReadRows, matrix: Integers, person: Integers, size: int) -> None:
+    def __init__(self, read: HandedRows, matrix: Integers, person: Integers, size: int) -> None:
         self._read = read
         self.matrix, self.person, self.size = _fixed(matrix), _fixed(person), size
         self.prepared: Any = None
@@ -86,18 +86,18 @@ class People:
             return np.zeros((0, *of_rows.shape[1:]), of_rows.dtype)
         return np.asarray(np.add.reduceat(of_rows, self.starts[:-1], axis=0))
 
-    def take(self, chosen: Integers) -> People:
+    def take(self, chosen: Integers) -> PeopleRows:
         """These people alone, in their order."""
         place = np.full(self.size, -1)
         place[chosen] = np.arange(len(chosen))
         own = place[self.person]
         kept = own >= 0
-        return People(self._read, self.matrix[kept], own[kept], len(chosen))
+        return PeopleRows(self._read, self.matrix[kept], own[kept], len(chosen))
 
-    def one(self, place: int) -> People:
+    def one(self, place: int) -> PeopleRows:
         """One person alone."""
         rows = slice(int(self.starts[place]), int(self.starts[place + 1]))
-        return People(self._read, self.matrix[rows], np.zeros(rows.stop - rows.start, np.int64), 1)
+        return PeopleRows(self._read, self.matrix[rows], np.zeros(rows.stop - rows.start, np.int64), 1)
 
 
 def _fixed(array: NDArray[Any]) -> NDArray[Any]:
@@ -105,7 +105,7 @@ def _fixed(array: NDArray[Any]) -> NDArray[Any]:
     return array
 
 
-def people_of(read: ReadRows, columns: Sequence[Integers]) -> People:
+def people_of(read: HandedRows, columns: Sequence[Integers]) -> PeopleRows:
     """Return the people of what the database gave for their rows: `p`, where units have several, and the columns."""
     n = len(read.columns)
     if len(columns) != n + (1 if read.is_keyed else 0):
@@ -114,9 +114,9 @@ def people_of(read: ReadRows, columns: Sequence[Integers]) -> People:
     order = np.lexsort([*reversed(own), *([columns[0]] if read.is_keyed else [])])
     matrix = np.stack([c[order] for c in own], axis=1) if n else np.zeros((len(order), 0), np.int64)
     if not read.is_keyed:
-        return People(read, matrix, np.arange(len(order)), len(order))
+        return PeopleRows(read, matrix, np.arange(len(order)), len(order))
     numbers, person = np.unique(columns[0][order], return_inverse=True)
-    return People(read, matrix, person.astype(np.int64), len(numbers))
+    return PeopleRows(read, matrix, person.astype(np.int64), len(numbers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,18 +159,18 @@ class PartUse(PlannedUse):
         run = exact.once(("run", self.name), lambda: law.start(rng))
         return run(vector)
 
-    def _read(self, exact: PrivateReads) -> People:
+    def _read(self, exact: PrivateReads) -> PeopleRows:
         read = self.part.rows
         width = len(read.columns) + (1 if read.is_keyed else 0)
         return self._prepared(people_of(read, exact.columns(read.sql, read.is_keyed, width)))
 
-    def _prepared(self, people: People) -> People:
+    def _prepared(self, people: PeopleRows) -> PeopleRows:
         if not self.part.apart:  # else each person is prepared alone
             people.prepared = by_recipe(lambda: self.code.prepare(people))
         return people
 
 
-def exact_values(part: Drawing, code: PrivateCode, people: People, args: Any) -> Parts:
+def exact_values(part: Drawing, code: PrivateCode, people: PeopleRows, args: Any) -> Parts:
     """What the code of a recipe gives for a draw, in its planned shape. Private: only uses and audits call it.
 
     Raises:
@@ -192,7 +192,7 @@ def exact_values(part: Drawing, code: PrivateCode, people: People, args: Any) ->
     return a, b
 
 
-def _of_one(part: Drawing, code: PrivateCode, person: People, args: Any) -> Integers:
+def _of_one(part: Drawing, code: PrivateCode, person: PeopleRows, args: Any) -> Integers:
     """The part of one person; 0 where its code fails."""
     try:
         person.prepared = code.prepare(person)

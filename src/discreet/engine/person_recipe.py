@@ -15,7 +15,7 @@ from discreet.verify.certificate.seal import answer
 
 if TYPE_CHECKING:
     from discreet.catalog.schema import TableSchema
-    from discreet.engine.person_parts import Integers, Parts, People
+    from discreet.engine.person_parts import Integers, Parts, PeopleRows
     from discreet.engine.recipe import Receipt, Running
     from discreet.plan.plan import Plan
 
@@ -83,17 +83,17 @@ class PersonRecipe(ABC):
     def table(self, plan: Plan, state: Any) -> tuple[Sequence[str], Sequence[Sequence[Any]]]:
         """Return the columns and the rows that follow from a state, as JSON has read it."""
 
-    def prepare(self, people: People) -> Any:
+    def prepare(self, people: PeopleRows) -> Any:
         """Return whatever of people's rows all draws need: private, and nothing by default."""
         return None
 
-    def each(self, people: People, of: str, args: Any) -> Parts:
+    def each(self, people: PeopleRows, of: str, args: Any) -> Parts:
         """Return a row of integers for each person, in their order, each of that person's rows alone: private."""
-        raise NotImplementedError
+        raise InternalError("A recipe with parts of kind 'each' has a method each(people, of, args).")
 
-    def whole(self, people: People, of: str, args: Any) -> Integers:
+    def whole(self, people: PeopleRows, of: str, args: Any) -> Integers:
         """Return a vector of integers of all people: private."""
-        raise NotImplementedError
+        raise InternalError("A recipe with parts of kind 'whole' has a method whole(people, of, args).")
 
     def settled(self, plan: Plan, state: Any) -> Plan:
         """Return the plan: nothing of it is chosen by a first stage."""

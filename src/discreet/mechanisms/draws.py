@@ -32,7 +32,7 @@ NextDraw: TypeAlias = Callable[[Exact], Any]
 """The noisy values of the exact ones; each call is a draw of one run."""
 
 
-class Law(ABC):
+class DrawLaw(ABC):
     """A mechanism, as a run draws it."""
 
     __slots__ = ()
@@ -66,7 +66,7 @@ class Law(ABC):
 
 
 @dataclass(frozen=True, slots=True)
-class AddedNoise(Law):
+class AddedNoise(DrawLaw):
     """Noise on every number of a vector, fresh in each draw.
 
     Guarantee:
@@ -99,7 +99,7 @@ class AddedNoise(Law):
 
 
 @dataclass(frozen=True, slots=True)
-class NamedBest(Law):
+class NamedBest(DrawLaw):
     """The place of a high one among several scores, named by the exponential mechanism or one like it.
 
     Guarantee:
@@ -125,7 +125,7 @@ class NamedBest(Law):
 
 
 @dataclass(frozen=True, slots=True)
-class AboveOrBelow(Law):
+class AboveOrBelow(DrawLaw):
     """Whether one number after another lies above a threshold, until so many did; then None.
 
     Guarantee:
@@ -164,7 +164,7 @@ class AboveOrBelow(Law):
 
 
 @dataclass(frozen=True, slots=True)
-class RunningTotals(Law):
+class RunningTotals(DrawLaw):
     """The noisy sum of all numbers so far, after each of them, until the declared steps are over; then None.
 
     Guarantee:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Protocol
 
 from discreet.mechanisms.additive import Additive
-from discreet.mechanisms.draws import Law
+from discreet.mechanisms.draws import DrawLaw
 from discreet.mechanisms.samples import Sampling
 from discreet.plan.bound import BoundedQuery
 from discreet.plan.cost import Allocation
@@ -56,7 +56,7 @@ class Decided(Protocol):
     def is_end(self, name: str) -> bool: ...
 
 
-class ReadRows(Protocol):
+class HandedRows(Protocol):
     """Rows of people that a private part is handed (`person_rows.py`)."""
 
     @property
@@ -75,7 +75,7 @@ class Drawing(Protocol):
     @property
     def relation(self) -> Relation: ...
     @property
-    def rows(self) -> ReadRows: ...
+    def rows(self) -> HandedRows: ...
     @property
     def claim(self) -> PartClaim: ...
     @property
@@ -91,6 +91,6 @@ class Drawing(Protocol):
     @property
     def times(self) -> int: ...
     @property
-    def law(self) -> Law | None: ...
+    def law(self) -> DrawLaw | None: ...
     @property
     def sampling(self) -> Sampling | None: ...

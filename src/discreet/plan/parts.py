@@ -14,7 +14,7 @@ from discreet.accounting.calibrate import calibrate
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter, NotPrivate
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.mechanisms.draws import AddedNoise, Law
+from discreet.mechanisms.draws import AddedNoise, DrawLaw
 from discreet.mechanisms.samples import Sampling
 from discreet.plan.claim import source_of
 from discreet.plan.person_rows import PersonRows
@@ -61,7 +61,7 @@ class PersonPart:
     kind: PartKind = PartKind.EACH
     apart: bool = False
     times: int = 1
-    law: Law | None = None
+    law: DrawLaw | None = None
     share: Fraction = Fraction(1)
     sampling: Sampling | None = None
 
@@ -122,7 +122,7 @@ def person_part(
     kind: str = "each",
     apart: bool = False,
     times: int = 1,
-    law: Law | None = None,
+    law: DrawLaw | None = None,
     share: Real = 1,
     sampling: Sampling | None = None,
 ) -> PersonPart:
@@ -256,7 +256,7 @@ def _with_noise(parts: Sequence[PersonPart], guarantee: Approximate) -> tuple[Pe
     return at(found)
 
 
-def _noise(part: PersonPart, share: Fraction, width: Fraction, *, gaussian: bool) -> Law:
+def _noise(part: PersonPart, share: Fraction, width: Fraction, *, gaussian: bool) -> DrawLaw:
     """The noise of a part for its share of the budget, of which `width` is one over the ε, or over the μ, of all."""
     moved = part.moves
     if not gaussian:

@@ -11,7 +11,7 @@ from enum import Enum
 from fractions import Fraction
 
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
-from discreet.mechanisms.draws import Law
+from discreet.mechanisms.draws import DrawLaw
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.samples import Sampling
 from discreet.mechanisms.threshold import Threshold
@@ -181,7 +181,7 @@ class PartClaim:
     rows: int
     width: int
     norms: Sensitivity
-    law: Law
+    law: DrawLaw
     times: int
     sampling: Sampling | None = None
 

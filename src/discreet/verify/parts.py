@@ -12,7 +12,7 @@ from fractions import Fraction
 
 from discreet.errors import InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, Law, NamedBest, RunningTotals
+from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, DrawLaw, NamedBest, RunningTotals
 from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.noisy_max import NoisyMax
 from discreet.mechanisms.permute_and_flip import PermuteAndFlip
@@ -107,7 +107,7 @@ def _check_price(part: PartClaim, relation: Relation) -> None:
         reject("the price of a private part")
 
 
-def _inner(law: Law) -> object:
+def _inner(law: DrawLaw) -> object:
     """The mechanism that a law draws."""
     match law:
         case AddedNoise():

@@ -11,7 +11,7 @@ from typing import Any
 
 from discreet.errors import InternalError, InvalidParameter
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, Law, NamedBest, RunningTotals
+from discreet.mechanisms.draws import AboveOrBelow, AddedNoise, DrawLaw, NamedBest, RunningTotals
 from discreet.mechanisms.exponential import Exponential
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.noisy_max import NoisyMax
@@ -267,7 +267,7 @@ _TREE: dict[str, Form[Any]] = {
     "relation": _RELATION,
     "factorization": text,
 }
-_LAW: Form[Law] = _mechanism(
+_LAW: Form[DrawLaw] = _mechanism(
     {
         "noise": (AddedNoise, {"noise": _NOISE}),
         "best": (NamedBest, {"selection": _mechanism(_SELECTION)}),
