@@ -15,8 +15,8 @@ from discreet.plan.nodes.noise import Laws
 from discreet.plan.question import Question
 from discreet.plan.reports import Report
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.query.expr import Expr
 from discreet.privacy.unit import Relation
+from discreet.query.expr import Expr
 from discreet.verify.claim import PartClaim, PartKind
 
 

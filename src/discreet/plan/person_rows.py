@@ -12,13 +12,13 @@ from sqlglot import exp
 from discreet.catalog.schema import TableSchema
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bound import SECRET, BoundedQuery, lattice_sql, rows_with
-from discreet.plan.expr import Expr, Measured
-from discreet.plan.keys import Keys
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import Measure, Total
-from discreet.plan.parse import default_name, parse_select
 from discreet.plan.question import Question, read_question
 from discreet.privacy.exact import count
+from discreet.query.expr import Expr, Measured
+from discreet.query.keys import Keys
+from discreet.query.parse import default_name, parse_select
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +115,7 @@ def person_rows(sql: str, tables: Sequence[TableSchema], *, rows: int = 1) -> Pe
     question = read_question(tree.sql(dialect="duckdb"), tables)
     found: dict[str, LatticeValue] = {}
     for name, (_, expr) in zip(names, question.outer.columns, strict=True):
-        total = next(
-            (m for i, m in enumerate(question.measures) if expr == Measured(i, m.step, expr.type)), None
-        )
+        total = next((m for i, m in enumerate(question.measures) if _shows(expr, i, m)), None)
         if not isinstance(total, Total) or name in found:
             raise UnsupportedQuery(
                 f"The column {name!r} is no number with bounds, or stands there twice.",
