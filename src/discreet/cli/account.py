@@ -87,10 +87,7 @@ def command(
             beside = "has no meaning beside" if history is not None else "has a meaning only beside"
             raise InvalidParameter(f"--{name.replace('_', '-')} {beside} --history.")
     if plot is not None:
-        from discreet import plots
-
-        plots.check(plot)  # before the work, not after it
-        writing.check("--plot", plot, [] if history is None else [history])
+        writing.check_picture(plot, [] if history is None else [history])  # before the work
 
     def run(sigma: Fraction) -> PrivacyLoss:
         return gaussian(sigma).poisson(sample_rate) * steps

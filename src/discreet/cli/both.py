@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.cli import answers, declared, output, parties, picture, writing
-from discreet.cli.budgets import amounts, spelled
-from discreet.cli.interrupt import charging
-from discreet.cli.options import ColumnNames, NamedTable, RangeOf, ValuesOf, between
-from discreet.cli.parties import Protected, Said
-from discreet.cli.question import have_accounts
-from discreet.cli.waiting import waiting
+from discreet.cli import answers, options, output
+from discreet.cli.answers import Answering
+from discreet.cli.options import BudgetAmount, Protected, Said
+from discreet.cli.output import amounts, spelled
+from discreet.cli.question import columns, have_accounts, sources
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import positive, probability
 
 if TYPE_CHECKING:
     from discreet.engine.release import Release
     from discreet.engine.session import Session
+    from discreet.privacy.guarantee import Budget
+    from discreet.privacy.unit import PrivacyUnit
+
 
 _EXAMPLE = """\b
 Example, where a row is a visit of a patient to a doctor:
@@ -50,43 +51,19 @@ _RELATIONS = ("add-remove", "replace")
 @click.option(
     "--budget", multiple=True, type=Said(), help="Opens an account: patients=3, or patients=3,1e-6."
 )
-@click.option(
-    "--table",
-    "tables",
-    multiple=True,
-    type=NamedTable("NAME=SOURCE", "--table stays=stays.parquet"),
-    help="One more table of both. Repeatable.",
-)
-@click.option(
-    "--range", "ranges", multiple=True, type=RangeOf(), help="Public bounds: cost=0:500. Repeatable."
-)
-@click.option("--values", multiple=True, type=ValuesOf(), help="Public keys: ward=a,b. Repeatable.")
-@click.option("--ledger", metavar="FILE", help="Where charges are kept; ./discreet.ledger unless given.")
-@click.option("--names", type=ColumnNames(), help="Column names of a file without a header.")
-@click.option("--version", metavar="LABEL", help="A public label of the data's version.")
+@options.TABLE
+@options.RANGE
+@options.VALUES
+@options.LEDGER
+@options.NAMES
+@options.VERSION
 @click.option("--relation", multiple=True, type=Said(), help="What makes neighbours: add-remove or replace.")
 @click.option("--filter", "filters", multiple=True, type=Said(), help="How charges add. Fixed at opening.")
 @click.option("--analyst", multiple=True, type=Said(), help="Who asks; needed where an account has analysts.")
-@click.option(
-    "--dialect",
-    default="duckdb",
-    show_default=True,
-    type=click.Choice(["duckdb", "postgres", "bigquery", "snowflake", "spark"]),
-    help="Whose spelling QUERY has.",
-)
-@click.option("--noise", type=click.Choice(["laplace", "gaussian"]), help="Laplace unless given.")
+@options.DIALECT
+@options.NOISE
 @click.option("--plan", "only_plan", is_flag=True, help="Only what it would cost and how exact it is; free.")
-@click.option("--fresh", is_flag=True, help="Draw new noise for a question asked before, and pay again.")
-@click.option(
-    "--confidence", type=float, default=0.95, show_default=True, callback=between, help="Of the intervals."
-)
-@click.option("--json", "as_json", is_flag=True, help="Answer and errors as JSON.")
-@click.option(
-    "--csv", "as_csv", is_flag=True, help="The rows as CSV, with _low and _high beside each number."
-)
-@click.option("--certificate", metavar="FILE", help="Also write the release's proof as JSON.")
-@click.option("--plot", metavar="FILE", help="Also draw the answer, to a .svg, .png or .pdf file.")
-@click.option("--explain", is_flag=True, help="Also how the answer was made and what it cost.")
+@options.answering
 def command(
     source: str,
     query: str,
@@ -106,13 +83,7 @@ def command(
     dialect: str,
     noise: str | None,
     only_plan: bool,
-    fresh: bool,
-    confidence: float,
-    as_json: bool,
-    as_csv: bool,
-    certificate: str | None,
-    plot: str | None,
-    explain: bool,
+    **answering: Any,
 ) -> None:
     """Ask QUERY of SOURCE, whose rows are of two populations at once, and charge both.
 
@@ -120,17 +91,21 @@ def command(
     population's account is charged by how far one of its own units can move the answer, or neither is.
     What may differ between the two is written NAME=VALUE, once for each; without a name it holds for both.
     """
-    if as_json and as_csv:
-        raise InvalidParameter("--json and --csv cannot both be had.", hint="choose one")
-    answered = {"--fresh": fresh, "--csv": as_csv, "--certificate": certificate, "--plot": plot}
+    how = Answering.taken_from(answering)
+    answered = {
+        "--fresh": how.fresh,
+        "--csv": how.as_csv,
+        "--certificate": how.certificate,
+        "--plot": how.plot,
+    }
     if only_plan and (idle := [option for option, given in answered.items() if given]):
         raise InvalidParameter(
             f"{idle[0]} does not go with --plan, which asks nothing.", hint="leave one out"
         )
-    units, place = parties.units(protect), ledger or "discreet.ledger"
+    units, place = _units(protect), ledger or "discreet.ledger"
 
     def each(option: str, said: Sequence[tuple[str | None, str]], read: Any = str) -> dict[str, Any]:
-        return parties.for_each(option, said, units, read)
+        return _for_each(option, said, units, read)
 
     epsilons = each("--epsilon", epsilon, _exact("--epsilon"))
     deltas = each("--delta", delta, _exact("--delta"))
@@ -139,7 +114,7 @@ def command(
             f"--epsilon is missing for {missing[0]!r}.",
             hint=f"add --epsilon {missing[0]}=0.5, or one --epsilon for both",
         )
-    budgets = each("--budget", budget, parties.budget)
+    budgets = each("--budget", budget, _budget)
     price: dict[str, Any] = {
         "epsilon": epsilons,
         "delta": {n: deltas.get(n, 0) for n in units},
@@ -148,34 +123,24 @@ def command(
     }
     said: dict[str, Any] = {
         "units": units,
-        "columns": declared.columns(ranges, values),
+        "columns": columns(ranges, values),
         "version": version,
         "names": names,
         "relation": each("--relation", relation, _relation),
         "filter": each("--filter", filters),
     }
-    data, who = declared.sources(source, tables), each("--analyst", analyst)
+    data, who = sources(source, tables), each("--analyst", analyst)
     if only_plan:
-        _plan(query, data, said, place, budgets, who, price, as_json=as_json, explain=explain)
+        _plan(query, data, said, place, budgets, who, price, how)
         return
-    files = [place, source, *(other for _, other in tables)]
-    if certificate is not None:  # before the charge
-        writing.check("--certificate", certificate, files)
-    if plot is not None:
-        picture.check(plot, files if certificate is None else [*files, certificate])
+    how.check([place, source, *(other for _, other in tables)])
     import discreet as dp
     from discreet.ledger.places import shown
 
     with dp.connect_both(data, budget=budgets, ledger=place, analyst=who, **said) as session:
-        if plot is not None:
-            picture.foresee(session.plan(query, **price))
-        with charging(shown(place), as_json=as_json), waiting("asking the data", quiet=as_json):
-            release = session.sql(query, fresh=fresh, **price)
-        if certificate is not None:
-            writing.certificate(certificate, release)
-        _say(release, session, confidence, as_json=as_json, as_csv=as_csv, explain=explain)
-        if plot is not None:
-            picture.draw(release, plot, confidence)
+        release = how.ask(session, query, price, ledger=shown(place))
+        _say(release, session, how)
+        how.draw(release)
 
 
 def _exact(option: str) -> Any:
@@ -207,9 +172,7 @@ def _plan(
     budgets: dict[str, Any],
     analyst: dict[str, Any],
     price: dict[str, Any],
-    *,
-    as_json: bool,
-    explain: bool,
+    how: Answering,
 ) -> None:
     """What the question would cost: on the accounts where both are there, else on some that end with this command."""
     import discreet as dp
@@ -224,7 +187,7 @@ def _plan(
         plan = session.plan(query, **price)
         if not known:
             plan = replace(plan, outlook="")
-    if as_json:
+    if how.as_json:
         costs = {name: amounts(charge.guarantee) for name, charge in plan.charges.items()}
         output.say_json(
             {"columns": plan.columns, "cost": costs, "sql": plan.sql, "explanation": plan.explain()}
@@ -235,31 +198,69 @@ def _plan(
     output.say(f"{plan}")
     if plan.outlook:
         output.say(plan.outlook)
-    if explain:
+    if how.explain:
         output.say(f"\n{plan.explain()}")
 
 
-def _say(
-    release: Release,
-    session: Session,
-    confidence: float,
-    *,
-    as_json: bool,
-    as_csv: bool,
-    explain: bool,
-) -> None:
+def _say(release: Release, session: Session, how: Answering) -> None:
     left = {name: account.remaining for name, account in session.accounts.items()}
-    if as_json:
+    if how.as_json:
         answer = {
-            **answers.measured_json(release, confidence),
+            **answers.measured_json(release, how.confidence),
             "cost": {name: amounts(charge.guarantee) for name, charge in release.plan.charges.items()},
             "stored": release.stored,
             "charged": {name: amounts(charge) for name, charge in release.charges.items()},
             "remaining": {name: amounts(budget) for name, budget in left.items()},
         }
-        output.say_json({**answer, "explanation": release.explain()} if explain else answer)
+        output.say_json({**answer, "explanation": release.explain()} if how.explain else answer)
         return
-    answers.say(release, confidence, as_csv=as_csv, explain=explain)
+    how.say(release)
     for name, charge in release.charges.items():
         paid = "Answered from the ledger, free" if release.stored else f"Charged {spelled(charge)}"
         output.remark(f"{paid}; left for {name!r}: {spelled(left[name])}.")
+
+
+def _units(protected: Sequence[tuple[str, str, int]]) -> dict[str, PrivacyUnit]:
+    """Return the unit of each population."""
+    import discreet as dp
+
+    found = {name: dp.PrivacyUnit(column, max_rows=rows) for name, column, rows in protected}
+    if len(found) != 2 or len(protected) != 2:
+        raise InvalidParameter(
+            f"--protect names two populations, each once, not {len(found)}.",
+            hint="write --protect patients=patient_id:8 --protect doctors=doctor_id:120; `discreet sql` asks tables "
+            "of one population",
+        )
+    return found
+
+
+def _for_each(
+    option: str,
+    said: Sequence[tuple[str | None, str]],
+    populations: Collection[str],
+    read: Callable[[str], Any],
+) -> dict[str, Any]:
+    """Return what is said for each population; nothing for one that is not spoken of."""
+    found: dict[str, Any] = {}
+    for name, text in said:
+        if name is not None and name not in populations:
+            raise InvalidParameter(
+                f"{option} names {name!r}, which --protect does not.",
+                hint=f"the populations are {' and '.join(map(repr, populations))}",
+            )
+        for one in populations if name is None else [name]:
+            if one in found:
+                raise InvalidParameter(
+                    f"{option} is given twice for {one!r}.",
+                    hint=f"give it once for both, or once for each: {option} {one}=…",
+                )
+            found[one] = read(text)
+    return found
+
+
+def _budget(text: str) -> Budget:
+    """Read a budget as it is typed: `3`, or `3,1e-6`."""
+    import discreet as dp
+
+    epsilon, delta = BudgetAmount().convert(text, None, None)
+    return dp.Budget(epsilon, delta or 0)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from discreet.cli import output, writing
-from discreet.cli.budgets import amounts, spelled, spent
 from discreet.cli.options import BudgetAmount
+from discreet.cli.output import amounts, spelled, spent
 from discreet.errors import InvalidParameter
 from discreet.ledger.people import SUMMARY
 from discreet.privacy.guarantee import Approximate
@@ -57,10 +57,7 @@ def command(
     from discreet.ledger.several import warnings
 
     if plot is not None:
-        from discreet import plots
-
-        plots.check(plot)  # before the work, not after it
-        writing.check("--plot", plot, ledger)
+        writing.check_picture(plot, ledger)  # before the work
     with ExitStack() as stack:
         books = {place: stack.enter_context(Ledger.existing(place)) for place in dict.fromkeys(ledger)}
         found = [

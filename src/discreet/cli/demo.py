@@ -20,7 +20,7 @@ import click
 from discreet import data
 from discreet.cli import output
 from discreet.cli.answers import as_table
-from discreet.cli.budgets import spelled, spent
+from discreet.cli.output import spelled, spent
 from discreet.errors import BudgetExceeded, SourceError
 from discreet.table import render
 

@@ -148,6 +148,42 @@ class NamedTable(_Param):
         return table, said
 
 
+class Protected(_Param):
+    """A population, the column of its ids, and how many rows one unit may add: `patients=patient_id:8`."""
+
+    name = "NAME=COLUMN:ROWS"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str, str, int]:
+        """The three, of which the number is at least 1."""
+        if isinstance(value, tuple):
+            return value
+        population, _, rest = str(value).partition("=")
+        column, _, rows = rest.rpartition(":")
+        if not (population.strip() and column.strip() and rows.strip().isascii() and rows.strip().isdigit()):
+            raise InvalidParameter(
+                f"--protect {value!r} does not have the form {self.name}.",
+                hint="write --protect patients=patient_id:8, where one patient counts with 8 rows at most",
+            )
+        return population.strip(), column.strip(), int(rows)
+
+
+class Said(_Param):
+    """Something for both populations, or for the one that it names: `0.5`, `patients=0.5`."""
+
+    name = "[NAME=]VALUE"
+
+    def convert(
+        self, value: Any, param: click.Parameter | None, ctx: click.Context | None
+    ) -> tuple[str | None, str]:
+        """The population, None for both; and what is said."""
+        if isinstance(value, tuple):
+            return value
+        population, equals, said = str(value).rpartition("=")
+        return (population.strip() if equals else None), said.strip()
+
+
 class ColumnNames(_Param):
     """Column names for a file without a header: `age,ward,cost`, quoted as in CSV."""
 
@@ -220,6 +256,13 @@ def question_to_plan(command: F) -> F:
     return _with_options(command, epsilon_required=False)
 
 
+def answering(command: F) -> F:
+    """Add the options that say how a question is answered, to a command which makes an `Answering` of them."""
+    for option in reversed(_ANSWERING):
+        command = option(command)
+    return command
+
+
 def _with_options(command: F, *, epsilon_required: bool) -> F:
     epsilon = click.option(
         "--epsilon", required=epsilon_required, type=Amount(positive), help="What the question may cost: ε."
@@ -232,6 +275,35 @@ def _with_options(command: F, *, epsilon_required: bool) -> F:
 _FIELD = re.compile(r'\s*"(?P<quoted>(?:[^"]|"")*)"\s*(?=,|$)|(?P<bare>[^",]*)(?=,|$)')
 _WHOLE = re.compile(r"0|-?[1-9][0-9]{0,17}")
 
+TABLE = click.option(
+    "--table",
+    "tables",
+    multiple=True,
+    type=NamedTable("NAME=SOURCE", "--table orders=orders.parquet"),
+    help="One more table. Repeatable.",
+)
+RANGE = click.option(
+    "--range",
+    "ranges",
+    multiple=True,
+    type=RangeOf(),
+    help="Public bounds: amount=0:200, day=2020-01-01:2026-01-01. Repeatable.",
+)
+VALUES = click.option("--values", multiple=True, type=ValuesOf(), help="Public keys: region=a,b. Repeatable.")
+LEDGER = click.option(
+    "--ledger", metavar="FILE", help="Where charges are kept; ./discreet.ledger unless given."
+)
+NAMES = click.option("--names", type=ColumnNames(), help="Column names of a file without a header.")
+VERSION = click.option("--version", metavar="LABEL", help="A public label of the data's version.")
+DIALECT = click.option(
+    "--dialect",
+    default="duckdb",
+    show_default=True,
+    type=click.Choice(["duckdb", "postgres", "bigquery", "snowflake", "spark"]),
+    help="Whose spelling QUERY has.",
+)
+NOISE = click.option("--noise", type=click.Choice(["laplace", "gaussian"]), help="Laplace unless given.")
+
 _AFTER = 4  # options before --epsilon, in the order in which help lists them
 _OPTIONS: list[Callable[[Any], Any]] = [
     click.argument("source"),
@@ -241,13 +313,7 @@ _OPTIONS: list[Callable[[Any], Any]] = [
     click.option("--delta", default="0", show_default=True, type=Amount(probability), help="And δ."),
     click.option("--max-groups", type=int, help="At most this many groups of one question for each unit."),
     click.option("--max-rows", type=int, help="At most this many rows of a unit in each group."),
-    click.option(
-        "--table",
-        "tables",
-        multiple=True,
-        type=NamedTable("NAME=SOURCE", "--table orders=orders.parquet"),
-        help="One more table. Repeatable.",
-    ),
+    TABLE,
     click.option(
         "--unit-path",
         "paths",
@@ -258,14 +324,8 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         help="A table's own column for the unit, or its foreign key. Repeatable.",
     ),
     click.option("--public", multiple=True, metavar="TABLE", help="A table that is nobody's. Repeatable."),
-    click.option(
-        "--range",
-        "ranges",
-        multiple=True,
-        type=RangeOf(),
-        help="Public bounds: amount=0:200, day=2020-01-01:2026-01-01. Repeatable.",
-    ),
-    click.option("--values", multiple=True, type=ValuesOf(), help="Public keys: region=a,b. Repeatable."),
+    RANGE,
+    VALUES,
     click.option("--population", help="Whose budget it is; the table's name unless given."),
     click.option("--budget", type=BudgetAmount(), help="Opens an account: 3, or 3,1e-6. Needed once."),
     click.option("--budget-delta", type=Amount(probability), help="The δ of --budget, if not written there."),
@@ -279,22 +339,16 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         type=BudgetAmount(),
         help="Opens an account in which each person has a budget of their own, besides --budget or instead.",
     ),
-    click.option("--ledger", metavar="FILE", help="Where charges are kept; ./discreet.ledger unless given."),
-    click.option("--names", type=ColumnNames(), help="Column names of a file without a header."),
-    click.option("--version", metavar="LABEL", help="A public label of the data's version."),
+    LEDGER,
+    NAMES,
+    VERSION,
     click.option("--relation", type=click.Choice(["add-remove", "replace"]), help="What makes neighbours."),
     click.option(
         "--filter", metavar="NAME", help="How charges add: basic, zcdp, gdp or renyi. Fixed at opening."
     ),
     click.option("--analyst", metavar="NAME", help="Who asks; needed where the account has analysts."),
-    click.option(
-        "--dialect",
-        default="duckdb",
-        show_default=True,
-        type=click.Choice(["duckdb", "postgres", "bigquery", "snowflake", "spark"]),
-        help="Whose spelling QUERY has.",
-    ),
-    click.option("--noise", type=click.Choice(["laplace", "gaussian"]), help="Laplace unless given."),
+    DIALECT,
+    NOISE,
     click.option(
         "--truncation",
         default="0",
@@ -307,6 +361,33 @@ _OPTIONS: list[Callable[[Any], Any]] = [
         type=click.Choice(["auto", "values"]),
         help="Have caps and missing ranges chosen privately (auto), or ranges alone (values): a tenth of ε for each.",
     ),
+]
+
+_ANSWERING: list[Callable[[Any], Any]] = [
+    click.option("--fresh", is_flag=True, help="Draw new noise for a question asked before, and pay again."),
+    click.option(
+        "--confidence",
+        type=float,
+        default=0.95,
+        show_default=True,
+        callback=between,
+        help="Of the intervals.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Answer and errors as JSON."),
+    click.option(
+        "--csv", "as_csv", is_flag=True, help="The rows as CSV, with _low and _high beside each number."
+    ),
+    click.option(
+        "--certificate",
+        metavar="FILE",
+        help="Also write the release's proof as JSON, which `discreet verify` checks.",
+    ),
+    click.option(
+        "--plot",
+        metavar="FILE",
+        help="Also draw the answer with its intervals, to a .svg, .png or .pdf file.",
+    ),
+    click.option("--explain", is_flag=True, help="Also how the answer was made and what it cost."),
 ]
 
 

@@ -13,12 +13,17 @@ import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
-from discreet.errors import DiscreetError
+from discreet.errors import DiscreetError, InvalidParameter
+from discreet.privacy.guarantee import Approximate, Budget, decimal
 from discreet.table import visible
+
+if TYPE_CHECKING:
+    from discreet.accounting.loss import PrivacyLoss
+
 
 _COMMAND_LINE = {  # what a hint written for Python is called here
     "MissingBounds": "On the command line: --range COLUMN=LOW:HIGH, --values COLUMN=a,b, --max-groups K "
@@ -146,3 +151,22 @@ def _plain(value: object) -> Any:
     if isinstance(value, Sequence):
         return [_plain(item) for item in value]
     return str(value)
+
+
+def spelled(amount: Approximate | Budget) -> str:
+    """The amount in words: `ε = 0.5`, or `ε = 0.5, δ = 1e-06` where there is a δ."""
+    epsilon = f"ε = {decimal(amount.epsilon)}"
+    return f"{epsilon}, δ = {decimal(amount.delta)}" if amount.delta else epsilon
+
+
+def amounts(amount: Approximate | Budget) -> dict[str, Fraction]:
+    """The amount for JSON."""
+    return {"epsilon": amount.epsilon, "delta": amount.delta}
+
+
+def spent(loss: PrivacyLoss, budget: Budget) -> Approximate:
+    """What was spent as one (ε, δ): as it was charged where charges add up so, else at the budget's δ."""
+    try:
+        return loss.guarantee(loss.failure)
+    except InvalidParameter:  # zCDP has no ε at that δ
+        return loss.guarantee(budget.delta)

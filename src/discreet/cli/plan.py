@@ -10,8 +10,8 @@ import click
 
 from discreet.cli import output
 from discreet.cli.answers import is_noisy
-from discreet.cli.budgets import amounts, spelled
 from discreet.cli.options import Sized, between, question_to_plan
+from discreet.cli.output import amounts, spelled
 from discreet.cli.question import QueryCall
 from discreet.errors import InvalidParameter
 from discreet.table import Align, render

@@ -10,7 +10,7 @@ from typing import Any, NoReturn
 import click
 
 from discreet.cli import output
-from discreet.cli.interrupt import INTERRUPTED
+from discreet.cli.waiting import INTERRUPTED
 from discreet.errors import DiscreetError
 
 COMMANDS = {  # in the order of the help; each module is imported when its command is asked for

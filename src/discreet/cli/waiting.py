@@ -1,13 +1,20 @@
-"""A line that moves while the data is asked, on a terminal, when it takes longer than a second."""
+"""While the data is asked: a line that moves on a terminal, and Ctrl-C, which says what it means for the charge."""
 
 from __future__ import annotations
 
 import shutil
+import signal
 import sys
 import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from types import FrameType
+
+import click
+
+from discreet.cli import output
+from discreet.errors import BackendFailed
 
 _WIDTH = 20  # characters of a bar
 
@@ -54,3 +61,39 @@ def _progress(seconds: float, limit: float | None) -> str:
         return f" … {seconds:.0f} s "
     full = round(_WIDTH * min(seconds / limit, 1.0))
     return f" [{'#' * full}{'.' * (_WIDTH - full)}] {seconds:.0f} of about {limit:g} s "
+
+
+INTERRUPTED = 130  # 128 + SIGINT, as shells have it
+
+
+@contextmanager
+def charging(ledger: str, *, as_json: bool) -> Iterator[None]:
+    """Where a charge may be written: Ctrl-C here says how to find out whether it was.
+
+    A database that is interrupted in its own code reports a failure of its own in the place of
+    KeyboardInterrupt, so the signal is noted beside it.
+    """
+    pressed = False
+
+    def note(number: int, frame: FrameType | None) -> None:
+        nonlocal pressed
+        pressed = True
+        raise KeyboardInterrupt
+
+    main = threading.current_thread() is threading.main_thread()  # only there can signals be handled
+    before = signal.signal(signal.SIGINT, note) if main else None
+    try:
+        yield
+    except (KeyboardInterrupt, BackendFailed) as error:
+        if isinstance(error, BackendFailed) and not pressed:
+            raise
+        output.failure(
+            "Interrupted",
+            f"Stopped; if the question was already charged, the charge stays in {ledger}.",
+            f"`discreet budget {ledger} --history` shows what was charged.",
+            as_json=as_json,
+        )
+        raise click.exceptions.Exit(INTERRUPTED) from None
+    finally:
+        if main:
+            signal.signal(signal.SIGINT, before)

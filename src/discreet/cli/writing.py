@@ -8,10 +8,14 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from discreet.cli import output
 from discreet.errors import InvalidParameter
 
 if TYPE_CHECKING:
     from discreet.engine.release import Release
+    from discreet.plan.plan import Plan
+
+_PAID = "The question is answered and paid for"
 
 
 def check(option: str, file: str, used: Iterable[str] = ()) -> None:
@@ -45,9 +49,43 @@ def certificate(file: str, release: Release) -> None:
         Path(file).write_text(json.dumps(release.certificate(), indent=1) + "\n", encoding="ascii")
     except OSError as error:
         raise InvalidParameter(
-            f"--certificate {file} cannot be written: {error.strerror}. The question is answered and paid for.",
+            f"--certificate {file} cannot be written: {error.strerror}. {_PAID}.",
             hint="ask it again with another file, which is free",
         ) from None
+
+
+def check_picture(file: str, used: Iterable[str]) -> None:
+    """Refuse a file that cannot be a picture or is in use, and a machine on which nothing can be drawn."""
+    from discreet import plots
+
+    plots.check(file)
+    check("--plot", file, used)
+
+
+def foresee_picture(plan: Plan) -> None:
+    """Refuse a question whose answer no picture has room for; planning it is free."""
+    from discreet.plots.answers import columns, room
+
+    if plan.stages is not None:  # its caps, and so its intervals, follow from its first stage
+        return
+    keys, measures = columns(plan.query)
+    room(len(keys), len(measures))
+
+
+def picture(file: str, release: Release, confidence: float) -> None:
+    """Write the picture of an answer that has been printed."""
+    from discreet import plots
+
+    try:
+        plots.save(plots.release(release, confidence=confidence), file)
+    except InvalidParameter as error:
+        raise InvalidParameter(f"--plot: {error.message} {_PAID}.", hint=error.hint) from None
+    except OSError as error:
+        raise InvalidParameter(
+            f"--plot {file} cannot be written: {error.strerror}. {_PAID}.",
+            hint="ask it again with another file, which is free",
+        ) from None
+    output.remark(f"The answer is drawn in {file}.")
 
 
 def _same(one: Path, other: Path) -> bool:
