@@ -17,7 +17,7 @@ from discreet.errors import InvalidParameter
 from discreet.local import HeavyHitters, LocalHashing, Memoised
 from discreet.local.coins import rounded_coin
 from discreet.local.heavy_hitters import Beginnings, Spelling, read_spelling
-from discreet.local.linear_hash import LinearHash, least_support, linear_hash
+from discreet.local.local_hashing import LinearHash, least_support, linear_hash
 from discreet.noise.entropy import SystemEntropy
 from tests.local.branches import Branches
 from tests.local.public_parts import FixedBytes, largest_ratio, law_of, least_exp, tree

@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from discreet.local import CountMeanSketch, Duchi, HadamardSketch, HeavyHitters, LocalHashing, PrivUnit
-from discreet.local.hadamard_sketch import _parity
 from discreet.local.hashing import digests
+from discreet.local.sketches import _parity
 from tests.noise.chi_square import accepts, refuses
 
 N = 60_000

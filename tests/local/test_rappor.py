@@ -13,7 +13,7 @@ from scipy import stats
 
 from discreet.errors import InvalidParameter
 from discreet.local import Memoised, Rappor
-from discreet.local.bloom import Bloom
+from discreet.local.hashing import Bloom
 
 ALARM = 1e-9
 

@@ -14,8 +14,8 @@ from scipy import stats
 
 from discreet.errors import InvalidParameter
 from discreet.local import CountMeanSketch, HadamardSketch, Memoised
-from discreet.local.hadamard_sketch import _parity, _transformed
 from discreet.local.hashing import digests, key_of, mixed
+from discreet.local.sketches import _parity, _transformed
 from tests.coverage import covers
 from tests.local.branches import Branches, plain
 from tests.local.public_parts import largest_ratio, law_of, least_exp, tree

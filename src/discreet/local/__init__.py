@@ -5,7 +5,6 @@ A randomizer is one value on both sides: `randomize` runs on the device, `estima
 
 from __future__ import annotations
 
-from discreet.local.count_mean_sketch import CountMeanSketch as CountMeanSketch
 from discreet.local.device_budget import DeviceBudget as DeviceBudget
 from discreet.local.domain import Domain as Domain
 from discreet.local.duchi import Duchi as Duchi
@@ -13,7 +12,6 @@ from discreet.local.estimate import Estimate as Estimate
 from discreet.local.estimate import Shares as Shares
 from discreet.local.frequency import FrequencyOracle as FrequencyOracle
 from discreet.local.hadamard import Hadamard as Hadamard
-from discreet.local.hadamard_sketch import HadamardSketch as HadamardSketch
 from discreet.local.heavy_hitters import HeavyHitters as HeavyHitters
 from discreet.local.laplace import Laplace as Laplace
 from discreet.local.local_hashing import LocalHashing as LocalHashing
@@ -23,6 +21,8 @@ from discreet.local.privunit import PrivUnit as PrivUnit
 from discreet.local.randomized_response import RandomizedResponse as RandomizedResponse
 from discreet.local.randomizer import Randomizer as Randomizer
 from discreet.local.rappor import Rappor as Rappor
+from discreet.local.sketches import CountMeanSketch as CountMeanSketch
+from discreet.local.sketches import HadamardSketch as HadamardSketch
 from discreet.local.subset_selection import SubsetSelection as SubsetSelection
 from discreet.local.unary_encoding import UnaryEncoding as UnaryEncoding
 

@@ -1,21 +1,27 @@
-"""What a server learns from reports: unbiased numbers, and how far off they may be."""
+"""What a server learns from reports: unbiased numbers, and how far off they may be; the parameters of randomizers."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Hashable, Iterator
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.local.parameters import read_confidence, read_users
-from discreet.privacy.exact import Real
+from discreet.privacy.exact import Real, count, positive
+from discreet.privacy.exact import read_confidence as read_confidence
+from discreet.privacy.guarantee import decimal
 
 Floats: TypeAlias = NDArray[np.float64]
 
+_SHOWN = 20
+_LEAST = Fraction(1, 10**6)
+_LARGEST = Fraction(1000)
+_MOST_USERS = 1 << 53
 _ROUNDING = 1e-12  # by which widths are enlarged: far more than floats lose
 
 
@@ -199,7 +205,31 @@ def projected(values: Floats) -> Floats:
     return np.asarray(np.maximum(values - excess[last], 0.0))
 
 
-_SHOWN = 20
+def half_width(variance: float, users: int, confidence: Real) -> float:
+    """Return how far the mean of so many reports is off at most, where each has at most this variance: asymptotic."""
+    from scipy.special import ndtri
+
+    z = -float(ndtri(float(1 - read_confidence(confidence)) / 2))
+    return z * math.sqrt(variance / read_users(users)) * (1 + _ROUNDING)
+
+
+def read_epsilon(value: Real, name: str = "epsilon") -> Fraction:
+    """Return the ε of one report: between 1e-6 and 1000, so that chances of 64 bits can show it."""
+    x = positive(name, value)
+    if not _LEAST <= x <= _LARGEST:
+        raise InvalidParameter(
+            f"{name} of one report must lie between 1e-6 and 1000, not {decimal(x)}.",
+            hint="reports with a smaller ε say nothing about any number of users there could be",
+        )
+    return x
+
+
+def read_users(users: int) -> int:
+    """Return a number of users."""
+    n = count("users", users)
+    if n > _MOST_USERS:
+        raise InvalidParameter("users must be at most 2^53.")
+    return n
 
 
 def _rows(labels: tuple[Hashable, ...], *columns: Floats) -> list[list[str]]:

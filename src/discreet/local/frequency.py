@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -14,8 +13,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.local.domain import Domain, Places
-from discreet.local.estimate import Estimate
-from discreet.local.parameters import read_confidence, read_epsilon, read_users
+from discreet.local.estimate import Estimate, half_width, read_epsilon
 from discreet.local.randomizer import Randomizer
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.privacy.exact import Real, above, exact
@@ -145,13 +143,10 @@ class FrequencyOracle(Randomizer):
             confidence: the chance that it is off by no more, by the normal law.
             share: the share that the value is assumed to have; by default the one with the largest error.
         """
-        from scipy.special import ndtri
-
         assumed = None if share is None else exact("share", share)
         if assumed is not None and not 0 <= assumed <= 1:
             raise InvalidParameter(f"share must lie in [0, 1], not {decimal(assumed)}.")
-        deviations = -float(ndtri(float(1 - read_confidence(confidence)) / 2))
-        return deviations * math.sqrt(above(self.scores.variance(assumed) / read_users(users)))
+        return half_width(above(self.scores.variance(assumed)), users, confidence)
 
     def key(self, x: Any) -> str:
         """Return a text by which equal values are known, to `Memoised`."""

@@ -12,12 +12,10 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.local.domain import is_many, listed, read_array
-from discreet.local.estimate import Estimate
+from discreet.local.estimate import Estimate, half_width, read_epsilon
 from discreet.local.frequency import Scores, read_reports, whole_reports
 from discreet.local.hashing import Words, key_of, mixed, read_salt
-from discreet.local.linear_hash import LinearHash, least_support, linear_hash, read_error
-from discreet.local.means import half_width
-from discreet.local.parameters import read_epsilon
+from discreet.local.local_hashing import LinearHash, least_support, linear_hash, read_error
 from discreet.local.randomizer import Randomizer, numbered
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below_vector

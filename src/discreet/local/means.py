@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import abstractmethod
 from collections.abc import Hashable, Sequence
 from fractions import Fraction
@@ -12,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.local.parameters import read_confidence, read_epsilon, read_users
+from discreet.local.estimate import half_width, read_epsilon
 from discreet.local.randomizer import Randomizer
 from discreet.local.reals import Span, read_span
 from discreet.privacy.exact import Real
@@ -92,11 +91,3 @@ def no_domain(domain: Sequence[Hashable] | None) -> None:
     """Refuses a domain where a mean is estimated."""
     if domain is not None:
         raise InvalidParameter("a mean has no domain.", hint="estimate(reports)")
-
-
-def half_width(variance: float, users: int, confidence: Real) -> float:
-    """Return how far the mean of so many reports is off at most, where each has at most this variance: asymptotic."""
-    from scipy.special import ndtri
-
-    z = -float(ndtri(float(1 - read_confidence(confidence)) / 2))
-    return z * math.sqrt(variance / read_users(users)) * (1 + 1e-12)

@@ -17,10 +17,9 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.local.coins import Coin, rounded_coin, weighted_flips
-from discreet.local.estimate import Estimate
+from discreet.local.estimate import Estimate, half_width, read_epsilon
 from discreet.local.hashing import Words, mixed
-from discreet.local.means import half_width, no_domain, read_reports
-from discreet.local.parameters import read_epsilon
+from discreet.local.means import no_domain, read_reports
 from discreet.local.randomizer import Randomizer, numbered
 from discreet.local.reals import read_numbers
 from discreet.noise.entropy import Entropy, SystemEntropy, words64

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from discreet.local.bloom import text
 from discreet.local.domain import is_many
+from discreet.local.hashing import text
 from discreet.local.reals import floats
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.exact import Real

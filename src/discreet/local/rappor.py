@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
@@ -12,12 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
-from discreet.local.bloom import Bloom, text
 from discreet.local.coins import WHOLE, Coin, check_ratio, rounded_coin
 from discreet.local.domain import is_many, listed, read_array
-from discreet.local.estimate import Estimate, Shares
+from discreet.local.estimate import Estimate, Shares, half_width, read_epsilon
 from discreet.local.frequency import no_report, read_reports
-from discreet.local.parameters import read_confidence, read_epsilon, read_users
+from discreet.local.hashing import Bloom, text
 from discreet.local.randomizer import Randomizer, numbered
 from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below_vector
@@ -181,13 +179,10 @@ class Rappor(Randomizer):
 
         Collisions between the candidates add to it: `estimate` counts them.
         """
-        from scipy.special import ndtri
-
         h = self.bloom.hashes
         noise = self.kept * (1 - self.kept) / (2 * self.kept - 1) ** 2
         # Solution 1/(m·h) on m·h bits of its own: a user's part has variance m·(m·h)·noise/(m·h)², and no other.
-        variance = above(noise / (h * read_users(users)))
-        return -float(ndtri(float(1 - read_confidence(confidence)) / 2)) * math.sqrt(variance)
+        return half_width(above(noise / h), users, confidence)
 
     def explain(self) -> str:
         a, s, h = self.permanent.chance, self.kept, self.bloom.hashes

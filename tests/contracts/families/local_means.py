@@ -20,10 +20,8 @@ from discreet.local import (
     PrivUnit,
     Randomizer,
 )
-from discreet.local.count_mean_sketch import _HEAD
-from discreet.local.hadamard_sketch import _parity
 from discreet.local.hashing import digests
-from discreet.local.sketch_rows import SketchRandomizer
+from discreet.local.sketches import _HEAD, SketchRandomizer, _parity
 from discreet.noise.entropy import SystemEntropy
 from discreet.noise.uniform import below_vector
 from tests.contracts.audit_row import AuditRow, sampled
