@@ -6,8 +6,8 @@ import numpy as np
 from scipy.special import betaincinv
 
 from discreet.audit.evidence.betting import Cuts
-from discreet.audit.evidence.events import clearest
 from discreet.audit.evidence.intervals import clopper_pearson
+from discreet.audit.learned import clearest
 from discreet.audit.sequential import distinguish
 from discreet.audit.sequential_test import Fresh
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from discreet.audit.outputs.shape import Batch
-from discreet.audit.sample_buffer import KEPT, SampleBuffer
+from discreet.audit.sequential_test import KEPT, SampleBuffer
 
 ROOM = 2**27
 

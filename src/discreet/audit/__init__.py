@@ -23,13 +23,13 @@ if TYPE_CHECKING:
     from discreet.audit.canaries import one_run as one_run
     from discreet.audit.exact import Finite as Finite
     from discreet.audit.exact import finite as finite
-    from discreet.audit.games.play import attributes as attributes
-    from discreet.audit.games.play import game as game
-    from discreet.audit.games.played import Game as Game
+    from discreet.audit.games import attributes as attributes
+    from discreet.audit.games import game as game
     from discreet.audit.lower_bounds import lower_bound as lower_bound
     from discreet.audit.neighbours import Datasets as Datasets
     from discreet.audit.neighbours import Numbers as Numbers
     from discreet.audit.neighbours import Vectors as Vectors
+    from discreet.audit.played import Game as Game
     from discreet.audit.probes.floating import probe_floats as probe_floats
     from discreet.audit.probes.stateful import probe_state as probe_state
     from discreet.audit.search import assert_private as assert_private

@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.audit.claim import Claim
-from discreet.audit.evidence.two_samples import between, threshold
+from discreet.audit.evidence.intervals import between, threshold
 from discreet.audit.finding import CONSISTENT, VIOLATED, Tradeoff
-from discreet.audit.games.played import errors
 from discreet.audit.guesses import Guesses, epsilon_lower, ladder, p_value, promises
 from discreet.audit.outputs.sampling import called
+from discreet.audit.played import errors
 from discreet.audit.reports import document, facts, fields_of, head, lines_of, number, picture, plain
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count

@@ -18,7 +18,7 @@ from scipy.special import expit, ndtr
 from discreet import Budget
 from discreet.accounting import gaussian, laplace
 from discreet.audit import Claim, attributes, game
-from discreet.audit.games.played import advantage, errors, odds, success
+from discreet.audit.played import advantage, errors, odds, success
 from discreet.errors import InvalidParameter
 
 Floats = NDArray[np.float64]

@@ -20,7 +20,7 @@ from discreet.audit.outputs.encoding import Encoded, Encoder
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.outputs.shape import Batch
 from discreet.audit.scores import Score, additive, learn
-from discreet.audit.scores.ratios import monotone, pieces, shrunk
+from discreet.audit.scores.column import monotone, pieces, shrunk
 
 Floats: TypeAlias = NDArray[np.float64]
 Draw: TypeAlias = Callable[[np.random.Generator, int], Any]

@@ -159,7 +159,7 @@ def test_a_test_that_goes_on_learns_once_more_from_four_times_as_many(
 def test_a_test_that_goes_on_does_not_keep_what_is_too_wide(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("discreet.audit.sequential_test._PROMISING", -math.inf)
     monkeypatch.setattr("discreet.audit.sequential_test._ODDS", math.inf)
-    monkeypatch.setattr("discreet.audit.sample_buffer._ROOM", 4000)
+    monkeypatch.setattr("discreet.audit.sequential_test._ROOM", 4000)
     found = lessons(monkeypatch)
     long = longer(0, Bits(100, 0.5 * math.exp(-0.1)), more=56_000)
     assert long.spent == 64_000

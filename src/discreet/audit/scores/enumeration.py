@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
-from discreet.audit.scores.ratios import shrunk
+from discreet.audit.scores.column import shrunk
 
 Floats: TypeAlias = NDArray[np.float64]
 

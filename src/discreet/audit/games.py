@@ -16,17 +16,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.loss import PrivacyLoss
+from discreet.audit import played
 from discreet.audit.claim import Claim
+from discreet.audit.evidence.intervals import CutEvent, threshold, tradeoff_high
 from discreet.audit.evidence.intervals import broken as broken_by
-from discreet.audit.evidence.intervals import tradeoff_high
-from discreet.audit.evidence.two_samples import CutEvent, threshold
 from discreet.audit.finding import CONSISTENT, VIOLATED, Chance, Tradeoff
-from discreet.audit.games import played
-from discreet.audit.games.played import UNCLAIMED, GameMeasure
-from discreet.audit.games.played import Game as Game
 from discreet.audit.outputs.encoding import Encoded, Encoder
 from discreet.audit.outputs.sampling import Sampler, called
 from discreet.audit.outputs.shape import Batch
+from discreet.audit.played import UNCLAIMED, GameMeasure
+from discreet.audit.played import Game as Game
 from discreet.audit.reports import shown
 from discreet.audit.scores import Score, learn
 from discreet.errors import InvalidParameter

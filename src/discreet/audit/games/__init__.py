@@ -1,1 +1,0 @@
-"""Alice and Bob: what an attacker can learn of a membership or an attribute."""
