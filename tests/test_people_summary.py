@@ -17,7 +17,8 @@ from discreet import spending
 from discreet.engine.cells import Cells
 from discreet.errors import BudgetExceeded, InvalidParameter, LedgerCorrupt
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.people import keeping, summary
+from discreet.ledger.people import keeping
+from discreet.ledger.people import table as summary
 from discreet.ledger.people.keeping import PersonBudgets
 from discreet.ledger.people.table import BEYOND, CAPACITY, PeopleTable, settle
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise

@@ -13,8 +13,7 @@ from discreet.ledger.chain import canonical
 from discreet.ledger.entry import PeopleCharged
 from discreet.ledger.failures import KEEP
 from discreet.ledger.people import SUMMARY
-from discreet.ledger.people.summary import BINS
-from discreet.ledger.people.table import CAPACITY
+from discreet.ledger.people.table import BINS, CAPACITY
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.calibrated import AskedGuarantee
 from discreet.mechanisms.summed import SummedNoise

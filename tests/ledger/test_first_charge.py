@@ -20,8 +20,7 @@ from discreet.ledger.account import Account
 from discreet.ledger.first_charge import foresee
 from discreet.ledger.joint_charge import charge_together, find_together
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.memory import MemoryStore
-from discreet.ledger.overlay import EMPTY
+from discreet.ledger.memory import EMPTY, MemoryStore
 from discreet.ledger.places import prepared_store
 from discreet.ledger.sign import new_key
 from discreet.ledger.sqlite import SQLiteStore

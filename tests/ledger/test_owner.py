@@ -15,8 +15,7 @@ from discreet.errors import BudgetExceeded, InvalidParameter, LedgerError
 from discreet.ledger.account import Account
 from discreet.ledger.account_state import Status
 from discreet.ledger.ledger import Ledger
-from discreet.ledger.memory import MemoryStore
-from discreet.ledger.overlay import Overlay
+from discreet.ledger.memory import MemoryStore, Overlay
 from discreet.ledger.store import Transaction
 from discreet.privacy.guarantee import Budget
 

@@ -53,8 +53,7 @@ def command(
     Nothing here costs anything but --people-summary, which is a question about those people: it is charged to each of
     them, and to the account. Asked again before anything else was, it is free.
     """
-    from discreet.ledger.ledger import Ledger
-    from discreet.ledger.several import warnings
+    from discreet.ledger.ledger import Ledger, warnings
 
     if plot is not None:
         writing.check_picture(plot, ledger)  # before the work

@@ -24,7 +24,7 @@ from discreet.ledger.entry import (
     from_row,
     release_in,
 )
-from discreet.ledger.kinds.asking import TOGETHER
+from discreet.ledger.kinds import TOGETHER
 from discreet.ledger.lock import Key
 from discreet.ledger.log import NO_END, Log, Step, View
 from discreet.ledger.names import name

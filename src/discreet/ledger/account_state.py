@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
@@ -237,3 +237,22 @@ class Standing:
         return LedgerCorrupt(
             f"the ledger {self._place} contradicts itself about {self._population!r} {what}.", hint=KEEP
         )
+
+
+def reserved(groups: Iterable[Cap], analysts: Iterable[Cap], empty: Tally) -> Tally:
+    """What is reserved of the population's capacity: by every group, and by every analyst without one."""
+    alone = [cap for cap in analysts if cap.group is None]
+    return total([cap.content.capacity for cap in (*groups, *alone)], empty)
+
+
+def reserved_of(group: str, analysts: Iterable[Cap], empty: Tally) -> Tally:
+    """What is reserved of a group's cap, by its analysts."""
+    return total([cap.content.capacity for cap in analysts if cap.group == group], empty)
+
+
+def total(capacities: Iterable[Tally], empty: Tally) -> Tally:
+    """The sum of capacities, each in the same units."""
+    found = empty
+    for capacity in capacities:
+        found = tuple(a + b for a, b in zip(found, capacity, strict=True))
+    return found

@@ -16,7 +16,7 @@ from fractions import Fraction
 from discreet.accounting.filter import Filter, Tally, within
 from discreet.errors import DiscreetError, InvalidParameter
 from discreet.ledger import names
-from discreet.ledger.account_state import Cap, Limit, Standing
+from discreet.ledger.account_state import Cap, Limit, Standing, reserved, reserved_of, total
 from discreet.ledger.entry import (
     AnalystCapped,
     Analysts,
@@ -30,7 +30,6 @@ from discreet.ledger.entry import (
     Released,
 )
 from discreet.ledger.owner import Owned
-from discreet.ledger.reserved_caps import reserved, reserved_of, total
 from discreet.ledger.states import analyst_name, group_name, tally_text
 from discreet.ledger.units import refit
 from discreet.privacy.guarantee import Budget, words

@@ -13,21 +13,21 @@ from discreet.errors import InvalidParameter, LedgerCorrupt, LedgerError
 from discreet.ledger import forms
 from discreet.ledger.chain import canonical, link, parse
 from discreet.ledger.failures import ANOTHER, KEEP
-from discreet.ledger.kinds.asking import Charged as Charged
-from discreet.ledger.kinds.asking import PeopleCharged as PeopleCharged
-from discreet.ledger.kinds.asking import Pinned as Pinned
-from discreet.ledger.kinds.asking import Released as Released
-from discreet.ledger.kinds.opening import Analysts as Analysts
-from discreet.ledger.kinds.opening import Opened as Opened
-from discreet.ledger.kinds.opening import People as People
-from discreet.ledger.kinds.owner import AnalystCapped as AnalystCapped
-from discreet.ledger.kinds.owner import Closed as Closed
-from discreet.ledger.kinds.owner import Frozen as Frozen
-from discreet.ledger.kinds.owner import GroupCapped as GroupCapped
-from discreet.ledger.kinds.owner import Locked as Locked
-from discreet.ledger.kinds.owner import Moved as Moved
-from discreet.ledger.kinds.owner import Rebudgeted as Rebudgeted
-from discreet.ledger.kinds.owner import Thawed as Thawed
+from discreet.ledger.kinds import AnalystCapped as AnalystCapped
+from discreet.ledger.kinds import Analysts as Analysts
+from discreet.ledger.kinds import Charged as Charged
+from discreet.ledger.kinds import Closed as Closed
+from discreet.ledger.kinds import Frozen as Frozen
+from discreet.ledger.kinds import GroupCapped as GroupCapped
+from discreet.ledger.kinds import Locked as Locked
+from discreet.ledger.kinds import Moved as Moved
+from discreet.ledger.kinds import Opened as Opened
+from discreet.ledger.kinds import People as People
+from discreet.ledger.kinds import PeopleCharged as PeopleCharged
+from discreet.ledger.kinds import Pinned as Pinned
+from discreet.ledger.kinds import Rebudgeted as Rebudgeted
+from discreet.ledger.kinds import Released as Released
+from discreet.ledger.kinds import Thawed as Thawed
 from discreet.ledger.store import Row
 
 Content: TypeAlias = (

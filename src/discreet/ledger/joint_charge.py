@@ -19,7 +19,7 @@ from discreet.errors import InternalError, InvalidParameter
 from discreet.ledger.account import Account
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Analysts, Charged, Entry, Pinned, Released, release_in
-from discreet.ledger.kinds.asking import TOGETHER
+from discreet.ledger.kinds import TOGETHER
 
 
 def charge_together(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import TracebackType
@@ -18,11 +18,12 @@ from discreet.ledger import names
 from discreet.ledger.account import Account, stored_account
 from discreet.ledger.account_state import Standing
 from discreet.ledger.chain import GENESIS
-from discreet.ledger.entry import Analysts, Entry, Opened, People
+from discreet.ledger.entry import Analysts, Entry, Moved, Opened, People
 from discreet.ledger.export import export_lines
 from discreet.ledger.lock import Key, by_owner, change_lock, lock_of, refuse_locked
 from discreet.ledger.log import Log, View
 from discreet.ledger.names import population as population_name
+from discreet.ledger.names import skeleton
 from discreet.ledger.places import MEMORY, existing_store, made_store, prepared_store
 from discreet.ledger.sign import SignedHead, sign_head
 from discreet.ledger.states import (
@@ -40,7 +41,7 @@ from discreet.ledger.store import Store
 from discreet.ledger.transfer import transfer
 from discreet.ledger.units import meter
 from discreet.ledger.verify import LedgerReport, verify
-from discreet.privacy.guarantee import PER_QUERY, Budget, decimal
+from discreet.privacy.guarantee import PER_QUERY, Budget, decimal, words
 from discreet.privacy.unit import Relation
 
 
@@ -443,3 +444,47 @@ def _changes(place: str, population: str, now: Budget | None, wanted: Budget | N
 def _exactly(x: Fraction) -> str:
     """A number as it is read again."""
     return shown if Fraction(shown := decimal(x)) == x else str(x)
+
+
+def warnings(ledgers: Mapping[str, Ledger]) -> list[str]:
+    """What is to be said about populations that are in more than one of these ledgers.
+
+    Nobody can know of a ledger that is not shown: a population is one budget only as long as one ledger keeps it.
+    """
+    places: dict[str, dict[str, Account]] = {}
+    for place, ledger in ledgers.items():
+        for population in ledger.populations():
+            account = ledger.account(population)
+            if account is not None:
+                places.setdefault(skeleton(population), {})[place] = account
+    return [_warning(ledgers, found) for found in places.values() if len(found) > 1]
+
+
+def _warning(ledgers: Mapping[str, Ledger], found: Mapping[str, Account]) -> str:
+    name = repr(next(iter(found.values())).population)
+    where = " and ".join(found)
+    if len({account.secret for account in found.values()}) == len(found):
+        budgets = [account.budget for account in found.values()]
+        epsilon = sum((b.epsilon for b in budgets), Fraction(0))
+        delta = sum((b.delta for b in budgets), Fraction(0))
+        return (
+            f"{name} has a budget in each of {where}. What holds for each of its units is the sum of all: "
+            f"{words(epsilon, delta)}. "
+            "Close all but one (`discreet ledger close`), and move nothing between them."
+        )
+    moved = [place for place, account in found.items() if isinstance(account.history()[-1].content, Moved)]
+    if moved and len(moved) == len(found) - 1:
+        (on,) = set(found) - set(moved)
+        return f"{name} has moved from {' and '.join(moved)} to {on}, and goes on there alone."
+    newest = [place for place in found if all(ledgers[place].holds(ledgers[other].head) for other in found)]
+    if newest:
+        older = [place for place in found if ledgers[place].head != ledgers[newest[0]].head]
+        if older:
+            return (
+                f"{' and '.join(older)} is an older copy of {newest[0]}: use {newest[0]}, and nothing else."
+            )
+        return f"{where} are copies of one ledger: use one of them, and nothing else."
+    return (
+        f"{where} were one ledger and both went on: neither alone tells what {name} has spent, and the promise may be "
+        "broken. Close all but one, and lower the budget of that one by what the others have charged."
+    )

@@ -10,7 +10,7 @@ from discreet.errors import LedgerCorrupt, LedgerError
 from discreet.ledger.chain import GENESIS, link
 from discreet.ledger.entry import Content, Entry, Opened, Pinned, Released, from_row, to_row
 from discreet.ledger.failures import KEEP
-from discreet.ledger.overlay import Overlay
+from discreet.ledger.memory import Overlay
 from discreet.ledger.states import MARK, MOVED, read_moved
 from discreet.ledger.store import Added, Addition, Adds, Row, Store, Transaction
 from discreet.ledger.unmade import Unmade

@@ -8,12 +8,11 @@ from discreet.accounting.filter import Filter, within
 from discreet.accounting.loss import PrivacyLoss
 from discreet.errors import InvalidParameter
 from discreet.ledger import names
-from discreet.ledger.account_state import Standing, Status
+from discreet.ledger.account_state import Standing, Status, reserved
 from discreet.ledger.entry import Analysts, Closed, Content, Entry, Frozen, Opened, Rebudgeted, Thawed
 from discreet.ledger.forms import Act
 from discreet.ledger.lock import Key, by_owner
 from discreet.ledger.log import View
-from discreet.ledger.reserved_caps import reserved
 from discreet.ledger.states import Terms, terms_name, terms_text
 from discreet.ledger.units import along, refit
 from discreet.privacy.guarantee import Budget

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeVar
 
 from discreet.errors import LedgerError
-from discreet.ledger.overlay import EMPTY, Overlay
+from discreet.ledger.memory import EMPTY, Overlay
 from discreet.ledger.store import Store, Transaction
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ from discreet.ledger.account import Account
 from discreet.ledger.ledger import Ledger
 from discreet.ledger.people import keeping
 from discreet.ledger.people.keeping import PersonBudgets
-from discreet.ledger.people.summary import Summary, counted, summarised
-from discreet.ledger.people.table import CAPACITY, PeopleTable, Sums
+from discreet.ledger.people.table import CAPACITY, PeopleTable, Summary, Sums, counted, summarised
 from discreet.mechanisms.additive import Additive
 from discreet.noise.entropy import Entropy
 from discreet.privacy.event import ApproximateEvent, Composed

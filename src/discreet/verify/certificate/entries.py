@@ -9,7 +9,7 @@ from typing import Any
 
 from discreet.ledger.entry import Charged, Entry, Opened, Pinned, Released
 from discreet.ledger.export import verify_export
-from discreet.ledger.kinds.asking import TOGETHER
+from discreet.ledger.kinds import TOGETHER
 from discreet.privacy.unit import Relation
 from discreet.verify.certificate import seal
 from discreet.verify.certificate.document import CertifiedQuery
