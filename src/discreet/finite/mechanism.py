@@ -275,7 +275,7 @@ class Mechanism(ComparedTable):
 
         References: Balle, Barthe, Gaboardi 2018, Theorem 8, https://arxiv.org/abs/1807.01647
         """
-        from discreet.finite.sampling import poisson
+        from discreet.finite.composing import poisson
 
         q = exact("rate", rate)
         if not 0 <= q <= 1:
@@ -289,7 +289,7 @@ class Mechanism(ComparedTable):
 
         References: Balle, Barthe, Gaboardi 2018, Theorem 9, https://arxiv.org/abs/1807.01647
         """
-        from discreet.finite.sampling import fixed_size
+        from discreet.finite.composing import fixed_size
 
         table = fixed_size(self.table, count("sample", sample, least=0), count("population", population))
         return made(table, pairs_of(table, Relation.REPLACE))

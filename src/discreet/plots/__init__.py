@@ -15,11 +15,11 @@ from __future__ import annotations
 from discreet.plots.accounts import spending as spending
 from discreet.plots.answers import release as release
 from discreet.plots.beliefs import posterior as posterior
+from discreet.plots.distribution import matrix as matrix
 from discreet.plots.distribution import privacy_loss as privacy_loss
 from discreet.plots.loss import delta as delta
 from discreet.plots.loss import privacy as privacy
 from discreet.plots.loss import tradeoff as tradeoff
-from discreet.plots.matrices import matrix as matrix
 from discreet.plots.neighbours import densities as densities
 from discreet.plots.vega import check as check
 from discreet.plots.vega import save as save
