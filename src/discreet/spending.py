@@ -71,7 +71,7 @@ class Spending:
         return SummedNoise(self.noise, BINS).quantile(_CONFIDENCE)
 
     def to_json(self) -> dict[str, Any]:
-        """The summary for programs."""
+        """Return the summary for programs."""
         return {
             "used": [
                 {
@@ -116,7 +116,7 @@ class Spending:
 def spending_of(
     account: Account, *, epsilon: Real, delta: Real | None = None, fresh: bool = False
 ) -> Spending:
-    """A private summary of how much of their own budgets people have used, for the account's owner.
+    """Return a private summary of how much of their own budgets people have used, for the account's owner.
 
     Guarantee:
         It is one more question, chosen adaptively: each person who has spent anything pays (ε, δ) of the own budget for
@@ -161,12 +161,12 @@ def spending_of(
 def _noisy(
     budgets: PersonBudgets, charge: int, cost: tuple[Fraction, ...], noise: Additive, rng: Entropy
 ) -> tuple[int, ...]:
-    """The counts with noise; the exact ones are in no frame that lives longer than this."""
+    """Return the counts with noise; the exact ones are in no frame that lives longer than this."""
     return tuple(noise.add(budgets.summarise(charge, cost), rng))
 
 
 def _identity(account: Account, noise: Additive, price: Approximate) -> str:
-    """What is asked, and after which settled question: the same again is the same state of the table, and free.
+    """Return what is asked, and after which settled question: the same again is the same state of the table, and free.
 
     Raises:
         InvalidParameter: nobody was ever asked about.
@@ -182,7 +182,7 @@ def _identity(account: Account, noise: Additive, price: Approximate) -> str:
 
 
 def _last_settled(view: View, population: str) -> int | None:
-    """The number of the last entry that settled people who were asked about, and not only summed up."""
+    """Return the number of the last entry that settled people who were asked about, and not only summed up."""
     for seq in range(view.head[0], 0, -1):
         entry = view.numbered(seq)
         if entry is None or entry.population != population or not isinstance(entry.content, PeopleCharged):

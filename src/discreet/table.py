@@ -32,7 +32,7 @@ def render(
     align: Sequence[Align] | None = None,
     max_width: int | None = None,
 ) -> str:
-    """The table as aligned plain text, without a newline at the end; None is NULL.
+    """Return the table as aligned plain text, without a newline at the end; None is NULL.
 
     Columns in which every value is a number stand to the right unless `align` says otherwise. A table wider
     than `max_width` terminal cells has its widest columns of text shortened with an ellipsis; a number is
@@ -67,7 +67,7 @@ def render(
 def render_html(
     columns: Sequence[str], rows: Sequence[Sequence[str | None]], *, align: Sequence[Align] | None = None
 ) -> str:
-    r"""The table as an HTML fragment in which every cell is escaped; None is a grey NULL.
+    r"""Return the table as an HTML fragment in which every cell is escaped; None is a grey NULL.
 
     >>> print(render_html(["a<b"], [["x"], [None]], align=["left"]).replace("><", ">\n<"))
     <table>
@@ -100,8 +100,8 @@ def render_html(
 
 
 def measured(value: object, interval: Any = None) -> str | None:
-    """A cell for a value: a number with the digits that its interval leaves meaningful, and its ±, marked with * where
-    that is at least as large as the number.
+    """Return a cell for a value: a number with the digits that its interval leaves meaningful, and its ±, marked with *
+    where that is at least as large as the number.
 
     The ± is the larger of the two distances to the interval's ends, rounded up, so that it never claims too much.
     Where one is more than twice the other, both are shown: + up to the upper end, − down to the lower one. A date has
@@ -168,7 +168,7 @@ def _shown(value: object, interval: Any) -> str:
 
 
 def _plain(value: object) -> str:
-    """A value without an interval."""
+    """Return a value without an interval."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
     if isinstance(value, float):
@@ -181,7 +181,7 @@ def _rounded_up(x: float, digits: int) -> float:
 
 
 def visible(text: str) -> str:
-    r"""The text with everything that a terminal would obey rather than show written out as an escape.
+    r"""Return the text with everything that a terminal would obey rather than show written out as an escape.
 
     >>> print(visible("a\x1b[2Jb"))
     a\x1b[2Jb
@@ -202,7 +202,7 @@ def width(text: str) -> int:
 
 
 def shorten(text: str, cells: int) -> str:
-    """The text cut to that many terminal cells, with an ellipsis where something is missing."""
+    """Return the text cut to that many terminal cells, with an ellipsis where something is missing."""
     if width(text) <= cells:
         return text
     kept = ""
@@ -260,7 +260,7 @@ def _is_marked(cell: str) -> bool:
 
 
 def _shrunk(widths: list[int], least: list[int], most: int) -> list[int]:
-    """The widths with the widest column narrowed, again and again, until all fits or nothing can give."""
+    """Return the widths with the widest column narrowed, again and again, until all fits or nothing can give."""
     widths = [min(w, max(most, low)) for w, low in zip(widths, least, strict=True)]
     while sum(widths) + 2 * (len(widths) - 1) > most:
         able = [i for i, w in enumerate(widths) if w > least[i]]

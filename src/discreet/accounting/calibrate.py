@@ -202,7 +202,7 @@ class _Family:
         )
 
     def explained(self, promise: int, increasing: bool) -> InvalidParameter | None:
-        """That the loss moves the other way than was said, if that is what was seen."""
+        """Return the refusal of a loss that was seen to move the other way than was said, if it was."""
         seen = sorted((x, excess) for (i, x), excess in self.known.items() if i == promise)
         if len(seen) < 2 or seen[0][1] == seen[-1][1]:
             return None
@@ -210,7 +210,7 @@ class _Family:
         return None if grows == increasing else _wrong_way(grows)
 
     def nowhere(self, promise: int, increasing: bool) -> InvalidParameter:
-        """That nothing, or everything, meets the promise."""
+        """Return the refusal where nothing, or everything, meets the promise."""
         seen = {x: excess for (i, x), excess in self.known.items() if i == promise}
         least, most = float(min(seen)), float(max(seen))
         if all(excess <= 0 for excess in seen.values()):

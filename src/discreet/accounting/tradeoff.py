@@ -131,7 +131,7 @@ class _Curve:
             self.delta(float(epsilon))
 
     def ask_closed_forms(self) -> None:
-        """Closed forms of a class of uses may say more than the composition of its largest curve."""
+        """Ask the closed forms: those of a class of uses may say more than the composition of its largest curve."""
         if self.curve is None:  # they were asked
             return
         from discreet.accounting.engines.closed import deltas

@@ -407,7 +407,7 @@ def _spread(p: Floats, q: Floats) -> Floats:
 
 
 def _mixed(worlds: Sequence[Encoded], shares: Sequence[float]) -> Encoded:
-    """Outputs of several worlds in these shares, as many as one world has."""
+    """Return outputs of several worlds in these shares, as many as one world has."""
     n = max(len(w) for w in worlds)
     return Encoded.joined([w[: math.ceil(s * n)] for w, s in zip(worlds, shares, strict=True) if s > 0])
 

@@ -278,7 +278,7 @@ class Datasets:
                         yield [*common, a], [*common, b]
 
     def mutate(self, pair: Pair, rng: np.random.Generator) -> Pair:
-        """Adds, drops or repeats common records, or changes the one that differs and its place."""
+        """Add, drop or repeat common records, or change the one that differs and its place."""
         common, a, b, place = self._parts(pair)
         match int(rng.integers(7)):
             case 0 | 1:
@@ -340,7 +340,7 @@ def described(pair: Pair) -> str:
 
 
 def read_inputs(inputs: Any) -> Inputs:
-    """Inputs as such, or a plain iterable of pairs.
+    """Return inputs as such, or a plain iterable of pairs.
 
     Raises:
         InvalidParameter: neither, or no pair at all.

@@ -271,7 +271,7 @@ class _Search:
         return None if end is None else max(self.began + end - time.monotonic(), 0.05)
 
     def samplers(self, c: _Candidate) -> tuple[Sampler, Sampler]:
-        """What draws from the two neighbours."""
+        """Return what draws from the two neighbours."""
         if c.samplers is None:
             one, two = (Sampler(self.mechanism, x, seconds_each=self.longest_call) for x in c.pair)
             c.samplers = one, two
@@ -332,7 +332,8 @@ class _Search:
         return self._ranked(fresh)
 
     def _ranked(self, candidates: list[_Candidate]) -> list[_Candidate]:
-        """The most promising first; where noise alone may have put them in order, known patterns come before them.
+        """Return the most promising first; where noise alone may have put them in order, known patterns come before
+        them.
 
         While nothing is sure, two come by their excess in standard deviations, which is what a test will need, for each
         that comes by its ε: of that the largest is most often that of a rare event with a few lucky hits. The first two
@@ -393,7 +394,7 @@ class _Search:
         return _Candidate(pair)
 
     def _mutant(self, parent: _Candidate, steps: int = 1) -> _Candidate | None:
-        """A pair that was not looked at yet; None where there seems to be none."""
+        """Return a pair that was not looked at yet; None where there seems to be none."""
         for _ in range(8):
             pair = parent.pair
             for _ in range(steps):
@@ -405,7 +406,8 @@ class _Search:
 
 
 def _shown(cuts: Cuts, delta: float, epsilon: float, doubt: float) -> tuple[float, float, float]:
-    """What the best event shows: an ε at δ that is shrunk, one that is hopeful, and its excess over ε in deviations.
+    """Return what the best event shows: an ε at δ that is shrunk, one that is hopeful, and its excess over ε in
+    deviations.
 
     Hits are added to the rarer side, so that the best of many events in the tails is not the one with the luckiest few.
     """
@@ -456,7 +458,7 @@ def _audit(search: _Search, tests: list[_Test], error: float, name: str, floats:
 
 
 def race(duels: Sequence[SequentialTest], seconds: float | None = None) -> None:
-    """Runs tests until one refutes its claim, none is promising any more, or the time is over.
+    """Run tests until one refutes its claim, none is promising any more, or the time is over.
 
     With a limit on time a quarter of it is for beginning. Each test that goes on has half of what is left, and the best
     one has the rest, promising or not.

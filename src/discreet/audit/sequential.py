@@ -161,12 +161,12 @@ def together(
 
 
 def limit_of(samples: int | None, seconds: float | None) -> float | None:
-    """The seconds that an audit may take: those that were given, or the usual ones where no limit was."""
+    """Return the seconds that an audit may take: those that were given, or the usual ones where no limit was."""
     return SECONDS if samples is None and seconds is None else seconds
 
 
 def longest_call(seconds: float | None) -> float:
-    """The most seconds that one call may take, in a test that may take so many."""
+    """Return the most seconds that one call may take, in a test that may take so many."""
     return 60.0 if seconds is None else min(60.0, max(seconds, 5.0))
 
 

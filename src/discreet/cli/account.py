@@ -68,7 +68,7 @@ def command(
     plot: str | None,
     as_json: bool,
 ) -> None:  # fmt: skip
-    """The ε of Gaussian noise on Poisson samples, T times: `--noise-multiplier 1 --sample-rate 0.01 --steps 1000`.
+    """Show the ε of Gaussian noise on Poisson samples, T times: `--noise-multiplier 1 --sample-rate 0.01 --steps 1000`.
 
     That holds for neighbours that differ by adding or removing one record. `--history run.json` answers for a
     run that another library recorded.

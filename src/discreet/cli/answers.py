@@ -100,7 +100,7 @@ def as_table(release: Release, *, confidence: float = 0.95, max_width: int | Non
 
 
 def csv_of(release: Release, confidence: float) -> tuple[list[str], list[list[object]]]:
-    """The rows, and after each noisy column the two ends of its intervals."""
+    """Return the rows, and after each noisy column the two ends of its intervals."""
     columns: list[str] = []
     cells: list[list[object]] = []
     for j, name in enumerate(release.columns):
@@ -123,7 +123,7 @@ def _side(interval: Any, side: int) -> Any:
 
 
 def _field(value: Any) -> object:
-    """A cell of a CSV: lists and maps as JSON."""
+    """Return a cell of a CSV: lists and maps as JSON."""
     return json_text(value) if isinstance(value, list | dict) else value
 
 
@@ -133,7 +133,7 @@ def is_noisy(query: Query, column: str) -> bool:
 
 
 def measured_json(release: Release, confidence: float) -> dict[str, Any]:
-    """What was measured: the rows and their intervals."""
+    """Return what was measured: the rows and their intervals."""
     return {
         "columns": release.columns,
         "rows": release.rows,
@@ -148,7 +148,7 @@ def measured_json(release: Release, confidence: float) -> dict[str, Any]:
 
 
 def as_json(release: Release, session: Session, confidence: float, *, explain: bool) -> dict[str, Any]:
-    """The rows, their intervals, and what was paid."""
+    """Return the rows, their intervals, and what was paid."""
     answer = {
         **measured_json(release, confidence),
         "cost": amounts(release.plan.charge.guarantee),

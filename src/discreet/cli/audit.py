@@ -151,7 +151,7 @@ def _run(
 
 
 def _literal(option: str, words: str) -> object:
-    """A Python literal; nan and inf are numbers, and a bare word is a text."""
+    """Return a Python literal; nan and inf are numbers, and a bare word is a text."""
     words = words.strip()
     if words.lower() in ("nan", "inf", "-inf"):
         return math.nan if words.lower() == "nan" else math.copysign(math.inf, -1 if words[0] == "-" else 1)
@@ -166,7 +166,7 @@ def _literal(option: str, words: str) -> object:
 
 
 def load(target: str) -> object:
-    """What `MODULE:NAME` names; a module is looked for in the current folder first, as `python -m` does.
+    """Return what `MODULE:NAME` names; a module is looked for in the current folder first, as `python -m` does.
 
     Raises:
         InvalidParameter: another form, a module that is not found or fails, a name that it lacks.

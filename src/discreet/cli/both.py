@@ -144,7 +144,7 @@ def command(
 
 
 def _exact(option: str) -> Any:
-    """Reads an amount of privacy, exactly."""
+    """Read an amount of privacy, exactly."""
     check = probability if option == "--delta" else positive
 
     def read(text: str) -> Fraction:
@@ -174,7 +174,7 @@ def _plan(
     price: dict[str, Any],
     how: Answering,
 ) -> None:
-    """What the question would cost: on the accounts where both are there, else on some that end with this command."""
+    """Say what the question would cost: on the accounts where both are there, else on some that end here."""
     import discreet as dp
 
     known = have_accounts(place, list(said["units"]))

@@ -95,7 +95,7 @@ def _summary(
 
 
 def charges(account: Account) -> list[Entry]:
-    """The questions that were charged, oldest first."""
+    """Return the questions that were charged, oldest first."""
     return [entry for entry in account.history() if entry.kind == "charge"]
 
 
@@ -138,7 +138,7 @@ def _say(accounts: Sequence[Account], *, history: bool) -> None:
 
 
 def _lines(account: Account) -> list[str]:
-    """What is promised where it is more than the budget, whether charges are taken, and for how long it will do."""
+    """Return what is promised beyond the budget, whether charges are taken, and for how long it will do."""
     from discreet.ledger.account_state import Status
     from discreet.ledger.entry import Analysts
 
@@ -195,7 +195,7 @@ def _line(entry: Entry) -> list[str | None]:
 
 
 def _change(entry: Entry) -> str:
-    """An owner's entry, as a sentence."""
+    """Return an owner's entry, as a sentence."""
     from discreet.ledger.entry import AnalystCapped, GroupCapped, Moved, Rebudgeted
 
     match entry.content:

@@ -129,7 +129,7 @@ class Scene:
     exact: duckdb.DuckDBPyConnection
 
     def truth(self, query: str) -> list[tuple[Any, ...]]:
-        """The exact answer, which an analyst never sees."""
+        """Return the exact answer, which an analyst never sees."""
         return self.exact.execute(query).fetchall()
 
 
@@ -176,7 +176,7 @@ ORDER BY cost DESC"""
 
 
 def ask(scene: Scene) -> None:
-    """A question of one row per person, its intervals, and how many of them hold the exact number."""
+    """Ask about one row per person; show its intervals, and how many of them hold the exact number."""
     heading(1, "Ask a question")
     tell(
         """The table has 32,561 people from the US census survey of 1994, one row each. Noise is
@@ -200,7 +200,7 @@ def ask(scene: Scene) -> None:
 
 
 def ask_about_visits(scene: Scene) -> None:
-    """A question of many rows per person, with caps that the engine enforces."""
+    """Ask about many rows per person, with caps that the engine enforces."""
     heading(2, "People with many rows")
     tell(
         """This table has a year of visits to a clinic, of 3,000 invented people; one of them came
@@ -225,13 +225,13 @@ EVERYONE = "SELECT COUNT(*) AS n FROM adult WHERE income = '>50K'"
 
 
 def all_but(age: int) -> str:
-    """The same count without one woman, of whom the attacker knows four things that anybody might know."""
+    """Return the same count without one woman, of whom the attacker knows four things that anybody might know."""
     her = f"age = {age} AND education = 'Masters' AND occupation = 'Sales' AND sex = 'Female'"
     return f"{EVERYONE} AND NOT ({her})"
 
 
 def attack(scene: Scene) -> None:
-    """The attack on exact answers, on ours, and on ours again and again."""
+    """Attack one person: by exact answers, by ours, and by ours again and again."""
     heading(3, "Attack one person")
     tell(
         """You know a 59-year-old saleswoman with a master's degree, and want to know whether she
@@ -325,7 +325,7 @@ def average(scene: Scene) -> None:
 
 
 def close(scene: Scene) -> None:
-    """The accounts at the end."""
+    """Show the accounts at the end."""
     heading(5, "What is left")
     tell(
         """Every charge was written to the ledger before the data was read, in a chain of hashes

@@ -132,7 +132,7 @@ def _order(version: str) -> tuple[list[int], bool]:
 
 
 def _tried(name: str, trial: Callable[[], str]) -> Finding:
-    """The trial's own words, or that it failed: a doctor among the sick must not fall ill."""
+    """Return the trial's own words, or that it failed: a doctor among the sick must not fall ill."""
     try:
         return Finding(name, "ok", trial())
     except DiscreetError as error:

@@ -33,7 +33,7 @@ class Amount(_Param):
         self.check = check
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Fraction:
-        """The exact value, or the refusal that names the option."""
+        """Return the exact value, or the refusal that names the option."""
         if isinstance(value, Fraction):
             return value
         option = param.opts[0] if param is not None else "the value"
@@ -71,7 +71,7 @@ class RangeOf(_Param):
     name = "column=low:high"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Bounds:
-        """The column, its two bounds, exact, and whether it holds whole numbers."""
+        """Return the column, its two bounds, exact, and whether it holds whole numbers."""
         column, equals, bounds = str(value).rpartition("=")
         moments = _MOMENTS.fullmatch(bounds)
         if equals and column and moments is not None:
@@ -95,7 +95,7 @@ _MOMENTS = re.compile(rf"\s*{_TIME}\s*:\s*{_TIME}\s*")
 
 
 def _moment(column: str, text: str) -> dt.date:
-    """A date or time that is written as one."""
+    """Return a date or time that is written as one."""
     try:
         return (
             dt.date.fromisoformat(text) if len(text) == len("2020-01-01") else dt.datetime.fromisoformat(text)
@@ -115,7 +115,7 @@ class ValuesOf(_Param):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, list[str | int | None]]:
-        """The column and its keys: bare NULL is NULL, and bare whole numbers are numbers when all are."""
+        """Return the column and its keys: bare NULL is NULL, and bare whole numbers are numbers when all are."""
         column, equals, keys = str(value).partition("=")
         if not (equals and column and keys):
             raise InvalidParameter(
@@ -136,7 +136,7 @@ class NamedTable(_Param):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """The table's name and what stands after the first `=`."""
+        """Return the table's name and what stands after the first `=`."""
         if isinstance(value, tuple):
             return value
         option = param.opts[0] if param is not None else "the value"
@@ -156,7 +156,7 @@ class Protected(_Param):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str, int]:
-        """The three, of which the number is at least 1."""
+        """Return the three, of which the number is at least 1."""
         if isinstance(value, tuple):
             return value
         population, _, rest = str(value).partition("=")
@@ -177,7 +177,7 @@ class Said(_Param):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str | None, str]:
-        """The population, None for both; and what is said."""
+        """Return the population, None for both; and what is said."""
         if isinstance(value, tuple):
             return value
         population, equals, said = str(value).rpartition("=")
@@ -190,7 +190,7 @@ class ColumnNames(_Param):
     name = "a,b,…"
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> list[str]:
-        """The names, of which none may be empty."""
+        """Return the names, of which none may be empty."""
         names = [text for text, _ in fields("--names", str(value))]
         if not all(names):
             raise InvalidParameter(
@@ -201,7 +201,7 @@ class ColumnNames(_Param):
 
 
 def fields(option: str, text: str) -> list[tuple[str, bool]]:
-    """The fields of one CSV line, and of each whether it was quoted; spaces around a bare field are dropped.
+    """Return the fields of one CSV line, and of each whether it was quoted; spaces around a bare field are dropped.
 
     >>> fields("--values", 'a, "b, c", d')
     [('a', False), ('b, c', True), ('d', False)]
@@ -224,7 +224,7 @@ def fields(option: str, text: str) -> list[tuple[str, bool]]:
 
 
 def between(ctx: click.Context, param: click.Parameter, value: float) -> float:
-    """A confidence, which lies between 0 and 1."""
+    """Return a confidence, which lies between 0 and 1."""
     if not 0 < value < 1:
         raise InvalidParameter(f"{param.opts[0]} must lie between 0 and 1, not {value}.", hint="as in 0.95")
     return value
@@ -238,7 +238,7 @@ class Sized(_Param):
     def convert(
         self, value: Any, param: click.Parameter | None, ctx: click.Context | None
     ) -> tuple[str, str]:
-        """The column and the number's text, which the plan reads."""
+        """Return the column and the number's text, which the plan reads."""
         column, equals, number = str(value).rpartition("=")
         if not equals or not column.strip() or not number.strip():
             option = param.opts[0] if param is not None else "the value"
@@ -252,7 +252,7 @@ def question(command: F) -> F:
 
 
 def question_to_plan(command: F) -> F:
-    """The same for a question that is only planned: ε can follow from a wanted error."""
+    """Return the same for a question that is only planned: ε can follow from a wanted error."""
     return _with_options(command, epsilon_required=False)
 
 

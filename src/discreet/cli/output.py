@@ -58,7 +58,7 @@ def say_csv(columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
 
 
 def json_text(value: object) -> str:
-    r"""A value as JSON that is safe to show: numbers that are no JSON numbers are null, controls are escaped.
+    r"""Return a value as JSON that is safe to show: numbers that are no JSON numbers are null, controls are escaped.
 
     >>> json_text({"n": float("nan"), "key": "a\u009b31m"})
     '{"n": null, "key": "a\\u009b31m"}'
@@ -139,7 +139,7 @@ def _ended(sentence: str) -> str:
 
 
 def _plain(value: object) -> Any:
-    """The value in JSON's own types; what JSON has no word for becomes its text."""
+    """Return the value in JSON's own types; what JSON has no word for becomes its text."""
     if value is None or isinstance(value, bool | int | str):
         return value
     if isinstance(value, Fraction):
@@ -154,18 +154,18 @@ def _plain(value: object) -> Any:
 
 
 def spelled(amount: Approximate | Budget) -> str:
-    """The amount in words: `ε = 0.5`, or `ε = 0.5, δ = 1e-06` where there is a δ."""
+    """Return the amount in words: `ε = 0.5`, or `ε = 0.5, δ = 1e-06` where there is a δ."""
     epsilon = f"ε = {decimal(amount.epsilon)}"
     return f"{epsilon}, δ = {decimal(amount.delta)}" if amount.delta else epsilon
 
 
 def amounts(amount: Approximate | Budget) -> dict[str, Fraction]:
-    """The amount for JSON."""
+    """Return the amount for JSON."""
     return {"epsilon": amount.epsilon, "delta": amount.delta}
 
 
 def spent(loss: PrivacyLoss, budget: Budget) -> Approximate:
-    """What was spent as one (ε, δ): as it was charged where charges add up so, else at the budget's δ."""
+    """Return what was spent as one (ε, δ): as it was charged where charges add up so, else at the budget's δ."""
     try:
         return loss.guarantee(loss.failure)
     except InvalidParameter:  # zCDP has no ε at that δ

@@ -107,7 +107,7 @@ def command(
 
 
 def _say_stages(plan: Plan, *, as_json: bool, show_sql: bool) -> None:
-    """A plan whose caps, and so whose errors, follow from its first stage."""
+    """Say a plan whose caps, and so whose errors, follow from its first stage."""
     cost, stages = amounts(plan.charge.guarantee), plan.stages
     if as_json and stages is not None:
         answer = {"columns": plan.columns, "notes": plan.notes, "cost": cost, "sql": plan.sql}
@@ -123,7 +123,7 @@ def _say_stages(plan: Plan, *, as_json: bool, show_sql: bool) -> None:
 
 
 def _error(plan: Plan, column: str, confidence: float, guesses: dict[str, Any] | None) -> float | None:
-    """The error, or None when it depends on more than what is guessed, or the column is no number."""
+    """Return the error, or None when it depends on more than what is guessed, or the column is no number."""
     try:
         return plan.error(column, confidence=confidence, assuming=guesses)
     except InvalidParameter:

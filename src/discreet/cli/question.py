@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def sources(source: str, tables: Sequence[tuple[str, str]]) -> str | dict[str, str]:
-    """The one source, or each table's by its name."""
+    """Return the one source, or each table's by its name."""
     from discreet.backends.sources import table_name
 
     if not tables:
@@ -33,7 +33,7 @@ def sources(source: str, tables: Sequence[tuple[str, str]]) -> str | dict[str, s
 
 
 def columns(ranges: Sequence[Bounds], values: Sequence[tuple[str, list[str | int | None]]]) -> dict[str, Any]:
-    """The facts of each column."""
+    """Return the facts of each column."""
     import discreet as dp
 
     found: dict[str, Any] = {}
@@ -115,11 +115,11 @@ class QueryCall:
         return [self.place, self.source, *(source for _, source in self.tables)]
 
     def open(self) -> Session:
-        """The session that the options describe; nothing is charged yet."""
+        """Return the session that the options describe; nothing is charged yet."""
         return self._connect(self.place, self._budget(), analyst=self.analyst, per_person=self._per_person())
 
     def open_without_account(self) -> Session:
-        """A session for plans: on the account where there is one, else on none that lasts."""
+        """Return a session for plans: on the account where there is one, else on none that lasts."""
         from discreet.privacy.guarantee import Budget
 
         free = self._connect(
@@ -135,7 +135,7 @@ class QueryCall:
         return have_accounts(self.place, [population])
 
     def price(self) -> dict[str, Any]:
-        """What `Session.sql` and `Session.plan` are told beside the query."""
+        """Return what `Session.sql` and `Session.plan` are told beside the query."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,

@@ -81,7 +81,7 @@ def _json(verdict: Verdict) -> dict[str, Any]:
 
 
 def _read(path: str) -> Any:
-    """The JSON in a file; one that says a thing twice is refused, since readers take the first or the last."""
+    """Return the JSON in a file; one that says a thing twice is refused, since readers take the first or the last."""
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError, ValueError):
@@ -110,7 +110,7 @@ def _no_number(text: str) -> Never:
 
 
 def _lines(path: str) -> list[str]:
-    """The lines of a ledger's export: of the file itself, where it is one."""
+    """Return the lines of a ledger's export: of the file itself, where it is one."""
     from discreet.ledger.export import is_export
     from discreet.ledger.ledger import Ledger
 

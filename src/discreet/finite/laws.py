@@ -156,7 +156,7 @@ def _epsilon(epsilon: Real) -> Fraction:
 
 
 def names_of(name: str, values: Iterable[object]) -> tuple[Hashable, ...]:
-    """Outputs: at least one, and no two equal.
+    """Return the outputs: at least one, and no two equal.
 
     Raises:
         InvalidParameter: there are none, two are equal, or one is of a type that cannot be an output.

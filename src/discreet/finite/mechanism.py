@@ -201,7 +201,7 @@ class Mechanism(ComparedTable):
         return self.then(other) if isinstance(other, Mechanism) else NotImplemented
 
     def then(self, second: object) -> Mechanism:
-        """This mechanism and then a second one on the same input, which may be chosen by the first output.
+        """Return this mechanism and then a second one on the same input, which may be chosen by the first output.
 
         The output is the pair of both outputs.
 
@@ -214,7 +214,7 @@ class Mechanism(ComparedTable):
         return made(adaptive(self.table, [m.table for m in chosen]), self.pairs, self.edges)
 
     def parallel(self, other: Mechanism) -> Mechanism:
-        """This mechanism on one part of the data and the other on a disjoint part.
+        """Return this mechanism on one part of the data and the other on a disjoint part.
 
         Inputs are pairs of inputs, outputs pairs of outputs; neighbours differ in one of the two parts.
 
@@ -269,7 +269,7 @@ class Mechanism(ComparedTable):
         return made(table, pairs_of(table, neighbours))
 
     def poisson(self, rate: Real) -> Mechanism:
-        """This mechanism on a sample that each record of a `Database` enters by itself with chance `rate`.
+        """Return this mechanism on a sample that each record of a `Database` enters by itself, with chance `rate`.
 
         Its inputs must have every part of an input among them, as `databases(universe, size)` has.
 
@@ -283,7 +283,7 @@ class Mechanism(ComparedTable):
         return made(poisson(self.table, q), self.pairs, self.edges)
 
     def fixed_size(self, sample: int, population: int) -> Mechanism:
-        """This mechanism on `sample` records drawn without replacement from databases of `population` records.
+        """Return this mechanism on `sample` records drawn without replacement from databases of `population`.
 
         The new inputs are all such databases, and neighbours replace one record.
 

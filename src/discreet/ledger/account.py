@@ -125,7 +125,7 @@ class Account:
         )
 
     def seen_by(self, analyst: str) -> Account:
-        """The account as one analyst asks it and sees it.
+        """Return the account as one analyst asks it and sees it.
 
         Raises:
             InvalidParameter: the owner has not added this analyst.
@@ -138,7 +138,7 @@ class Account:
         return self._as(who)
 
     def asked_by(self, analyst: str | None) -> Account:
-        """The account for questions: as this analyst sees it, or as it is where there are none.
+        """Return the account for questions: as this analyst sees it, or as it is where there are none.
 
         Raises:
             InvalidParameter: an unknown analyst, or nobody where the account has analysts.
@@ -225,7 +225,7 @@ class Account:
         return self._look(look)
 
     def after(self, charge: Charge) -> Budget | None:
-        """What would be left when this had been charged; None when it would be refused. Otherwise as `refusal`."""
+        """Return what would be left after this charge; None when it would be refused. Otherwise as `refusal`."""
         return self.considered(charge, analysts.left_after)
 
     def times(self, charge: Charge) -> int | None:
@@ -319,7 +319,7 @@ class Account:
         return add
 
     def find(self, question: str) -> dict[str, Any] | None:
-        """The last stored release of a question, the analyst's own where kept apart; None if there is none."""
+        """Return the last stored release of a question, the analyst's own where kept apart; None if there is none."""
         found = self.found(question)
         return None if found is None else release_in(found)
 
@@ -342,7 +342,7 @@ class Account:
         return find
 
     def pin(self, table: str, schema: dict[str, Any]) -> dict[str, Any]:
-        """The schema that is pinned for a table: the one given now if there was none. Otherwise as `pins`."""
+        """Return the schema that is pinned for a table: the one given now if there was none. Otherwise as `pins`."""
         self._refuse_apart("which tables the others have asked")
         self._refuse_unopened()
         return self._log.write(self.pinning(table, schema))
@@ -362,11 +362,11 @@ class Account:
         return add
 
     def pinned(self, table: str) -> dict[str, Any] | None:
-        """The schema that is pinned for a table; None when there is none. Otherwise as `pins`."""
+        """Return the schema that is pinned for a table; None when there is none. Otherwise as `pins`."""
         return self.pins().get(table)
 
     def pins(self) -> dict[str, dict[str, Any]]:
-        """The schemas of all tables that are pinned here, by the tables' names.
+        """Return the schemas of all tables that are pinned here, by the tables' names.
 
         Raises:
             InvalidParameter: it is asked by an analyst who is kept apart: others' charges pin tables.
@@ -462,11 +462,13 @@ class Account:
         return self._read(analysts.standings)
 
     def promises(self) -> list[str]:
-        """What is promised, in sentences: to each unit by everything together, and where it is so, by each analyst."""
+        """Return what is promised, in sentences: to each unit by everything together, and where it is so, by each
+        analyst.
+        """
         return self._read(lambda now: analysts.promises(self.opened, now, self.population, self.analyst))
 
     def brought(self, view: View) -> Account:
-        """The account as it is in a view that it is written to first, where it is not there yet."""
+        """Return the account as it is in a view that it is written to first, where it is not there yet."""
         if not self.pending:
             return self
         for step in self.pending:
@@ -476,7 +478,7 @@ class Account:
         return found if self.analyst is None else found._as(self.analyst)
 
     def arrive(self) -> None:
-        """Takes over what the first charge, which is durable, has written or found."""
+        """Take over what the first charge, which is durable, has written or found."""
         if not self.pending:
             return
         found = self._log.read(lambda view: stored_account(self._log, view, self.population))
@@ -553,7 +555,7 @@ class Account:
         return Standing(view, self._log.store.place, self.population, self._units)
 
     def _look(self, work: Callable[[View], T]) -> T:
-        """What the work makes of one moment, in which it may bring the account to the view."""
+        """Return what the work makes of one moment, in which it may bring the account to the view."""
         return self._log.imagine(work) if self.pending else self._log.read(work)
 
     def _read(self, work: Callable[[Standing], T]) -> T:
@@ -578,7 +580,7 @@ class Account:
             )
 
     def _release_of(self, view: View, question: str, charge_seq: int) -> dict[str, Any] | None:
-        """The release that this charge paid for, if it has one; it can only stand after the charge."""
+        """Return the release that this charge paid for, if it has one; it can only stand after the charge."""
         found = view.latest(self.population, Released.kind, question)
         while found is not None and found.seq > charge_seq:
             assert isinstance(found.content, Released)
@@ -589,7 +591,7 @@ class Account:
 
 
 def stored_account(log: Log, view: View, population: str) -> Account | None:
-    """The account of a population that is in the ledger; None when none is.
+    """Return the account of a population that is in the ledger; None when none is.
 
     Raises:
         LedgerCorrupt: its secret key is lost.

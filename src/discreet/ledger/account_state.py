@@ -81,7 +81,7 @@ class Limit:
         return within(total, self.capacity) and (stored or self.filter.affords(self.spent, cost))
 
     def after(self, cost: Tally) -> Limit:
-        """The same limit when this has been charged."""
+        """Return the same limit when this has been charged."""
         total = self.filter.add(self.spent, cost)
         return Limit(self.whose, self.state, self.filter, self.budget, self.capacity, total)
 
@@ -156,7 +156,7 @@ class Standing:
         return Limit("", tally_name(self._population), found, budget, capacity, spent)
 
     def analyst(self, name: str) -> Cap | None:
-        """An analyst's cap; None for one who has none."""
+        """Return an analyst's cap; None for one who has none."""
         seq = self.terms.analysts.get(name)
         content = None if seq is None else self._term(seq)
         if content is None:
@@ -168,7 +168,7 @@ class Standing:
         return self._cap(f"the analyst {name!r}", state, content, spent)
 
     def group(self, name: str) -> Cap | None:
-        """A group's cap; None for one that has none."""
+        """Return a group's cap; None for one that has none."""
         seq = self.terms.groups.get(name)
         content = None if seq is None else self._term(seq)
         if content is None:
@@ -208,7 +208,7 @@ class Standing:
         return Cap(content, Limit(whose, state, found, content.budget, content.capacity, spent))
 
     def _spent(self, state: str, first: type[Content], agrees: Callable[[Charged, Tally], bool]) -> Tally:
-        """A tally, which stands beside the entry that last changed it and must agree with it."""
+        """Return a tally, which stands beside the entry that last changed it and must agree with it."""
         try:
             seq, spent = read_tally(self._view.get(state) or "")
         except ValueError:
@@ -240,18 +240,18 @@ class Standing:
 
 
 def reserved(groups: Iterable[Cap], analysts: Iterable[Cap], empty: Tally) -> Tally:
-    """What is reserved of the population's capacity: by every group, and by every analyst without one."""
+    """Return what is reserved of the population's capacity: by every group, and by every analyst without one."""
     alone = [cap for cap in analysts if cap.group is None]
     return total([cap.content.capacity for cap in (*groups, *alone)], empty)
 
 
 def reserved_of(group: str, analysts: Iterable[Cap], empty: Tally) -> Tally:
-    """What is reserved of a group's cap, by its analysts."""
+    """Return what is reserved of a group's cap, by its analysts."""
     return total([cap.content.capacity for cap in analysts if cap.group == group], empty)
 
 
 def total(capacities: Iterable[Tally], empty: Tally) -> Tally:
-    """The sum of capacities, each in the same units."""
+    """Return the sum of capacities, each in the same units."""
     found = empty
     for capacity in capacities:
         found = tuple(a + b for a, b in zip(found, capacity, strict=True))

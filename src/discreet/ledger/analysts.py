@@ -55,7 +55,7 @@ class Standings:
 
 
 def known(capped: Collection[str], population: str, analyst: str) -> str:
-    """The analyst's name, normalised.
+    """Return the analyst's name, normalised.
 
     Raises:
         InvalidParameter: the owner has not added one of that name.
@@ -67,7 +67,7 @@ def known(capped: Collection[str], population: str, analyst: str) -> str:
 
 
 def unknown(population: str, analyst: str) -> InvalidParameter:
-    """The refusal of an analyst whom the owner has not added."""
+    """Return the refusal of an analyst whom the owner has not added."""
     return InvalidParameter(
         f"{analyst!r} is no analyst of {population!r}.",
         hint="its owner adds one with account.cap_analyst(name, Budget(1), by=…, reason=…), "
@@ -160,7 +160,7 @@ def standings(now: Standing) -> list[Standings]:
 
 
 def least(limits: Sequence[Limit]) -> Budget:
-    """What can still be charged under all these limits, as one budget: the least ε, the least δ."""
+    """Return what can still be charged under all these limits, as one budget: the least ε, the least δ."""
     left = [limit.remaining for limit in limits if limit.capacity is not None]
     if not left:  # a population without a budget: what nobody's spending may show
         return limits[-1].filter.budget
@@ -170,7 +170,7 @@ def least(limits: Sequence[Limit]) -> Budget:
 
 
 def left_after(refusal: DiscreetError | None, limits: Sequence[Limit], cost: Tally) -> Budget | None:
-    """What a charge would leave under all these limits; None where it is refused."""
+    """Return what a charge would leave under all these limits; None where it is refused."""
     return None if refusal is not None else least([limit.after(cost) for limit in limits])
 
 
@@ -181,7 +181,7 @@ def times(limits: Sequence[Limit], cost: Tally) -> int | None:
 
 
 def own_history(entries: Sequence[Entry], analyst: str, units: Filter) -> list[Entry]:
-    """The entries that an analyst who is kept apart may see, as if nobody else had written any."""
+    """Return the entries that an analyst who is kept apart may see, as if nobody else had written any."""
     caps = [e.content for e in entries if isinstance(e.content, AnalystCapped) and e.content.name == analyst]
     group = caps[0].group if caps else None
     spent, places, found = units.empty, dict[int, int](), list[Entry]()
@@ -213,7 +213,7 @@ def own_history(entries: Sequence[Entry], analyst: str, units: Filter) -> list[E
 
 
 def promises(opened: Opened, now: Standing, population: str, analyst: str | None) -> list[str]:
-    """What is promised, in sentences."""
+    """Return what is promised, in sentences."""
     whole, who = now.population.budget, f"each unit of {population!r}"
     near = f"({opened.relation.value} neighbours)"
     said = []

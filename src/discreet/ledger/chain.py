@@ -23,12 +23,12 @@ _TAG = b"discreet ledger entry, format 1\x00"
 
 
 def link(previous: str, body: str) -> str:
-    """The hash, as 64 hexadecimal digits, of an entry with this canonical body after that hash."""
+    """Return the hash, as 64 hexadecimal digits, of an entry with this canonical body after that hash."""
     return hashlib.sha256(_TAG + bytes.fromhex(previous) + body.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def canonical(value: Any) -> str:
-    r"""The one JSON text of a value: ASCII, sorted keys, no spaces.
+    r"""Return the one JSON text of a value: ASCII, sorted keys, no spaces.
 
     Two values have one text exactly when they are equal as JSON, numbers compared with their type and last
     bit.
@@ -52,7 +52,7 @@ def unchecked(value: Any) -> str:
 
 
 def parse(body: str) -> Any:
-    """What a canonical text stands for.
+    """Return what a canonical text stands for.
 
     Raises:
         ValueError: not JSON, or not in canonical form.

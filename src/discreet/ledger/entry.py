@@ -117,7 +117,7 @@ def release_in(entry: Entry) -> dict[str, Any]:
 
 
 def to_row(entry: Entry, previous: str) -> Row:
-    """The stored form of an entry after that hash.
+    """Return the stored form of an entry after that hash.
 
     Raises:
         InvalidParameter: a note, schema or release holds what JSON cannot.
@@ -128,7 +128,7 @@ def to_row(entry: Entry, previous: str) -> Row:
 
 
 def from_row(row: Row) -> Entry:
-    """The entry of a stored row. Its hash is the chain's business, not looked at here.
+    """Return the entry of a stored row. Its hash is the chain's business, not looked at here.
 
     Raises:
         LedgerError: a kind or field that this version does not know.

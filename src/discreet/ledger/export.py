@@ -27,7 +27,7 @@ _AT_ONCE = 2000
 
 
 def export_lines(store: Store) -> Iterator[str]:
-    """The lines of an export, without their ends: the ledger as it was when the first line was asked for."""
+    """Yield the lines of an export, without their ends: the ledger as it was when the first line was asked for."""
     last = store.read(lambda now: now.last())
     end, head = (0, GENESIS) if last is None else (last.seq, last.hash)
     yield canonical({"discreet": _WHAT, "format": FORMAT, "entries": end, "head": head})
@@ -90,7 +90,7 @@ def _header(text: str) -> tuple[int, str]:
 
 
 def _rows(bodies: Iterable[str]) -> Iterator[Row]:
-    """The rows that the bodies were stored as; what cannot be read is found out where the row is replayed."""
+    """Yield the rows that the bodies were stored as; what cannot be read is found out where the row is replayed."""
     head = GENESIS
     for number, body in enumerate(bodies, 1):
         head = link(head, body)

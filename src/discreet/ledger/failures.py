@@ -36,7 +36,7 @@ def is_busy(error: sqlite3.Error) -> bool:
 
 
 def failure(error: sqlite3.Error, place: str) -> LedgerError:
-    """What that error of SQLite means for the ledger at `place`."""
+    """Return what that error of SQLite means for the ledger at `place`."""
     match _code(error):
         case sqlite3.SQLITE_BUSY | sqlite3.SQLITE_LOCKED:
             return busy(place)
@@ -69,7 +69,7 @@ def failure(error: sqlite3.Error, place: str) -> LedgerError:
 
 
 def busy(place: str) -> LedgerBusy:
-    """The refusal after waiting long enough for another process."""
+    """Return the refusal after waiting long enough for another process."""
     return LedgerBusy(
         f"the ledger {place} is held by another process; nothing was charged.",
         hint="ask again; if it stays so, a process that writes to it hangs",
@@ -77,7 +77,7 @@ def busy(place: str) -> LedgerBusy:
 
 
 def _code(error: sqlite3.Error) -> int:
-    """The primary code; SQLITE_ERROR when the module itself raised."""
+    """Return the primary code; SQLITE_ERROR when the module itself raised."""
     return getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF
 
 

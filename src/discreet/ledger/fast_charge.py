@@ -90,7 +90,7 @@ def charge(account: Charging, question: str, charge: Charge, note: dict[str, Any
 def _noticing(
     account: Charging, known: Known | None, step: Callable[[View], Entry]
 ) -> Callable[[View], tuple[Entry, Known]]:
-    """A charge in the ordinary way that notices, once it was taken, the terms that took it."""
+    """Return a charge in the ordinary way that notices, once it was taken, the terms that took it."""
     state = terms_name(account.population)
 
     def work(view: View) -> tuple[Entry, Known]:
@@ -110,7 +110,7 @@ def _noticing(
 def _quickly(
     account: Charging, known: Known, question: str, charge: Charge, note: dict[str, Any]
 ) -> Entry | None:
-    """The entry, or None where the ordinary way has to be taken: it refuses what is to be refused."""
+    """Return the entry, or None where the ordinary way has to be taken: it refuses what is to be refused."""
     cost, people = known.limit.filter.cost(charge), account.people
     asked = charge.guarantee.epsilon, charge.guarantee.delta
     if (
@@ -139,7 +139,7 @@ def _quickly(
 
 
 def _spent(account: Charging, known: Known, cost: Tally, added: Added) -> Tally:
-    """The sum with this charge in it, computed here from the one before."""
+    """Return the sum with this charge in it, computed here from the one before."""
     try:
         spent = known.limit.filter.add(forms.tally(json.loads(added.sum)["spent"]), cost)
     except (KeyError, TypeError, ValueError):

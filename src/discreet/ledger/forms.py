@@ -68,7 +68,7 @@ class Act(Fields):
 
 @lru_cache(maxsize=256)
 def fraction(text: str) -> Fraction:
-    """The fraction that `codec.fraction_text` wrote.
+    """Return the fraction that `codec.fraction_text` wrote.
 
     Raises:
         ValueError: any other text.
@@ -83,17 +83,17 @@ def fraction(text: str) -> Fraction:
 
 
 def tally(texts: list[str]) -> Tally:
-    """A tally from its stored form."""
+    """Return a tally from its stored form."""
     return tuple(fraction(text) for text in list_of(texts))
 
 
 def tally_texts(amounts: Tally) -> list[str]:
-    """The stored form of a tally."""
+    """Return the stored form of a tally."""
     return [codec.fraction_text(x) for x in amounts]
 
 
 def budget(limits: dict[str, Any]) -> Budget:
-    """A budget from its stored form, which has no other limit than these three."""
+    """Return a budget from its stored form, which has no other limit than these three."""
     if object_of(limits).keys() != {"epsilon", "delta", "per_query"}:
         raise ValueError("unknown limit")
     found = {name: fraction(text) for name, text in limits.items()}
@@ -101,60 +101,60 @@ def budget(limits: dict[str, Any]) -> Budget:
 
 
 def budget_texts(limits: Budget) -> dict[str, str]:
-    """The stored form of a budget."""
+    """Return the stored form of a budget."""
     amounts = {"epsilon": limits.epsilon, "delta": limits.delta, "per_query": limits.per_query}
     return {name: codec.fraction_text(x) for name, x in amounts.items()}
 
 
 def text(value: Any) -> str:
-    """A value that must be text."""
+    """Return a value that must be text."""
     if type(value) is not str:
         raise TypeError("not text")
     return value
 
 
 def words(value: Any) -> str:
-    """A value that must be text with something in it: an owner's signature or reason."""
+    """Return a value that must be text with something in it: an owner's signature or reason."""
     if not text(value).strip():
         raise ValueError("empty words")
     return text(value)
 
 
 def optional(value: Any) -> str | None:
-    """A value that must be text or null."""
+    """Return a value that must be text or null."""
     return None if value is None else text(value)
 
 
 def truth(value: Any) -> bool:
-    """A value that must be true or false."""
+    """Return a value that must be true or false."""
     if type(value) is not bool:
         raise TypeError("not a truth value")
     return value
 
 
 def digest(value: Any) -> str:
-    """A SHA-256 in 64 lower-case hexadecimal digits."""
+    """Return a SHA-256 in 64 lower-case hexadecimal digits."""
     if not _DIGEST.fullmatch(text(value)):
         raise ValueError("not a digest")
     return text(value)
 
 
 def number(value: Any) -> int:
-    """The number of an entry."""
+    """Return the number of an entry."""
     if type(value) is not int:
         raise TypeError("not a number of an entry")
     return value
 
 
 def object_of(value: Any) -> dict[str, Any]:
-    """A value that must be an object."""
+    """Return a value that must be an object."""
     if type(value) is not dict:
         raise TypeError("not an object")
     return value
 
 
 def list_of(value: Any) -> list[Any]:
-    """A value that must be a list."""
+    """Return a value that must be a list."""
     if type(value) is not list:
         raise TypeError("not a list")
     return value

@@ -46,7 +46,7 @@ def charge_together(
 def store_together(
     accounts: Sequence[Account], entries: Sequence[Entry], question: str, release: dict[str, Any]
 ) -> None:
-    """Keeps a finished release in all accounts, each time under the account's own charge.
+    """Keep a finished release in all accounts, each time under the account's own charge.
 
     Raises:
         InvalidParameter: an entry is no charge of the account for this question, or has another release.
@@ -59,7 +59,9 @@ def store_together(
 
 
 def find_together(accounts: Sequence[Account], question: str) -> Entry | None:
-    """The first account's entry of the last release of a question that all have; None where one of them has none."""
+    """Return the first account's entry of the last release of a question that all have; None where one of them has
+    none.
+    """
     _check(accounts)
     steps = [account.finding(question) for account in accounts]
     log = accounts[0].log
@@ -106,7 +108,7 @@ class Followed:
     _paid: dict[int, list[str]] = field(default_factory=dict)  # charges whose release has not been met
 
     def take(self, entry: Entry) -> str | None:
-        """What is wrong with an entry at this place; None when nothing is."""
+        """Return what is wrong with an entry at this place; None when nothing is."""
         content, named, wrong = entry.content, None, None
         same: tuple[str, ...] = (entry.kind, str(entry.question))
         if isinstance(content, Pinned) and (others := _others(content)):
@@ -135,11 +137,11 @@ class Followed:
         return wrong
 
     def end(self) -> str | None:
-        """What is wrong when no entry follows."""
+        """Return what is wrong when no entry follows."""
         return self._lacking() if self._met else None
 
     def _left_out(self, entry: Entry, named: Any) -> str | None:
-        """What is wrong with a charge for a table that others own as well, and are not named."""
+        """Return what is wrong with a charge for a table that others own as well, and are not named."""
         if not isinstance(entry.content, Charged):
             return None
         note = entry.content.note
@@ -159,7 +161,7 @@ class Followed:
 
 
 def _others(pinned: Pinned) -> list[str]:
-    """The populations that a table is of besides the account's, as accounts are named."""
+    """Return the populations that a table is of besides the account's, as accounts are named."""
     others = pinned.schema.get("others")
     if not isinstance(others, list):
         return []

@@ -57,7 +57,7 @@ class Analysts(Enum):
 
     @classmethod
     def parse(cls, text: str | Analysts) -> Analysts:
-        """The value of that name.
+        """Return the value of that name.
 
         Raises:
             InvalidParameter: another name.
@@ -92,7 +92,7 @@ def _people_json(people: People) -> dict[str, Any]:
 
 
 def _maybe(form: Form[T]) -> Form[T | None]:
-    """The same, or null."""
+    """Return the same, or null."""
     return Form(
         lambda value: None if value is None else form.read(value),
         lambda value: None if value is None else form.write(value),
@@ -187,7 +187,7 @@ class Charged(Fields):
         return self.question
 
     def to_json(self) -> dict[str, Any]:
-        """The fields."""
+        """Return the fields."""
         return {
             "question": self.question,
             "events": codec.encode(self.charge.events),
@@ -201,7 +201,7 @@ class Charged(Fields):
 
     @classmethod
     def from_json(cls, body: dict[str, Any]) -> Charged:
-        """The value of these fields."""
+        """Return the value of these fields."""
         if "units" not in body:
             raise ValueError("not as it was written")
         events = canonical(body["events"])
@@ -256,7 +256,9 @@ class PeopleCharged(Fields):
 
 @lru_cache(maxsize=64)
 def _charge(events: str, epsilon: str, delta: str) -> Charge:
-    """The charge of these texts: the same question costs the same again, and every transaction reads the last one."""
+    """Return the charge of these texts: the same question costs the same again, and every transaction reads the last
+    one.
+    """
     rows = json.loads(events)
     found = codec.decode(rows)
     if codec.encode(found) != rows:

@@ -59,7 +59,7 @@ class Ledger:
 
     @classmethod
     def open(cls, path: str | os.PathLike[str]) -> Ledger:
-        """The ledger at a path or a PostgreSQL URL, made (for its owner only) if nothing is there.
+        """Return the ledger at a path or a PostgreSQL URL, made (for its owner only) if nothing is there.
 
         ":memory:" is a ledger that ends with the process.
 
@@ -84,7 +84,7 @@ class Ledger:
 
     @classmethod
     def existing(cls, path: str | os.PathLike[str]) -> Ledger:
-        """The ledger at a path or a URL, which must exist; enough permission to read it is enough to look at it.
+        """Return the ledger at a path or a URL, which must exist; enough permission to read it is enough to look at it.
 
         Raises:
             LedgerError: it is not there, cannot be read, or is of a newer format.
@@ -93,7 +93,7 @@ class Ledger:
         return cls(existing_store(path))
 
     def populations(self) -> list[str]:
-        """The populations that have an account, in the order of their opening."""
+        """Return the populations that have an account, in the order of their opening."""
 
         def opened(view: View) -> list[str]:
             # by the names of the states: there is no index of entries by kind alone
@@ -103,7 +103,7 @@ class Ledger:
         return self._log.read(opened)
 
     def account(self, population: str) -> Account | None:
-        """The account of a population; None when it has none."""
+        """Return the account of a population; None when it has none."""
         known = population_name(population)
         return self._log.read(lambda view: stored_account(self._log, view, known))
 
@@ -119,7 +119,7 @@ class Ledger:
         analysts: Analysts | str | None = None,
         key: Key | None = None,
     ) -> Account:
-        """The account of a population, opened now if it has none: its owner's act, also in a locked ledger.
+        """Return the account of a population, opened now if it has none: its owner's act, also in a locked ledger.
 
         An account keeps for life what it was opened with; None means "as it is", and for a new account
         add-remove, "basic" and analysts "together". Of any number of processes that open it at once, one does and
@@ -239,14 +239,14 @@ class Ledger:
         return verify(self._log.store, head)
 
     def export(self) -> Iterator[str]:
-        """The public entries as lines of JSON, which anyone can verify: see `discreet.ledger.export`.
+        """Return the public entries as lines of JSON, which anyone can verify: see `discreet.ledger.export`.
 
         Everything in it is public, releases too: where analysts are kept apart, handing it to one of them is talking.
         """
         return export_lines(self._log.store)
 
     def sign_head(self, key: str | os.PathLike[str]) -> SignedHead:
-        """The head, signed with the Ed25519 private key in that file: see `discreet.ledger.sign`."""
+        """Return the head, signed with the Ed25519 private key in that file: see `discreet.ledger.sign`."""
         return sign_head(self.head, key)
 
     def transfer(self, to: str | os.PathLike[str] | Ledger, *, by: str, reason: str) -> Ledger:
@@ -297,7 +297,7 @@ class Ledger:
         view.put(terms_name(name), terms_text(Terms(entry.seq)))
 
     def _find(self, view: View, wanted: Wanted) -> Account | None:
-        """The account that there is, unless its terms are others; None when there is none."""
+        """Return the account that there is, unless its terms are others; None when there is none."""
         name, curve = wanted.name, wanted.curve
         found = stored_account(self._log, view, name)
         if found is None:
@@ -327,7 +327,7 @@ class Ledger:
         return found
 
     def _left(self) -> str:
-        """The head up to which another store has a copy of this ledger, which has moved there."""
+        """Return the head up to which another store has a copy of this ledger, which has moved there."""
         return read_moved(self._log.read(lambda view: view.get(MOVED)) or "")[2]
 
 
@@ -358,7 +358,7 @@ class Wanted:
         per_person: Budget | None,
         analysts: Analysts | str | None,
     ) -> Wanted:
-        """The terms as an owner says them.
+        """Return the terms as an owner says them.
 
         Raises:
             InvalidParameter: a word that is not known, or what is no name.
@@ -375,7 +375,7 @@ class Wanted:
 
 
 def _draft(wanted: Wanted) -> tuple[Wanted, Opened, bytes]:
-    """An account to be opened: all its terms, the entry that says them, and its secret key."""
+    """Return an account to be opened: all its terms, the entry that says them, and its secret key."""
     population, budget, per_person, curve = wanted.name, wanted.budget, wanted.per_person, wanted.curve
     relation, rule = wanted.relation or Relation.ADD_REMOVE, wanted.filter or "basic"
     analysts = wanted.analysts
@@ -442,12 +442,12 @@ def _changes(place: str, population: str, now: Budget | None, wanted: Budget | N
 
 
 def _exactly(x: Fraction) -> str:
-    """A number as it is read again."""
+    """Return a number as it is read again."""
     return shown if Fraction(shown := decimal(x)) == x else str(x)
 
 
 def warnings(ledgers: Mapping[str, Ledger]) -> list[str]:
-    """What is to be said about populations that are in more than one of these ledgers.
+    """Return what is to be said about populations that are in more than one of these ledgers.
 
     Nobody can know of a ledger that is not shown: a population is one budget only as long as one ledger keeps it.
     """

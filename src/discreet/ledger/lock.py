@@ -33,7 +33,7 @@ _TAG = b"discreet ledger act, format 1\x00"
 
 
 def lock_of(view: View) -> Locked | None:
-    """The lock that holds now; None when none does."""
+    """Return the lock that holds now; None when none does."""
     last = view.latest(LEDGER, Locked.kind, Locked.key)
     said = None if last is None else last.content
     return said if isinstance(said, Locked) and said.locked else None

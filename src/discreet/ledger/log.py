@@ -44,7 +44,7 @@ class Log:
         self._told: dict[int, Entry] = {}
 
     def read(self, work: Callable[[View], T]) -> T:
-        """What the work makes of one moment of the log."""
+        """Return what the work makes of one moment of the log."""
         seen = self._seen  # before that moment: another thread may add an entry right after it
 
         def reading(transaction: Transaction) -> tuple[T, View]:
@@ -54,7 +54,7 @@ class Log:
         return self._remember(*self.store.read(reading))
 
     def imagine(self, work: Callable[[View], T]) -> T:
-        """What the work makes of one moment of the log that it may add entries to; nothing of it is kept.
+        """Return what the work makes of one moment of the log that it may add entries to; nothing of it is kept.
 
         Its view knows no entry from other transactions: the numbers of those that it adds may be given to others.
         """
@@ -62,7 +62,7 @@ class Log:
         return self.store.read(lambda now: work(View(Overlay(now), self.store.place, seen, {}, {})))
 
     def write(self, work: Callable[[View], T]) -> T:
-        """What the work returns, once all that it added is durable; nothing of it is kept when it raises."""
+        """Return what the work returns, once all that it added is durable; nothing of it is kept when it raises."""
 
         def writing(transaction: Transaction) -> tuple[T, View]:
             view = View(transaction, self.store.place, self._seen, self._known, self._told)
@@ -76,7 +76,7 @@ class Log:
         return result
 
     def add(self, addition: Callable[[tuple[int, str]], Addition]) -> Added | None:
-        """What the store has added by itself after an entry that was seen here; None when it added nothing.
+        """Return what the store has added by itself after an entry that was seen here; None when it added nothing.
 
         Raises:
             LedgerCorrupt: the row does not follow from the one before it. It may stand.
@@ -132,7 +132,7 @@ class View:
         self._sealed = self.head
 
     def entry(self, row: Row) -> Entry:
-        """The row's entry, if its hash follows from the row before it."""
+        """Return the row's entry, if its hash follows from the row before it."""
         before = self._transaction.row(row.seq - 1) if row.seq != 1 else None
         previous = GENESIS if row.seq == 1 else before.hash if before is not None else ""
         if (known := self._known.get(row.seq)) is not None and known[:2] == (previous, row):
@@ -152,12 +152,12 @@ class View:
         return found.content if found is not None and isinstance(found.content, Opened) else None
 
     def latest(self, population: str, kind: str, key: str, *, before: int = NO_END) -> Entry | None:
-        """The last entry with these three, and with a number below `before`."""
+        """Return the last entry with these three, and with a number below `before`."""
         row = self._transaction.latest(population, kind, key, before=before)
         return None if row is None else self.entry(row)
 
     def numbered(self, seq: int) -> Entry | None:
-        """The entry with that number."""
+        """Return the entry with that number."""
         row = self._transaction.row(seq)
         return None if row is None else self.entry(row)
 
@@ -175,12 +175,12 @@ class View:
     def rows(
         self, *, after: int, limit: int, population: str | None = None, kind: str | None = None
     ) -> list[Row]:
-        """Stored rows in order, not looked at."""
+        """Return stored rows in order, not looked at."""
         return self._transaction.rows(after=after, limit=limit, population=population, kind=kind)
 
     def append(self, population: str, content: Content, *, paid: Entry | None = None) -> Entry:
-        """The new last entry, of now; of the time of the charge that `paid` for it, so that no entry tells how long the
-        data took: that follows from whose rows are in it.
+        """Return the new last entry, of now; of the time of the charge that `paid` for it, so that no entry tells how
+        long the data took: that follows from whose rows are in it.
         """
         now = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
         time = now if paid is None else paid.time
@@ -191,7 +191,7 @@ class View:
         return entry
 
     def get(self, name: str) -> str | None:
-        """The state of that name."""
+        """Return the state of that name."""
         return self._transaction.get(name)
 
     def put(self, name: str, value: str) -> None:
@@ -199,11 +199,11 @@ class View:
         self._transaction.put(name, value)
 
     def names(self) -> list[str]:
-        """The names of all states."""
+        """Return the names of all states."""
         return self._transaction.names()
 
     def blob(self, name: str) -> bytes | None:
-        """The bytes of that name."""
+        """Return the bytes of that name."""
         return self._transaction.blob(name)
 
     def put_blob(self, name: str, value: bytes | None) -> None:
@@ -211,7 +211,7 @@ class View:
         self._transaction.put_blob(name, value)
 
     def blobs(self) -> list[str]:
-        """The names of all blobs."""
+        """Return the names of all blobs."""
         return self._transaction.blobs()
 
     def refuse_moved(self) -> None:

@@ -29,7 +29,7 @@ class Overlay:
         self.stored: dict[str, bytes | None] = {}
 
     def after(self, later: Overlay) -> Overlay:
-        """The moment that begins when a transaction over this one, which has no base, ends; it is only read."""
+        """Return the moment that begins when a transaction over this one, which has no base, ends; it is only read."""
         moment = Overlay(writes=False)
         moment.added = [*self.added, *later.added]
         moment.changed = self.changed | later.changed
@@ -37,17 +37,17 @@ class Overlay:
         return moment
 
     def last(self) -> Row | None:
-        """The row with the highest number."""
+        """Return the row with the highest number."""
         return self.added[-1] if self.added else None if self._base is None else self._base.last()
 
     def row(self, seq: int) -> Row | None:
-        """The row with that number; numbers are 1, 2, 3, …"""
+        """Return the row with that number; numbers are 1, 2, 3, …"""
         if self.added and seq >= (first := self.added[0].seq):
             return self.added[seq - first] if seq - first < len(self.added) else None
         return None if self._base is None else self._base.row(seq)
 
     def latest(self, population: str, kind: str, key: str, *, before: int) -> Row | None:
-        """The last row with these three and a number below `before`."""
+        """Return the last row with these three and a number below `before`."""
         for row in reversed(self.added):
             if row[1:4] == (population, kind, key) and row.seq < before:
                 return row
@@ -74,7 +74,7 @@ class Overlay:
         self.added.append(row)
 
     def get(self, name: str) -> str | None:
-        """The state of that name."""
+        """Return the state of that name."""
         return (
             self.changed[name]
             if name in self.changed
@@ -89,11 +89,11 @@ class Overlay:
         self.changed[name] = value
 
     def names(self) -> list[str]:
-        """The names of all states, sorted."""
+        """Return the names of all states, sorted."""
         return sorted({*(self._base.names() if self._base else ()), *self.changed})
 
     def blob(self, name: str) -> bytes | None:
-        """The bytes of that name."""
+        """Return the bytes of that name."""
         return (
             self.stored[name]
             if name in self.stored
@@ -108,7 +108,7 @@ class Overlay:
         self.stored[name] = None if value is None else bytes(value)
 
     def blobs(self) -> list[str]:
-        """The names of all blobs, sorted."""
+        """Return the names of all blobs, sorted."""
         gone = {name for name, value in self.stored.items() if value is None}
         return sorted({*(self._base.blobs() if self._base else ()), *self.stored} - gone)
 
@@ -140,11 +140,11 @@ class MemoryStore:
         self._pid = os.getpid()
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """What the work makes of one moment of the store."""
+        """Return what the work makes of one moment of the store."""
         return work(self._state())
 
     def write(self, work: Callable[[Transaction], T]) -> T:
-        """What the work returns; what it wrote becomes the store's when it has ended."""
+        """Return what the work returns; what it wrote becomes the store's when it has ended."""
         self._state()  # looks at the process before it waits for a lock that the parent may have held
         with self._lock:
             before = self._state()

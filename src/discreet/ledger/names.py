@@ -57,7 +57,7 @@ _ALIKE = {int(code, 16): shown for shown, codes in _LIKE.items() for code in cod
 
 
 def name(parameter: str, text: str) -> str:
-    """The text, if it can be a name: not empty, not long, printable, without spaces around it.
+    """Return the text, if it can be a name: not empty, not long, printable, without spaces around it.
 
     Raises:
         InvalidParameter: it cannot; the message names `parameter`.
@@ -74,7 +74,7 @@ def name(parameter: str, text: str) -> str:
 
 
 def population(text: str) -> str:
-    r"""The name of a population. Spellings that Unicode calls equivalent are one population, with one budget.
+    r"""Return the name of a population. Spellings that Unicode calls equivalent are one population, with one budget.
 
     >>> population("Cafe\u0301") == population("Caf\u00e9")
     True
@@ -83,12 +83,12 @@ def population(text: str) -> str:
 
 
 def person(parameter: str, text: str) -> str:
-    """The name of an analyst or a group, normalised as that of a population is."""
+    """Return the name of an analyst or a group, normalised as that of a population is."""
     return unicodedata.normalize("NFC", name(parameter, text))
 
 
 def words(parameter: str, text: str) -> str:
-    """A public sentence of an owner: who signed off, and why.
+    """Return a public sentence of an owner: who signed off, and why.
 
     Raises:
         InvalidParameter: empty, too long, or with characters that cannot be shown.
@@ -116,7 +116,7 @@ def apart(what: str, new: str, known: Iterable[str]) -> None:
 
 
 def skeleton(name: str) -> str:
-    r"""A text that is the same for names that look alike.
+    r"""Return a text that is the same for names that look alike.
 
     >>> skeleton("\u0441ustomers") == skeleton("Customers")  # the first begins with a Cyrillic letter
     True

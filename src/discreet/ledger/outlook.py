@@ -29,7 +29,7 @@ class Outlook:
 
 
 def outlook(account: Account, charge: Charge) -> Outlook:
-    """The outlook of a charge; nothing is charged."""
+    """Return the outlook of a charge; nothing is charged."""
     try:
         refusal, left, more = account.considered(charge, _foreseen)
     except DiscreetError as error:  # a cost that this account can never take

@@ -23,12 +23,14 @@ SCHEMES = ("postgresql://", "postgres://")
 
 
 def made_store(path: str | os.PathLike[str]) -> Store:
-    """The store at a place, made if nothing is there; one that cannot be written is refused."""
+    """Return the store at a place, made if nothing is there; one that cannot be written is refused."""
     return MemoryStore() if path == MEMORY else _unmade(path).make()
 
 
 def prepared_store(path: str | os.PathLike[str]) -> Store:
-    """The store at a place, which its first write makes if nothing is there; one that cannot be written is refused."""
+    """Return the store at a place, which its first write makes if nothing is there; one that cannot be written is
+    refused.
+    """
     if path == MEMORY or is_there(path):
         return made_store(path)
     unmade = _unmade(path)
@@ -45,7 +47,7 @@ def _unmade(path: str | os.PathLike[str]) -> Unmade:
 
 
 def existing_store(path: str | os.PathLike[str]) -> Store:
-    """The store at a place, which must be there; enough permission to read it is enough."""
+    """Return the store at a place, which must be there; enough permission to read it is enough."""
     store = _database(path) if is_url(path) else SQLiteStore(_file(path))
     store.read(lambda transaction: None)
     return store
@@ -77,7 +79,7 @@ def _database(path: str | os.PathLike[str]) -> PostgresStore:
 
 
 def _file(path: str | os.PathLike[str]) -> Path:
-    """The absolute path, symbolic links followed, so that neither a new directory nor a new link moves it."""
+    """Return the absolute path, symbolic links followed, so that neither a new directory nor a new link moves it."""
     text = os.fspath(path)
     if not text or type(text) is not str or "\0" in text:
         raise LedgerError("a ledger needs the path of a file.", hint='give ledger="customers.ledger"')
@@ -93,10 +95,10 @@ def _file(path: str | os.PathLike[str]) -> Path:
 
 
 def shown(path: str | os.PathLike[str]) -> str:
-    """A place as it may be shown: a URL without its password."""
+    """Return a place as it may be shown: a URL without its password."""
     return _database(path).place if is_url(path) else os.fspath(path)
 
 
 def called(path: str | os.PathLike[str]) -> str:
-    """A ledger's name in a sentence: the file's own, or the URL without its password."""
+    """Return a ledger's name in a sentence: the file's own, or the URL without its password."""
     return shown(path) if is_url(path) else Path(path).name

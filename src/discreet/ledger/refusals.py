@@ -21,7 +21,7 @@ _FREE = "ask again what has been answered, which is free; a budget is for life"
 
 
 def refused(population: str, limit: Limit, charge: Charge, limits: Sequence[Limit]) -> BudgetExceeded:
-    """The refusal of a charge that one limit cannot pay; `limits` are all that whoever asks may hear of."""
+    """Return the refusal of a charge that one limit cannot pay; `limits` are all that whoever asks may hear of."""
     asked, left = charge.guarantee, limit.remaining
     asks = _amounts(asked.epsilon, asked.delta, _up, always=bool(left.delta))
     has = _amounts(left.epsilon, left.delta, _down, always=bool(asked.delta))
@@ -39,7 +39,7 @@ def refused(population: str, limit: Limit, charge: Charge, limits: Sequence[Limi
 
 
 def shut(population: str, status: Status, charge: Charge, left: Budget) -> BudgetExceeded:
-    """The refusal of a charge to an account that takes none."""
+    """Return the refusal of a charge to an account that takes none."""
     asked = charge.guarantee
     return BudgetExceeded(
         f"the account of {population!r} is {status.value}: no charge is taken.",
@@ -68,7 +68,7 @@ def too_long() -> InvalidParameter:
 
 
 def above_each_query(charge: Charge, each: Budget) -> InvalidParameter:
-    """The refusal of a charge above what the owner allows for one query of each person."""
+    """Return the refusal of a charge above what the owner allows for one query of each person."""
     return InvalidParameter(
         f"one query of each person may ask ε = {decimal(each.per_query)} at most, and this one asks "
         f"ε = {_up(charge.guarantee.epsilon)}.",
@@ -77,7 +77,9 @@ def above_each_query(charge: Charge, each: Budget) -> InvalidParameter:
 
 
 def _fitting(charge: Charge, limits: Sequence[Limit]) -> str:
-    """The smallest change that would fit, where sums are of ε and δ themselves; elsewhere the session searches it."""
+    """Return the smallest change that would fit, where sums are of ε and δ themselves; elsewhere the session searches
+    it.
+    """
     if any(limit.filter.name != "basic" for limit in limits):
         return "ask for less"
     capped = [limit.remaining for limit in limits if limit.capacity is not None]

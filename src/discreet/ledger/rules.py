@@ -77,7 +77,7 @@ class Book:
         self.last = self.said = self.seq
 
     def states(self) -> dict[str, str]:
-        """The states that repeat what the entries say, but for the secret."""
+        """Return the states that repeat what the entries say, but for the secret."""
         found = {
             tally_name(self.population): tally_text(self.last, self.spent),
             terms_name(self.population): terms_text(
@@ -96,7 +96,7 @@ class Book:
         return found
 
     def open(self) -> list[str]:
-        """The account itself."""
+        """Take in the account itself."""
         wrong = []
         if self.budget is not None and self.capacity is not None:
             wrong += _no_epsilon(self.budget) + _above(self.filter, self.capacity, "its budget")
@@ -110,7 +110,7 @@ class Book:
         return wrong
 
     def charge(self, seq: int, charged: Charged) -> list[str]:
-        """A charge: every limit has room for it, and its sum is right."""
+        """Take in a charge: every limit has room for it, and its sum is right."""
         cost, wrong = self.filter.cost(charged.charge), []
         members, budgets = [], [self.budget or self.filter.budget]
         if charged.analyst is not None:
@@ -144,7 +144,7 @@ class Book:
         return wrong
 
     def release(self, released: Released) -> list[str]:
-        """A release: its charge, and before it that of its people."""
+        """Take in a release: its charge, and before it that of its people."""
         wrong = []
         if self.unpaid.pop(released.charge, None) != released.question:
             wrong.append("is a release that no charge of its question paid for")
@@ -153,13 +153,13 @@ class Book:
         return wrong
 
     def pin(self, pinned: Pinned) -> list[str]:
-        """A table's schema."""
+        """Take in a table's schema."""
         wrong = ["pins a table that was pinned"] if pinned.table in self.tables else []
         self.tables.add(pinned.table)
         return wrong
 
     def count_people(self, people: PeopleCharged) -> list[str]:
-        """The person table after a charge, or after a merge."""
+        """Take in the person table after a charge, or after a merge."""
         if self.opened.people is None:
             return ["charges people who have no budgets"]
         if people.charge is None:
@@ -174,7 +174,7 @@ class Book:
         return []
 
     def rebudget(self, seq: int, said: Rebudgeted) -> list[str]:
-        """Another budget for the population."""
+        """Take in another budget for the population."""
         wrong = self._ended()
         if self.capacity is None:
             return [*wrong, "gives a budget to a population without one"]
@@ -185,7 +185,7 @@ class Book:
         return wrong + self._reservations()
 
     def change_status(self, seq: int, said: Frozen | Thawed | Closed) -> list[str]:
-        """A freeze, its end, or the account's."""
+        """Take in a freeze, its end, or the account's."""
         wrong = self._ended()
         if isinstance(said, Frozen) and self.is_frozen:
             wrong.append("freezes an account that was frozen")
@@ -197,7 +197,7 @@ class Book:
         return wrong
 
     def cap_analyst(self, seq: int, cap: AnalystCapped) -> list[str]:
-        """An analyst's cap."""
+        """Take in an analyst's cap."""
         old = self.analysts.get(cap.name)
         wrong = self._ended() + self._cap(cap, old)
         if cap.group is not None and cap.group not in self.groups:
@@ -210,7 +210,7 @@ class Book:
         return wrong + self._reservations()
 
     def cap_group(self, seq: int, cap: GroupCapped) -> list[str]:
-        """A group's cap."""
+        """Take in a group's cap."""
         old = self.groups.get(cap.name)
         wrong = self._ended() + self._cap(cap, old)
         self.groups[cap.name] = Member(
@@ -228,7 +228,7 @@ class Book:
         return wrong
 
     def _reservations(self) -> list[str]:
-        """Whether every cap fits what it is a cap of; asked where analysts are kept apart."""
+        """Check that every cap fits what it is a cap of; asked where analysts are kept apart."""
         if self.opened.analysts is not Analysts.APART or self.capacity is None:
             return []
         caps = [m.cap for m in self.analysts.values() if isinstance(m.cap, AnalystCapped)]

@@ -51,7 +51,8 @@ def new_key(path: str | os.PathLike[str]) -> str:
 
 
 def sign_head(head: str, key: str | os.PathLike[str]) -> SignedHead:
-    """The head, signed with the private key in a PEM file (PKCS 8, not encrypted, as `new_key` or OpenSSL writes it).
+    """Return the head, signed with the private key in a PEM file (PKCS 8, not encrypted, as `new_key` or OpenSSL writes
+    it).
 
     Raises:
         LedgerError: the file cannot be read.
@@ -62,12 +63,12 @@ def sign_head(head: str, key: str | os.PathLike[str]) -> SignedHead:
 
 
 def signed(message: bytes, key: str | os.PathLike[str]) -> str:
-    """The signature under a message, by the private key in a file; see `sign_head`."""
+    """Return the signature under a message, by the private key in a file; see `sign_head`."""
     return _private(Path(key)).sign(message).hex()
 
 
 def public_key(key: str | os.PathLike[str]) -> str:
-    """The public key of the private one in a file."""
+    """Return the public key of the private one in a file."""
     return _public(_private(Path(key)))
 
 

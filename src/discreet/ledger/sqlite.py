@@ -148,15 +148,15 @@ class SQLiteStore:
         return str(self._path)
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """What the work makes of one moment of the file."""
+        """Return what the work makes of one moment of the file."""
         return self._transaction(_READ, lambda connection: self._worked(_READ, connection, work))
 
     def write(self, work: Callable[[Transaction], T]) -> T:
-        """What the work returns, durable; it holds the file's only write lock from its start."""
+        """Return what the work returns, durable; it holds the file's only write lock from its start."""
         return self._transaction(_WRITE, lambda connection: self._worked(_WRITE, connection, work))
 
     def rehearse(self) -> None:
-        """A write that is undone: where the file, or a journal beside it, cannot be written, this raises."""
+        """Undo a write: where the file, or a journal beside it, cannot be written, this raises."""
 
         def work(connection: sqlite3.Connection) -> None:
             connection.execute("INSERT INTO state VALUES ('rehearsal', '')")
@@ -165,7 +165,7 @@ class SQLiteStore:
         self._transaction(_WRITE, work)
 
     def faults(self) -> list[str]:
-        """What SQLite's own integrity check finds."""
+        """Return what SQLite's own integrity check finds."""
 
         def check(connection: sqlite3.Connection) -> list[str]:
             return [str(text) for (text,) in connection.execute("PRAGMA integrity_check(20)").fetchall()]
@@ -293,7 +293,7 @@ class SQLiteStore:
 
 @contextmanager
 def _drafted(path: Path) -> Iterator[Path]:
-    """A new, empty ledger beside `path`, removed at the end."""
+    """Yield a new, empty ledger beside `path`, removed at the end."""
     draft = path.with_name(f".{path.name}.{os.urandom(8).hex()}.new")
     with _ALONE, translated(str(path)):
         try:
@@ -324,7 +324,7 @@ class SQLiteTransaction:
         self._asked: set[str] = set()
 
     def last(self) -> Row | None:
-        """The row with the highest number; the one before it, which its hash follows from, is fetched with it."""
+        """Return the row with the highest number; the one before it, from which its hash follows, is fetched too."""
         if self._last is None:
             found = self._all(f"{_ROW} ORDER BY seq DESC LIMIT 2")
             self._rows.update((row.seq, row) for row in found)
@@ -332,12 +332,12 @@ class SQLiteTransaction:
         return self._rows.get(self._last)
 
     def row(self, seq: int) -> Row | None:
-        """The row with that number."""
+        """Return the row with that number."""
         found = self._rows.get(seq)
         return found if found is not None else self._one(f"{_ROW} WHERE seq = ?", seq)
 
     def latest(self, population: str, kind: str, key: str, *, before: int) -> Row | None:
-        """The last row with these three and a number below `before`."""
+        """Return the last row with these three and a number below `before`."""
         where = 'WHERE population = ? AND kind = ? AND "key" = ? AND seq < ?'
         return self._one(f"{_ROW} {where} ORDER BY seq DESC LIMIT 1", population, kind, key, before)
 
@@ -354,7 +354,7 @@ class SQLiteTransaction:
         self._last = None
 
     def get(self, name: str) -> str | None:
-        """The state of that name."""
+        """Return the state of that name."""
         self._asked.add(name)
         if name not in self._states:
             names = tuple(dict.fromkeys((name, *self._likely)))
@@ -377,18 +377,18 @@ class SQLiteTransaction:
         self._states[name] = value
 
     def habits(self) -> tuple[str, ...]:
-        """The states that the next transaction of its kind will probably ask for: those that this one did."""
+        """Return the states that the next transaction of its kind will probably ask for: those that this one did."""
         return tuple(sorted(self._asked)[:_HABITS])
 
     def names(self) -> list[str]:
-        """The names of all states, sorted."""
+        """Return the names of all states, sorted."""
         return [
             str(name)
             for (name,) in self._connection.execute("SELECT name FROM state ORDER BY name").fetchall()
         ]
 
     def blob(self, name: str) -> bytes | None:
-        """The bytes of that name."""
+        """Return the bytes of that name."""
         found = self._connection.execute("SELECT value FROM blob WHERE name = ?", (name,)).fetchone()
         if found is not None and type(found[0]) is not bytes:
             raise LedgerCorrupt(f"a blob of the ledger {self._place} is not bytes.", hint=KEEP)
@@ -405,7 +405,7 @@ class SQLiteTransaction:
             )
 
     def blobs(self) -> list[str]:
-        """The names of all blobs, sorted."""
+        """Return the names of all blobs, sorted."""
         return [
             str(name)
             for (name,) in self._connection.execute("SELECT name FROM blob ORDER BY name").fetchall()

@@ -48,42 +48,42 @@ class Terms:
 
 
 def secret_name(population: str) -> str:
-    """The state that holds an account's secret key."""
+    """Return the state that holds an account's secret key."""
     return _KEY + population
 
 
 def populations_of(names: Iterable[str]) -> list[str]:
-    """The populations that have an account, by the names of all states."""
+    """Return the populations that have an account, by the names of all states."""
     return [name.removeprefix(_KEY) for name in names if name.startswith(_KEY)]
 
 
 def tally_name(population: str) -> str:
-    """The state that repeats an account's tally and names the entry it comes from."""
+    """Return the state that repeats an account's tally and names the entry it comes from."""
     return f"tally/{population}"
 
 
 def terms_name(population: str) -> str:
-    """The state that names the entries of an account's terms."""
+    """Return the state that names the entries of an account's terms."""
     return f"terms/{population}"
 
 
 def analyst_name(population: str, analyst: str) -> str:
-    """The state that repeats what an analyst has spent. Two names in one text: as JSON they cannot run together."""
+    """Return the state that repeats what an analyst has spent. Two names in one text cannot run together as JSON."""
     return f"analyst/{canonical([population, analyst])}"
 
 
 def group_name(population: str, group: str) -> str:
-    """The state that repeats what a group of analysts has spent."""
+    """Return the state that repeats what a group of analysts has spent."""
     return f"group/{canonical([population, group])}"
 
 
 def tally_text(seq: int, spent: Tally) -> str:
-    """The stored form of a tally."""
+    """Return the stored form of a tally."""
     return unchecked({"seq": seq, "spent": forms.tally_texts(spent)})
 
 
 def read_tally(text: str) -> tuple[int, Tally]:
-    """The entry's number and the tally.
+    """Return the entry's number and the tally.
 
     Raises:
         ValueError: not what `tally_text` writes.
@@ -99,7 +99,7 @@ def read_tally(text: str) -> tuple[int, Tally]:
 
 
 def terms_text(terms: Terms) -> str:
-    """The stored form of the terms."""
+    """Return the stored form of the terms."""
     return canonical(
         {
             "budget": terms.budget,
@@ -112,7 +112,7 @@ def terms_text(terms: Terms) -> str:
 
 @lru_cache(maxsize=64)
 def read_terms(text: str) -> Terms:
-    """The terms, which nobody changes: the same text is read by nearly every transaction.
+    """Return the terms, which nobody changes: the same text is read by nearly every transaction.
 
     Raises:
         ValueError: not what `terms_text` writes.
@@ -134,7 +134,7 @@ def read_terms(text: str) -> Terms:
 
 
 def moved_text(to: str, seq: int, head: str) -> str:
-    """The stored form of where a ledger went on, and from which entry."""
+    """Return the stored form of where a ledger went on, and from which entry."""
     return canonical({"to": to, "seq": seq, "head": head})
 
 
@@ -155,7 +155,7 @@ def read_moved(text: str) -> tuple[str, int, str]:
 
 
 def read_secret(text: str | None, digest: str) -> bytes | None:
-    """An account's secret key, if it is the one with that SHA-256."""
+    """Return an account's secret key, if it is the one with that SHA-256."""
     try:
         secret = bytes.fromhex(text or "")
     except ValueError:

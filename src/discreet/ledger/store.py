@@ -38,13 +38,13 @@ class Transaction(Protocol):
     """One moment of a store. `append`, `put` and `put_blob` are refused in a read transaction."""
 
     def last(self) -> Row | None:
-        """The row with the highest number."""
+        """Return the row with the highest number."""
 
     def row(self, seq: int) -> Row | None:
-        """The row with that number."""
+        """Return the row with that number."""
 
     def latest(self, population: str, kind: str, key: str, *, before: int) -> Row | None:
-        """The last row with these three and a number below `before`."""
+        """Return the last row with these three and a number below `before`."""
 
     def rows(
         self, *, after: int, limit: int, population: str | None = None, kind: str | None = None
@@ -55,22 +55,22 @@ class Transaction(Protocol):
         """Add a row at the end."""
 
     def get(self, name: str) -> str | None:
-        """The state of that name."""
+        """Return the state of that name."""
 
     def put(self, name: str, value: str) -> None:
         """Set the state of that name."""
 
     def names(self) -> list[str]:
-        """The names of all states, sorted by code point."""
+        """Return the names of all states, sorted by code point."""
 
     def blob(self, name: str) -> bytes | None:
-        """The bytes of that name: what is too large for a state, some MB each."""
+        """Return the bytes of that name: what is too large for a state, some MB each."""
 
     def put_blob(self, name: str, value: bytes | None) -> None:
         """Set the bytes of that name; None removes them."""
 
     def blobs(self) -> list[str]:
-        """The names of all blobs, sorted by code point."""
+        """Return the names of all blobs, sorted by code point."""
 
 
 class Store(Protocol):
@@ -81,13 +81,13 @@ class Store(Protocol):
         """Where it is, in words for messages."""
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """What the work makes of one moment of the store."""
+        """Return what the work makes of one moment of the store."""
 
     def write(self, work: Callable[[Transaction], T]) -> T:
-        """What the work returns, once all that it wrote is durable; nothing of it is kept when it raises."""
+        """Return what the work returns, once all that it wrote is durable; nothing of it is kept when it raises."""
 
     def faults(self) -> list[str]:
-        """What is wrong with the medium itself, in sentences; the store's own check of its file."""
+        """Return what is wrong with the medium itself, in sentences; the store's own check of its file."""
 
     def close(self) -> None:
         """Give back what is held; any later use is refused."""
@@ -135,4 +135,4 @@ class Adds(Protocol):
     """A store that can add to a sum in one step; what it has done must be looked at by whoever asked it."""
 
     def add(self, addition: Addition) -> Added | None:
-        """The row, durable; None when nothing was added, for whatever reason: a transaction tells why."""
+        """Return the row, durable; None when nothing was added, for whatever reason: a transaction tells why."""

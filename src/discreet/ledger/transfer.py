@@ -97,7 +97,7 @@ def _blob(old: Store, name: str) -> bytes | None:
 
 
 def _marked(now: Transaction, place: str) -> str:
-    """The mark of an empty store. One that it has is kept: a ledger may have named it already."""
+    """Return the mark of an empty store. One that it has is kept: a ledger may have named it already."""
     _refuse_full(now, place)
     mark = now.get(MARK)
     if mark is None:

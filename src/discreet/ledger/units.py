@@ -33,7 +33,7 @@ SLACK = 1 + Fraction(1, 1 << 30)
 
 
 def meter(opened: Opened) -> Filter:
-    """The filter in whose units an account counts; where the population has no budget, the filter of its people.
+    """Return the filter in whose units an account counts; where the population has no budget, the filter of its people.
 
     Raises:
         InvalidParameter: terms that no account can have been opened with.
@@ -47,7 +47,7 @@ def meter(opened: Opened) -> Filter:
 
 @lru_cache(maxsize=256)
 def refit(units: Filter, budget: Budget) -> Filter:
-    """The filter of that budget in the units of another filter, with the capacity that follows from it.
+    """Return the filter of that budget in the units of another filter, with the capacity that follows from it.
 
     Raises:
         InvalidParameter: a budget that these units cannot count, or of which they have nothing left.
@@ -71,7 +71,7 @@ def refit(units: Filter, budget: Budget) -> Filter:
 
 
 def reopen(units: Filter, budget: Budget, capacity: Tally) -> Filter:
-    """The filter of a budget in those units as a ledger has kept it; only a curve is taken from there.
+    """Return the filter of a budget in those units as a ledger has kept it; only a curve is taken from there.
 
     Raises:
         InvalidParameter: as `refit`, and for a capacity that is not of this filter's form.
@@ -87,7 +87,7 @@ def reopen(units: Filter, budget: Budget, capacity: Tally) -> Filter:
 
 
 def along(units: Filter, budget: Budget, curve: PrivacyLoss) -> Filter:
-    """The filter of a budget under the curve of another loss.
+    """Return the filter of a budget under the curve of another loss.
 
     Raises:
         InvalidParameter: an account whose filter has no curve, or a curve above the budget.
@@ -103,7 +103,7 @@ def _at_order(units: RenyiFilter, budget: Budget) -> RenyiFilter:
 
 
 def _scaled(units: CurveFilter, budget: Budget) -> CurveFilter:
-    """The curve by the largest factor, in steps of 2^-20, under which it converts to the budget."""
+    """Return the curve by the largest factor, in steps of 2^-20, under which it converts to the budget."""
 
     def at(steps: int) -> CurveFilter | None:
         try:

@@ -45,26 +45,26 @@ class Unmade:
         return self.store if self._made else None
 
     def make(self) -> Store:
-        """The store, made or found, which takes writes."""
+        """Return the store, made or found, which takes writes."""
         self._make()
         self.store.rehearse()
         self._made = True
         return self.store
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """What the work makes of one moment."""
+        """Return what the work makes of one moment."""
         made = self.made
         return work(EMPTY) if made is None else made.read(work)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
-        """What the work returns, durable. Work that raises leaves no store: it is tried in memory first."""
+        """Return what the work returns, durable. Work that raises leaves no store: it is tried in memory first."""
         if self.made is None:
             work(Overlay())
             self.make()
         return self.store.write(work)
 
     def faults(self) -> list[str]:
-        """What is wrong with the medium."""
+        """Return what is wrong with the medium."""
         made = self.made
         return [] if made is None else made.faults()
 

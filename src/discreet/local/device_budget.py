@@ -168,7 +168,7 @@ class DeviceBudget:
 
     @contextmanager
     def _opened(self) -> Iterator[tuple[DeviceTally, int]]:
-        """The tally, checked, with the companion file locked."""
+        """Yield the tally, checked, with the companion file locked."""
         if not durable.exists(self.path) and not durable.exists(f"{self.path}.seen"):
             raise LedgerError(
                 f"there is no budget at {self.path}.",

@@ -17,7 +17,7 @@ _PAUSE = 0.005
 
 @contextmanager
 def exclusive(path: str) -> Iterator[int]:
-    """The descriptor of a file that is made if need be, locked against all other processes and threads.
+    """Yield the descriptor of a file that is made if need be, locked against all other processes and threads.
 
     Raises:
         LedgerBusy: another one holds it for too long.
@@ -64,7 +64,7 @@ def read(path: str) -> bytes | None:
 
 
 def replace(path: str, data: bytes) -> None:
-    """The file holds `data` from now on, whatever happens to the machine; only its owner may read it.
+    """Have the file hold `data` from now on, whatever happens to the machine; only its owner may read it.
 
     The caller holds the lock. Until the end the old file is there, and afterwards the new one.
     """
@@ -94,7 +94,7 @@ def held(path: str, descriptor: int) -> bytes:
 
 
 def overwrite(path: str, descriptor: int, data: bytes) -> None:
-    """A locked file of always the same length holds `data` from now on."""
+    """Have a locked file of always the same length hold `data` from now on."""
     with failing(path):
         os.lseek(descriptor, 0, os.SEEK_SET)
         _write(descriptor, data)

@@ -123,7 +123,7 @@ class Memoised(Randomizer):
         return self.randomizer.estimate(reports, domain=domain)
 
     def error(self, users: int, confidence: Real = 0.95) -> float:
-        """That of the randomizer: repeated reports of one device add nothing."""
+        """Return that of the randomizer: repeated reports of one device add nothing."""
         return self.randomizer.error(users, confidence)
 
     def explain(self) -> str:

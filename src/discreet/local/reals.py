@@ -104,7 +104,7 @@ def read_numbers(x: object, dimension: int | None = None) -> tuple[NDArray[np.fl
 
 
 def rounded_at_random(steps: NDArray[np.int64], bits: int, rng: Entropy) -> NDArray[np.int64]:
-    """Steps of 2^30 brought to a grid of 2^bits steps, up or down so that the expectation stays, exactly."""
+    """Return steps of 2^30 brought to a grid of 2^bits steps, up or down so that the expectation stays, exactly."""
     if bits == BITS:
         return steps
     drawn = (words32(rng, steps.size) >> np.uint32(2 + bits)).astype(np.int64)

@@ -12,7 +12,7 @@ _WORD = 64  # bits drawn at a time
 
 
 def bernoulli(p: Fraction, rng: Entropy) -> bool:
-    """True with probability exactly `p`, a fraction in [0, 1].
+    """Return True with probability exactly `p`, a fraction in [0, 1].
 
     Guarantee:
         Exact: the bits of a uniform U are compared with the binary expansion of p, 64 at a time and further
@@ -29,7 +29,7 @@ def bernoulli(p: Fraction, rng: Entropy) -> bool:
 
 
 def exp_neg(x: Fraction, rng: Entropy) -> bool:
-    """True with probability exactly exp(−x), for a fraction x ≥ 0.
+    """Return True with probability exactly exp(−x), for a fraction x ≥ 0.
 
     Guarantee:
         Exact: the bits of a uniform U are compared with a proved enclosure of exp(−x), 64 at a time and

@@ -199,7 +199,7 @@ class Cells:
         return np.array([h >> 128 for h in heights[:0:-1]], dtype=np.uint64)
 
     def _fill_entries(self) -> None:
-        """The 2^16 words' values: rectangles first, then the wedges' own words, then the residual ones."""
+        """Fill in the 2^16 words' values: rectangles first, then the wedges' own words, then the residual ones."""
         whole = self._table.whole
         if self._plain:
             component = np.repeat(np.arange(len(whole)), whole)

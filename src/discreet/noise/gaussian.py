@@ -97,7 +97,7 @@ def discrete_vector(sigma_squared: Fraction, size: int, rng: Entropy) -> NDArray
 
 
 def _happens(p: int, q: int, rng: Entropy) -> bool:
-    """True with probability exp(−p/q); a float decides where it is sure to be right."""
+    """Return True with probability exp(−p/q); a float decides where it is sure to be right."""
     u = bits(rng, 64)
     estimate = math.exp(-p / q) if p < q << 10 else 0.0
     gap = estimate - u * 2.0**-64

@@ -29,7 +29,7 @@ class Decay:
         return log2 // self.power
 
     def reach(self, step: Fraction, bits: int) -> int:
-        """Some n ≥ 1 with f(n·step) ≤ 2^−bits: 7/10 stands for ln 2 < 0.694."""
+        """Return some n ≥ 1 with f(n·step) ≤ 2^−bits: 7/10 stands for ln 2 < 0.694."""
         unit = self.exponent(step)
         n = bits * 7 * unit.denominator // (10 * unit.numerator) + 1
         return n if self.power == 1 else math.isqrt(n) + 1

@@ -54,7 +54,8 @@ class Shown:
 
 
 def release(release: Release, *, confidence: Real = Fraction(19, 20)) -> Picture:
-    """The rows of a release: a bar or a point for each number, with its interval; one panel for each noisy column.
+    """Return the rows of a release: a bar or a point for each number, with its interval; one panel for each noisy
+    column.
 
     One key stands on the vertical axis, or, where it is a date or a number, on the horizontal one, with a band for the
     intervals. A second key is told by colour. Bars start at 0; where that would make them all look alike, there are
@@ -154,7 +155,7 @@ def _shown(release: Release, confidence: Real) -> Shown:
 
 
 def _order(plan: Query, column: str) -> dict[Any, int]:
-    """The places of a key's declared values; empty where it has none."""
+    """Return the places of a key's declared values; empty where it has none."""
     expr, lists = plan.column(column), plan.question.keys.lists
     if lists is None or expr.key is None or expr.key >= len(lists):
         return {}
@@ -223,7 +224,7 @@ def _panel(rows: Values, shown: Shown, measure: int) -> Any:
 
 
 def _text(value: Any) -> str:
-    """A number that is a name, as one: names beside NULL have to be of one kind."""
+    """Return a number that is a name, as one: names beside NULL have to be of one kind."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -244,7 +245,7 @@ def _is_date(value: object) -> bool:
 
 
 def _instant(value: str) -> str:
-    """A time without a zone as one of UTC, in which it is drawn: else the machine's zone would move it."""
+    """Return a time without a zone as one of UTC, in which it is drawn: else the machine's zone would move it."""
     return value if len(value) == 10 else value.replace(" ", "T") + "Z"
 
 
@@ -268,7 +269,7 @@ def _told(shown: Shown, measure: int) -> list[Any]:
 
 
 def _heading(name: str) -> str:
-    """A column's name in a tooltip; an unseen space keeps it from being one of a tooltip's own words."""
+    """Return a column's name in a tooltip; an unseen space keeps it from being one of a tooltip's own words."""
     return written(name) + ("\u200b" if name in _TAKEN else "")
 
 
@@ -394,7 +395,7 @@ def _along(
 
 
 def _in_runs(rows: Values, key: str, colour: str | None, order: Mapping[Any, int]) -> Values:
-    """The rows with the number of their run: of keys between which none is missing, in one colour.
+    """Return the rows with the number of their run: of keys between which none is missing, in one colour.
 
     Where keys are declared, none is missing between two that are declared one after the other; else between two that
     lie about as near to each other as any two do.

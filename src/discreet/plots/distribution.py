@@ -1,4 +1,4 @@
-"""Laws: that of the privacy loss (how strongly an answer speaks for one of two neighbours), and a finite mechanism's."""
+"""Laws: that of the privacy loss (how strongly an answer speaks for one of two neighbours), of a finite mechanism."""
 
 from __future__ import annotations
 

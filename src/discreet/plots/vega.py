@@ -55,7 +55,7 @@ def needed() -> None:
 
 
 def inline(values: Values) -> alt.InlineData:
-    """Data that travel inside the picture; nothing is ever fetched."""
+    """Return data that travel inside the picture; nothing is ever fetched."""
     return alt.InlineData(values=values)
 
 

@@ -30,7 +30,7 @@ class ReplayEntropy:
         self._used = 0
 
     def bytes(self, n: int, /) -> bytes:
-        """The next `n` of the given bytes."""
+        """Return the next `n` of the given bytes."""
         if n > self.left:
             raise EntropyExhausted(f"{n} bytes were asked for and {self.left} are left")
         start = self._used
@@ -46,7 +46,7 @@ class ReplayEntropy:
 def exact_law(
     sample: Callable[[Entropy], _Outcome], length: int
 ) -> tuple[dict[_Outcome, Fraction], Fraction]:
-    """The probability of each outcome within `length` random bytes, and the probability left undecided.
+    """Return the probability of each outcome within `length` random bytes, and the probability left undecided.
 
     Every string of bytes is tried, each only as far as the sampler reads, so the result is exact.
 

@@ -162,7 +162,7 @@ class _Cells:
         return self._root(delta, 0.0, high, 1e-3)
 
     def refined(self, epsilon: float, gap: float) -> Floats:
-        """Ends of narrower intervals, so that the two bounds of δ(ε) are about `gap` apart.
+        """Return the ends of narrower intervals, so that the two bounds of δ(ε) are about `gap` apart.
 
         With n parts an interval's own gap is n² times as small: so the least number of parts in all is had by
         parts in proportion to the cube root of the gaps.

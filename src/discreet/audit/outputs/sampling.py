@@ -105,7 +105,7 @@ class Sampler:
     """
 
     def __init__(self, mechanism: Callable[..., object], x: object, *, seconds_each: float = 60.0) -> None:
-        """Looks at a few runs, which are thrown away.
+        """Look at a few runs, which are thrown away.
 
         Raises:
             InvalidParameter: a mechanism that cannot be called with one input, or that keeps hanging.
@@ -174,7 +174,7 @@ class Sampler:
         return batch
 
     def examine(self) -> None:
-        """Looks whether outputs of one call depend on each other; if so, each output has its own call from now on.
+        """Look whether outputs of one call depend on each other; if so, each output has its own call from now on.
 
         The test of a claim takes them for independent: outputs that share a part of their noise are few in truth.
         What is drawn here is thrown away, so that nothing that is tested depends on it.
@@ -216,7 +216,7 @@ class Sampler:
         self._forget()
 
     def _forget(self) -> None:
-        """What was only looked at is not counted."""
+        """Forget what was only looked at: it is not counted."""
         self._runs = 0
         self._raised.clear()
 
@@ -305,7 +305,7 @@ class Sampler:
 
     @contextmanager
     def _watched(self) -> Iterator[None]:
-        """A timer that ends a run during which it rings twice."""
+        """Yield a timer that ends a run during which it rings twice."""
         usable = hasattr(signal, "setitimer") and threading.current_thread() is threading.main_thread()
         if not usable or signal.getitimer(signal.ITIMER_REAL)[0] > 0:  # somebody else's alarm is left alone
             yield
@@ -347,7 +347,7 @@ class Sampler:
 
 
 def _told(output: object) -> object:
-    """What tells an output from others: its bytes where they say all, else its text."""
+    """Return what tells an output from others: its bytes where they say all, else its text."""
     if isinstance(output, np.ndarray | np.generic) and output.dtype != object:
         return output.tobytes()
     return in_words(output)
@@ -357,7 +357,7 @@ _WRONG_LENGTH = "the mechanism was asked for n="
 
 
 def _exactly(output: object, n: int) -> Batch:
-    """The n outputs of one call."""
+    """Return the n outputs of one call."""
     if hasattr(output, "to_numpy"):
         output = output.to_numpy()
     batch: Batch | None = None
@@ -380,14 +380,14 @@ def _exactly(output: object, n: int) -> Batch:
 
 
 def _family(batch: Batch) -> object:
-    """What all outputs of one call have in common, and those of another call should have as well."""
+    """Return what all outputs of one call have in common, and those of another call should have as well."""
     if not isinstance(batch, np.ndarray):
         return "list"
     return ("number" if batch.dtype.kind in "fiub" else batch.dtype.kind, batch.shape[1:])
 
 
 def _parameters(mechanism: Callable[..., object]) -> list[inspect.Parameter]:
-    """The parameters that can be given one by one; a signature that cannot be read is taken as one parameter."""
+    """Return the parameters that can be given one by one; a signature that cannot be read is taken as one parameter."""
     one = inspect.Parameter("x", inspect.Parameter.POSITIONAL_ONLY)
     try:
         found = list(inspect.signature(mechanism).parameters.values())
@@ -465,7 +465,7 @@ class Printed:
         self._prints: list[bytes | None] = []
 
     def add(self, output: object) -> None:
-        """Takes note of an output, if there were not enough of them."""
+        """Take note of an output, if there were not enough of them."""
         if len(self._outputs) < self._most and not isinstance(output, UNCHANGING):
             self._outputs.append(output)
             self._prints.append(_print(output))
@@ -483,14 +483,14 @@ def _print(output: object) -> bytes | None:
 
 
 def unmasked(array: Any) -> NDArray[Any]:
-    """A masked array with None where it is masked: what lies beneath is not put out."""
+    """Return a masked array with None where it is masked: what lies beneath is not put out."""
     plain = np.array(array.data, dtype=object)
     plain[np.ma.getmaskarray(array)] = None
     return plain
 
 
 def copied(output: object) -> object:
-    """A copy, where there can be one."""
+    """Return a copy, where there can be one."""
     try:
         return copy.deepcopy(output)
     except Exception:
@@ -516,7 +516,7 @@ class Input:
             self.notes.append("its input cannot be copied: whether it is changed by a run was not checked.")
 
     def handed(self) -> object:
-        """What the next run gets."""
+        """Return what the next run gets."""
         return pickle.loads(self._print) if self.copies and self._print is not None else self._x  # noqa: S301
 
     def changed(self) -> bool:

@@ -28,7 +28,7 @@ _NUMBERS = (int, float, Fraction, decimal.Decimal, np.number, np.bool_, dt.date,
 
 
 def unfolded(value: Any) -> tuple[str, Any]:
-    """The shape of a value, and the value as float, list, dict with text as keys, or text."""
+    """Return the shape of a value, and the value as float, list, dict with text as keys, or text."""
     try:
         return _unfolded(value)
     except Exception:  # it does not let itself be looked at
@@ -64,7 +64,7 @@ def _unfolded(value: Any) -> tuple[str, Any]:
 
 
 def attributes(value: Any) -> dict[str, Any] | None:
-    """What an object without a text of its own holds; None for one that has a text, or holds nothing."""
+    """Return what an object without a text of its own holds; None for one that has a text, or holds nothing."""
     if not textless(value):
         return None
     slots = [name for c in type(value).__mro__ for name in _slots(c) if hasattr(value, name)]
@@ -84,7 +84,7 @@ def _slots(cls: type) -> tuple[str, ...]:
 
 
 def frame(value: Any) -> dict[str, list[Any]] | None:
-    """The columns of a data frame of pandas, polars or pyarrow, or of a release; None for anything else."""
+    """Return the columns of a data frame of pandas, polars or pyarrow, or of a release; None for anything else."""
     home = type(value).__module__.partition(".")[0]
     if home == "pandas" and hasattr(value, "columns"):
         index = {} if _counts(value.index) else {"index": value.index.tolist()}
@@ -106,12 +106,12 @@ def frame(value: Any) -> dict[str, list[Any]] | None:
 
 
 def label(value: Any) -> str:
-    """A value as text that tells values apart; where it is in memory is no part of it, nor of an output."""
+    """Return a value as text that tells values apart; where it is in memory is no part of it, nor of an output."""
     return value if isinstance(value, str) else in_words(value)
 
 
 def in_words(value: Any) -> str:
-    """The text that a value has as code, without addresses, whatever its `__repr__` does."""
+    """Return the text that a value has as code, without addresses, whatever its `__repr__` does."""
     try:
         return without_addresses(repr(value))
     except Exception:  # somebody else's __repr__ must not end an audit
@@ -119,12 +119,12 @@ def in_words(value: Any) -> str:
 
 
 def without_addresses(text: str) -> str:
-    """A text without places in memory, which repeat in patterns that have nothing to do with a mechanism."""
+    """Return a text without places in memory, which repeat in patterns that have nothing to do with a mechanism."""
     return _ADDRESS.sub("", text) if " at 0x" in text else text
 
 
 def kind(value: Any) -> str:
-    """The name of a value's type; NaN has its own. All numbers of numpy are floats, as `codes_of` says."""
+    """Return the name of a value's type; NaN has its own. All numbers of numpy are floats, as `codes_of` says."""
     if isinstance(value, (float, np.floating)) and math.isnan(value):
         return "NaN"
     if isinstance(value, (np.integer, np.floating, np.bool_)) and not isinstance(value, np.timedelta64):
@@ -135,7 +135,7 @@ def kind(value: Any) -> str:
 
 
 def number(value: Any) -> float:
-    """A number as the nearest float; beyond floats, an infinity. Days for dates, seconds for times."""
+    """Return a number as the nearest float; beyond floats, an infinity. Days for dates, seconds for times."""
     if isinstance(value, dt.datetime):
         return value.replace(tzinfo=value.tzinfo or dt.UTC).timestamp()
     if isinstance(value, dt.date):

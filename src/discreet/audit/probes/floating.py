@@ -129,7 +129,7 @@ class _Runs:
         return self._deadline - time.monotonic()
 
     def draw(self, x: object, most: int, seconds: float) -> OutputNumbers | None:
-        """Some samples as numbers; None where the outputs are none, or the time is over."""
+        """Return some samples as numbers; None where the outputs are none, or the time is over."""
         end = time.monotonic() + min(seconds, self.left())
         if time.monotonic() >= end:
             return None

@@ -47,7 +47,7 @@ class Child:
             parts.append(part)
 
     def end(self) -> None:
-        """Ends the child, whatever it does, and removes what the system keeps of it."""
+        """End the child, whatever it does, and remove what the system keeps of it."""
         os.close(self._pipe)
         with contextlib.suppress(ProcessLookupError):
             os.kill(self.pid, signal.SIGKILL)
@@ -57,7 +57,7 @@ class Child:
 
 @contextlib.contextmanager
 def forked(work: Callable[[], object]) -> Iterator[Child]:
-    """A child made by a plain fork, which has a copy of all that the parent has in memory."""
+    """Yield a child made by a plain fork, which has a copy of all that the parent has in memory."""
     reading, writing = os.pipe()
     with warnings.catch_warnings():
         # Python 3.12 warns that a fork among threads may block; a child that blocks is ended

@@ -224,7 +224,7 @@ _KINDS = (
 
 
 def _crowd(people: int, rng: np.random.Generator, wild: float) -> Tables:
-    """Some people with some rows each, rows of nobody, and keys that lead nowhere or to several."""
+    """Return some people with some rows each, rows of nobody, and keys that lead nowhere or to several."""
     rows: dict[str, list[Row]] = {name: [] for name in SCHEMAS} | {"zones": list(_ZONES)}
     for unit in range(people):
         owner = None if rng.random() < 0.1 else unit

@@ -75,7 +75,7 @@ class Connection:
     database: DuckDB
 
     def close(self) -> None:
-        """Closes session and database."""
+        """Close session and database."""
         self.planner.close()
         self.database.close()
 
@@ -86,7 +86,7 @@ class Connection:
         self.close()
 
     def run(self, plan: Query, secret: int) -> Run:
-        """Runs the plan's SQL on the tables, with a secret of the auditor's choice."""
+        """Run the plan's SQL on the tables, with a secret of the auditor's choice."""
         return lambda text: self.database.rows(text, {"secret": secret} if plan.is_keyed(text) else {})
 
 
@@ -126,12 +126,12 @@ class Ours:
 
     @classmethod
     def over_databases(cls, *, max_groups: int = 2, max_rows: int = 2, **settings: Any) -> Self:
-        """The engine over the tables of `RandomDatabases`."""
+        """Return the engine over the tables of `RandomDatabases`."""
         unit = PrivacyUnit(UNIT, max_groups=max_groups, max_rows=max_rows, tables=PATHS)
         return cls(unit=unit, columns=SEVERAL, types=SCHEMAS, public=PUBLIC, **settings)
 
     def open(self, tables: Tables) -> Connection:
-        """Opens a session and a database over the tables."""
+        """Open a session and a database over the tables."""
         from discreet.backends.duckdb import DuckDB
         from discreet.catalog.owners import find_owners, id_columns
         from discreet.engine.tables import find_shapes
@@ -178,7 +178,7 @@ class Ours:
             return False
 
     def exact(self, connection: Connection, query: str) -> Exact | Raised:
-        """The plan and the exact cells of a question, or the error that its analyst would see."""
+        """Return the plan and the exact cells of a question, or the error that its analyst would see."""
         try:
             plan = self.plan(connection, query)
             run = connection.run(plan, self.secret)
@@ -188,7 +188,7 @@ class Ours:
             return Raised(type(refusal).__name__, str(refusal))
 
     def plan(self, connection: Connection, query: str) -> Query:
-        """The decided question."""
+        """Return the decided question."""
         return connection.planner.plan(
             query, epsilon=self.epsilon, delta=self.delta, noise=self.noise, truncation=self.truncation
         ).query
@@ -206,7 +206,7 @@ class Ours:
         return lambda n: [shown(Release(whole, measure(plan, read.__getitem__, rng))) for _ in range(n)]
 
     def session(self, frames: Mapping[str, Any]) -> Session:
-        """A new session over the frames, with a fresh in-memory ledger."""
+        """Return a new session over the frames, with a fresh in-memory ledger."""
         return connect(
             dict(frames),
             unit=self.unit,
@@ -277,7 +277,7 @@ def noisy_tables(first: Exact | Raised, second: Exact | Raised) -> tuple[Draws, 
 
 
 def _looked_at(one: Cells, two: Cells) -> list[Key]:
-    """The groups that differ, and a few that do not."""
+    """Return the groups that differ, and a few that do not."""
     found = {*one, *two}
     moved = [k for k in found if one.get(k) != two.get(k)]
     kept = sorted(found - set(moved), key=sort_key)[:_UNMOVED]
@@ -328,7 +328,7 @@ def _reports(exact: Exact, n: int) -> list[NDArray[np.float64]]:
 
 
 def _noisy(cell: int, noise: Additive, n: int) -> NDArray[np.float64]:
-    """The cell plus fresh noise as floats, which loses digits only beyond 2^53 and tells nothing by that."""
+    """Return the cell plus fresh noise as floats, which loses digits only beyond 2^53 and tells nothing by that."""
     drawn = noise.draw(n, SystemEntropy())
     if abs(cell) < 1 << 52:
         return np.asarray(drawn + cell, dtype=np.float64)

@@ -141,7 +141,7 @@ _NEW = 1_000_003  # nobody in the crowd has this id
 
 
 def _crowd(people: int, rng: np.random.Generator, wild: float) -> list[Row]:
-    """Some people with some rows each, rows without a person among them, and some rows twice."""
+    """Return some people with some rows each, rows without a person among them, and some rows twice."""
     rows: list[Row] = []
     for unit in range(people):
         owner = None if rng.random() < 0.15 else unit

@@ -111,11 +111,13 @@ class PersonBudgets:
         return self._settled(charge, asked)
 
     def parts(self, cost: Tally) -> tuple[int, ...]:
-        """A cost in parts of each sum of a person's capacity, rounded up; above `CAPACITY` what nobody can pay."""
+        """Return a cost in parts of each sum of a person's capacity, rounded up; above `CAPACITY` nobody can pay it."""
         return tuple(parts_of(x, most) for x, most in zip(cost, self.capacity, strict=True))
 
     def _settled(self, charge: int, asked: Callable[[PeopleTable], tuple[T, PeopleTable]]) -> T:
-        """What is asked of the table in one transaction, once those who pay are kept with what they have spent then."""
+        """Return what is asked of the table in one transaction, once those who pay are kept with what they have spent
+        then.
+        """
 
         def work(view: View) -> tuple[T, _Known]:
             view.refuse_moved()
@@ -137,7 +139,7 @@ class PersonBudgets:
         return paid
 
     def _read(self, view: View) -> _Known:
-        """The table as it is stored, of which only what is not known yet is read."""
+        """Return the table as it is stored, of which only what is not known yet is read."""
         sums, names = len(self._counted), segments.stored(view, self._population)
         known = _KNOWN.get(self._log, {}).get(self._population)
         if known is None or not known.segments.portions.keys() <= set(
@@ -168,7 +170,7 @@ class PersonBudgets:
         return _Known(told, segments.joined([known.table, *each], sums))
 
     def _write(self, view: View, charge: Entry, known: _Known, paid: PeopleTable) -> _Known:
-        """Stores those who paid as a segment, or the whole table in place of all segments, and commits to it."""
+        """Store those who paid as a segment, or the whole table in place of all segments, and commit to it."""
         seq, table = view.head[0] + 1, known.table.after(paid)
         merges = len(known.segments.numbers) + 1 >= MERGED
         kept = {} if merges else dict(known.segments.portions)
@@ -186,7 +188,9 @@ class PersonBudgets:
 
 
 def problems(view: View, population: str, opened: Opened, secret: bytes | None) -> list[str]:
-    """What is wrong with a population's person table, in sentences: whether it is the one that its chain commits to."""
+    """Return what is wrong with a population's person table, in sentences: whether it is the one that its chain commits
+    to.
+    """
     names = segments.stored(view, population)
     if opened.people is None or secret is None:
         return (
@@ -214,11 +218,11 @@ def problems(view: View, population: str, opened: Opened, secret: bytes | None) 
 
 
 def _counted(capacity: Tally) -> list[int]:
-    """The places of the sums that anything can be spent of: a budget without a δ has one of ε alone."""
+    """Return the places of the sums that anything can be spent of: a budget without a δ has one of ε alone."""
     return [i for i, most in enumerate(capacity) if most > 0]
 
 
 def _due(costs: Sums, counted: list[int]) -> Sums:
-    """The costs in the sums that are counted; who has one in another cannot pay."""
+    """Return the costs in the sums that are counted; who has one in another cannot pay."""
     others = [i for i in range(len(costs)) if i not in counted]
     return np.where((costs[others] > 0).any(axis=0), BEYOND, costs[counted])

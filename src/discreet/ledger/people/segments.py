@@ -51,35 +51,35 @@ class Segments:
         return sorted({number(self.population, name) for name in self.portions})
 
     def commitment(self, secret: bytes) -> str:
-        """The commitment to these segments, under a key of the account's secret."""
+        """Return the commitment to these segments, under a key of the account's secret."""
         key = hmac.digest(secret, b"discreet person table, commitment", "sha256")
         told = canonical([self.population, self.sums, [[n, self.portions[n]] for n in sorted(self.portions)]])
         return hmac.digest(key, told.encode(), "sha256").hex()
 
     def of(self, seq: int) -> list[str]:
-        """The names of one segment's portions, in order."""
+        """Return the names of one segment's portions, in order."""
         return sorted(n for n in self.portions if number(self.population, n) == seq)
 
 
 def name(population: str, seq: int, portion: int) -> str:
-    """The name of a portion of the segment that entry `seq` commits to; names have the order of their numbers."""
+    """Return the name of a portion of the segment that entry `seq` commits to; names are ordered as their numbers."""
     return f"people/{population}/{seq:016d}/{portion:04d}"
 
 
 def number(population: str, blob: str) -> int:
-    """The entry that wrote a portion; 0 if it is no portion of this population's table."""
+    """Return the entry that wrote a portion; 0 if it is no portion of this population's table."""
     start = f"people/{population}/"
     found = _NAME.fullmatch(blob[len(start) :]) if blob.startswith(start) else None
     return int(found[1]) if found else 0
 
 
 def stored(view: View, population: str) -> list[str]:
-    """The names of all portions of a population's table, in order."""
+    """Return the names of all portions of a population's table, in order."""
     return [blob for blob in view.blobs() if number(population, blob)]
 
 
 def last_entry(view: View, population: str, newest: int) -> Entry | None:
-    """The last `people` entry of a population, which must be the one that wrote its newest segment.
+    """Return the last `people` entry of a population, which must be the one that wrote its newest segment.
 
     Raises:
         LedgerCorrupt: it is another one.
@@ -94,12 +94,14 @@ def last_entry(view: View, population: str, newest: int) -> Entry | None:
 
 
 def digest(portion: bytes) -> str:
-    """What a commitment says of a portion."""
+    """Return what a commitment says of a portion."""
     return hashlib.sha256(portion).hexdigest()
 
 
 def joined(tables: Sequence[PeopleTable], sums: int) -> PeopleTable:
-    """The table that these make, in the order of their numbers; the first, which may be large, is gone through once."""
+    """Return the table that these make, in the order of their numbers; the first, which may be large, is gone through
+    once.
+    """
     first, *later = [t for t in tables if len(t)] or [PeopleTable.nobody(sums)]
     newer = PeopleTable.nobody(sums)
     for table in later:
@@ -108,7 +110,7 @@ def joined(tables: Sequence[PeopleTable], sums: int) -> PeopleTable:
 
 
 def corrupt(population: str) -> LedgerCorrupt:
-    """The table is not the one that the chain commits to."""
+    """Return the table is not the one that the chain commits to."""
     return LedgerCorrupt(
         f"what the people of {population!r} have spent is not what the ledger's chain says: the table was changed, cut "
         "short or exchanged.",

@@ -56,7 +56,7 @@ class PeopleTable:
         return "PeopleTable(…)"  # how many there are is private
 
     def of(self, hashes: Hashes) -> Sums:
-        """What these people have spent; 0 for those who are not there."""
+        """Return what these people have spent; 0 for those who are not there."""
         found = np.zeros((len(self.spent), len(hashes)), np.int64)
         if len(self):
             place, there = self._places(hashes)
@@ -64,7 +64,7 @@ class PeopleTable:
         return found
 
     def after(self, newer: PeopleTable) -> PeopleTable:
-        """The table after these people's sums, which replace theirs here; a sum never becomes less."""
+        """Return the table after these people's sums, which replace theirs here; a sum never becomes less."""
         if not len(newer):
             return self
         if not len(self):
@@ -81,13 +81,13 @@ class PeopleTable:
         return PeopleTable(hashes, np.insert(spent, at, newer.spent[:, new], axis=1))
 
     def portions(self, size: int = PORTION) -> list[bytes]:
-        """The table as bytes, in portions of at most so many people; one at least."""
+        """Return the table as bytes, in portions of at most so many people; one at least."""
         starts = range(0, max(len(self), 1), size)
         return [self._encoded(start, start + size) for start in starts]
 
     @classmethod
     def restored(cls, portions: Sequence[bytes], sums: int) -> PeopleTable:
-        """What `portions` wrote.
+        """Return what `portions` wrote.
 
         Raises:
             ValueError: anything else.
@@ -130,7 +130,7 @@ def _decoded(portion: bytes, sums: int) -> PeopleTable:
 
 
 def parts_of(cost: Fraction, capacity: Fraction) -> int:
-    """A cost in parts of a capacity, rounded up; `BEYOND` where it is more than all of it.
+    """Return a cost in parts of a capacity, rounded up; `BEYOND` where it is more than all of it.
 
     >>> parts_of(Fraction(1, 3), Fraction(1)) * 3 == CAPACITY
     True
@@ -189,7 +189,7 @@ def settle(before: PeopleTable, hashes: Hashes, costs: Sums) -> Settled:
 
 
 def _added(costs: Sums, starts: NDArray[np.intp]) -> Sums:
-    """The costs of each hash, added up where several people have it; `BEYOND` at most."""
+    """Return the costs of each hash, added up where several people have it; `BEYOND` at most."""
     people = costs.shape[1]
     if len(starts) == people:
         return costs
@@ -222,7 +222,7 @@ class Summary:
 
 
 def summarised(before: PeopleTable, due: Sums) -> Summary:
-    """The counts of a table's people by what they have used, each of whom pays the same for being counted.
+    """Return the counts of a table's people by what they have used, each of whom pays the same for being counted.
 
     Guarantee:
         Each entry of the table is charged `due`, or it cannot pay and is in no count. Whether it pays, and in which

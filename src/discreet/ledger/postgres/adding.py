@@ -149,7 +149,7 @@ class Adding:
         self._look = _LOOK.format(schema=schema)
 
     def add(self, addition: Addition) -> Added | None:
-        """The row, durable; None when nothing was added.
+        """Return the row, durable; None when nothing was added.
 
         Raises:
             Refused: the lock could not be had.
@@ -187,7 +187,7 @@ class Adding:
                 self._pool.give_back(link)
 
     def _ready(self, held: list[Link]) -> str | None:
-        """The fence, when `held` has a connection that knows the procedure; nothing has been asked of that yet."""
+        """Return the fence, when `held` has a connection that knows the procedure and was asked nothing yet."""
         link = self._pool.waiting()
         if link is None:
             return None  # a transaction makes one, and says what is wrong if it cannot
@@ -215,7 +215,7 @@ class Adding:
         return fence
 
     def _found(self, addition: Addition, attempt: int, fence: str) -> Added | None:
-        """What became of an attempt whose answer was lost: the row, or None, and then it never will be there."""
+        """Return what became of an attempt whose answer was lost: the row, or None, and then it never will be there."""
         deadline = time.monotonic() + self._patience
         while True:
             link, locked = None, False
@@ -240,7 +240,7 @@ class Adding:
 
 
 def _values(addition: Addition) -> tuple[object, ...]:
-    """What the procedure takes, after the attempt and the fence."""
+    """Return what the procedure takes, after the attempt and the fence."""
     a = addition
     most = None if a.most is None else _numbers(a.most)
     how = (a.state, _numbers(a.amounts), most, *a.terms, *a.seen, _texts(a.known))
@@ -249,18 +249,18 @@ def _values(addition: Addition) -> tuple[object, ...]:
 
 @lru_cache(maxsize=8)
 def _texts(texts: tuple[str, ...]) -> str:
-    """An array of texts without quotes in them."""
+    """Return an array of texts without quotes in them."""
     return "{" + ",".join(f'"{text}"' for text in texts) + "}"
 
 
 @lru_cache(maxsize=64)
 def _numbers(fractions: tuple[Fraction, ...]) -> str:
-    """An array of numerators and denominators."""
+    """Return an array of numerators and denominators."""
     return "{" + ",".join(f"{x.numerator},{x.denominator}" for x in fractions) + "}"
 
 
 def _added(addition: Addition, answer: str, place: str) -> Added:
-    """The row that the server says it has written; that its hash follows from it is for others to look at."""
+    """Return the row that the server says it has written; that its hash follows from it is for others to look at."""
     try:
         number, previous, hashed, told, added = answer.split(" ", 4)
         seq = int(number)
@@ -273,7 +273,7 @@ def _added(addition: Addition, answer: str, place: str) -> Added:
 
 
 def _read(addition: Addition, found: list[Any], place: str) -> Added:
-    """The row that an attempt has left."""
+    """Return the row that an attempt has left."""
     row, previous, before = Row(*found[:6]), found[6], found[7]
     if (
         row[1:4] != addition[:3]

@@ -36,7 +36,7 @@ class Lost(Exception):
 
 
 def failure(code: str, place: str) -> LedgerError:
-    """What that error of the server means for the ledger at `place`, when nothing was committed."""
+    """Return what that error of the server means for the ledger at `place`, when nothing was committed."""
     match code:
         case "55P03":
             return busy(place)
@@ -113,7 +113,7 @@ def failure(code: str, place: str) -> LedgerError:
 
 
 def busy(place: str) -> LedgerBusy:
-    """The refusal after waiting long enough for another client."""
+    """Return the refusal after waiting long enough for another client."""
     return LedgerBusy(
         f"the ledger {place} is held by another client; nothing was charged.",
         hint="ask again; if it stays so, a process that writes to it hangs",
@@ -121,7 +121,7 @@ def busy(place: str) -> LedgerBusy:
 
 
 def lost(place: str) -> LedgerError:
-    """The connection ended before COMMIT was sent, or again when the question was repeated."""
+    """Return the connection ended before COMMIT was sent, or again when the question was repeated."""
     return LedgerError(
         f"the connection to the ledger {place} was lost; nothing was charged.",
         hint="ask again when the server can be reached",
@@ -129,7 +129,7 @@ def lost(place: str) -> LedgerError:
 
 
 def undone(place: str) -> LedgerError:
-    """The connection ended while COMMIT was under way, and another one found that it did not take place."""
+    """Return the connection ended while COMMIT was under way, and another one found that it did not take place."""
     return LedgerError(
         f"the connection to the ledger {place} was lost, and the charge was not recorded.",
         hint="ask again: nothing was charged",
@@ -137,7 +137,7 @@ def undone(place: str) -> LedgerError:
 
 
 def unknown(place: str) -> LedgerError:
-    """The connection ended while COMMIT was under way, and what became of it could not be found out."""
+    """Return the connection ended while COMMIT was under way, and what became of it could not be found out."""
     return LedgerError(
         f"the connection to the ledger {place} was lost while a charge was recorded; the charge may stand.",
         hint=MAY_STAND,

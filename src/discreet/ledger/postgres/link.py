@@ -76,7 +76,7 @@ class Link:
         _LINKS.add(self)
 
     def ask(self, *steps: Step) -> list[list[Values]]:
-        """The rows of each step. All are sent before the first answer is read: together they are one round trip.
+        """Return the rows of each step. All are sent before the first answer is read: together they are one round trip.
 
         Raises:
             Refused: a step failed; inside a transaction, those after it did nothing.
@@ -196,12 +196,12 @@ class Link:
             os.close(fd)
 
     def _completed(self, data: bytes, context: Any) -> None:
-        """Called by the driver for each statement that was carried out."""
+        """Take note of a statement that was carried out: the driver calls this."""
         self.commits += data == b"COMMIT\0"
         self._connection.handle_COMMAND_COMPLETE(data, context)
 
     def _noticed(self, data: bytes, context: Any) -> None:
-        """Called by the driver for each notice. The end of a wait for standbys is told by a warning of this class."""
+        """Take note of a notice: the driver calls this. A warning of this class ends a wait for standbys."""
         self._doubted |= any(field.startswith(b"C01") for field in data.split(b"\0"))
 
 
@@ -218,7 +218,7 @@ if hasattr(os, "register_at_fork"):
 
 
 def _asking(name: bytes, values: list[str | None]) -> bytes:
-    """The messages Bind, Execute and Sync for a statement; not the driver's, which asks for an answer to each."""
+    """Return the messages Bind, Execute and Sync for a statement; the driver would ask for an answer to each."""
     parts = [b"\0", name, struct.pack("!hh", 0, len(values))]
     for value in values:
         if value is None:
@@ -232,7 +232,7 @@ def _asking(name: bytes, values: list[str | None]) -> bytes:
 
 
 def _connected(address: Address) -> socket.socket:
-    """A socket to the server, with TLS where it is demanded or offered."""
+    """Return a socket to the server, with TLS where it is demanded or offered."""
     raw = None
     try:
         if address.is_local_socket:
@@ -290,7 +290,7 @@ def _no_tls(address: Address) -> LedgerError:
 
 
 def _logged_in(address: Address, connected: socket.socket) -> Any:
-    """The driver's connection over the socket."""
+    """Return the driver's connection over the socket."""
     try:
         from pg8000 import native
     except ImportError:
@@ -319,7 +319,7 @@ def _logged_in(address: Address, connected: socket.socket) -> Any:
 
 
 def _known(connection: Any, address: Address) -> Any:
-    """The connection, unless its server is too old or reads quoted text otherwise than it is written here."""
+    """Return the connection, unless its server is too old or reads quoted text otherwise than it is written here."""
     told = connection.parameter_statuses
     version = str(told.get("server_version", "0")).partition(" ")[0].partition(".")[0]
     if version.isdigit() and int(version) >= OLDEST and told.get("standard_conforming_strings") == "on":
@@ -332,7 +332,7 @@ def _known(connection: Any, address: Address) -> Any:
 
 
 def _code(error: BaseException | None) -> str | None:
-    """The server's code, if the error repeats one: the driver's own mishaps while closing may lie on top of it."""
+    """Return the server's code, if the error repeats one: the driver's mishaps while closing may lie on top of it."""
     while error is not None:
         told = error.args[0] if error.args else None
         if isinstance(told, dict) and "C" in told:

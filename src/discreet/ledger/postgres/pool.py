@@ -46,7 +46,7 @@ class Pool:
         weakref.finalize(self, self._idle.close)
 
     def waiting(self) -> Link | None:
-        """A connection that was used before, if there is one; whether it still works is not known."""
+        """Return a connection that was used before, if there is one; whether it still works is not known."""
         if self._idle.pid != os.getpid():
             self._idle.links.clear()
             self._idle.pid = os.getpid()
@@ -59,7 +59,7 @@ class Pool:
         return None
 
     def fresh(self, deadline: float) -> Link:
-        """A new connection; while the server has none free, it is asked again until the deadline.
+        """Return a new connection; while the server has none free, it is asked again until the deadline.
 
         Raises:
             Refused: it refuses, or had none free for so long.

@@ -85,7 +85,7 @@ class Statements:
 
 
 def _tuple(places: Iterator[int], size: int) -> str:
-    """The next parameters; of six, the first is the number of an entry."""
+    """Return the next parameters; of six, the first is the number of an entry."""
     names = [f"${next(places)}" for _ in range(size)]
     if size == 6:
         names[0] += "::bigint"

@@ -68,21 +68,21 @@ class PostgresStore:
         self._apart(f"BEGIN; {tables(self._address.schema)}; ROLLBACK")
 
     def read(self, work: Callable[[Transaction], T]) -> T:
-        """What the work makes of one moment of the ledger."""
+        """Return what the work makes of one moment of the ledger."""
         return self._transaction(lambda begun: work(begun.transaction), writes=False)
 
     def write(self, work: Callable[[Transaction], T]) -> T:
-        """What the work returns, durable; from its start to its commit it holds the ledger's only lock."""
+        """Return what the work returns, durable; from its start to its commit it holds the ledger's only lock."""
         return self._transaction(lambda begun: work(begun.transaction), writes=True)
 
     def add(self, addition: Addition) -> Added | None:
-        """The row, durable; None when nothing was added, for whatever reason: a transaction tells why."""
+        """Return the row, durable; None when nothing was added, for whatever reason: a transaction tells why."""
         self._check_open()
         with self._told():
             return self._adding.add(addition)
 
     def rehearse(self) -> None:
-        """A write that is undone: where nothing can be written, this raises.
+        """Undo a write: where nothing can be written, this raises.
 
         So it does where the server is set to call durable what is not.
         """
@@ -98,7 +98,7 @@ class PostgresStore:
             )
 
     def faults(self) -> list[str]:
-        """Settings of the server under which it can lose what it has committed."""
+        """Return the settings of the server under which it can lose what it has committed."""
         unsafe = self._transaction(lambda begun: _unsafe(begun.link), writes=False)
         return [f"The server runs with {setting} = off, and can lose a charge." for setting in unsafe]
 
@@ -130,7 +130,7 @@ class PostgresStore:
                     self._pool.give_back(link)
 
     def _begin(self, held: list[Link], *, writes: bool) -> _Begun:
-        """An open transaction. A connection that was lost while it waited for its use is replaced."""
+        """Return an open transaction. A connection that was lost while it waited for its use is replaced."""
         deadline = time.monotonic() + self._patience
         while True:
             link = self._pool.waiting()
@@ -207,7 +207,7 @@ class PostgresStore:
             time.sleep(0.1)
 
     def _apart(self, statements: str) -> list[list[Values]]:
-        """The answer to statements that are a transaction of their own."""
+        """Return the answer to statements that are a transaction of their own."""
         self._check_open()
         with self._told():
             link = self._pool.fresh(time.monotonic() + self._patience)
@@ -217,7 +217,7 @@ class PostgresStore:
                 self._pool.give_back(link)
 
     def _facts(self, found: list[Values]) -> tuple[str, bool]:
-        """The transaction's number and whether it must wait, if the tables are of the right format."""
+        """Return the transaction's number and whether it must wait, if the tables are of the right format."""
         facts = [values for values in found if values[0] == FACTS]
         self._check(facts[0][1] if facts else None)
         return str(facts[0][2]), facts[0][3] == "true"

@@ -42,10 +42,10 @@ END $make$
 
 
 def procedure(schema: str, text: str = PROCEDURE) -> str:
-    """The statement that makes the procedure."""
+    """Return the statement that makes the procedure."""
     return text.format(schema=schema, format=FORMAT)
 
 
 def tables(schema: str) -> str:
-    """The statement that makes an empty ledger unless there is one."""
+    """Return the statement that makes an empty ledger unless there is one."""
     return _TABLES.format(schema=schema, format=FORMAT, procedure=procedure(schema))

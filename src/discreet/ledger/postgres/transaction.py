@@ -57,11 +57,11 @@ class PostgresTransaction:
         self.added: list[Row] = []
 
     def last(self) -> Row | None:
-        """The row with the highest number."""
+        """Return the row with the highest number."""
         return self.added[-1] if self.added else self._rows.get(self._last)
 
     def row(self, seq: int) -> Row | None:
-        """The row with that number."""
+        """Return the row with that number."""
         for row in self.added:
             if row.seq == seq:
                 return row
@@ -69,7 +69,7 @@ class PostgresTransaction:
         return self._rows[seq] if seq in self._rows else self._one(self._statements.row, seq)
 
     def latest(self, population: str, kind: str, key: str, *, before: int) -> Row | None:
-        """The last row with these three and a number below `before`."""
+        """Return the last row with these three and a number below `before`."""
         for row in reversed(self.added):
             if row[1:4] == (population, kind, key) and row.seq < before:
                 return row
@@ -93,7 +93,7 @@ class PostgresTransaction:
         self.added.append(row)
 
     def get(self, name: str) -> str | None:
-        """The state of that name."""
+        """Return the state of that name."""
         self._asked.add(name)
         if name in self._changed:
             return self._changed[name]
@@ -108,11 +108,11 @@ class PostgresTransaction:
         self._changed[name] = value
 
     def names(self) -> list[str]:
-        """The names of all states, sorted."""
+        """Return the names of all states, sorted."""
         return sorted({str(name) for (name,) in self._all(self._statements.states)} | self._changed.keys())
 
     def blob(self, name: str) -> bytes | None:
-        """The bytes of that name."""
+        """Return the bytes of that name."""
         pieces = self._all(self._statements.blob, name)
         return b"".join(piece for (piece,) in pieces) if pieces else None
 
@@ -126,17 +126,17 @@ class PostgresTransaction:
                 self._all(self._statements.add_to_blob, name, part, value[start : start + _PIECE])
 
     def blobs(self) -> list[str]:
-        """The names of all blobs, sorted."""
+        """Return the names of all blobs, sorted."""
         return sorted(str(name) for (name,) in self._all(self._statements.blobs))
 
     def changes(self) -> list[Step] | None:
-        """The steps that write what was kept; None when nothing was written at all."""
+        """Return the steps that write what was kept; None when nothing was written at all."""
         if self.added or self._changed:
             return [self._statements.written(self.added, self._changed)]
         return [] if self._blobs_changed else None
 
     def habits(self) -> Habits:
-        """What the next transaction of this store will probably ask for: the last entries it gets unasked."""
+        """Return what the next transaction of this store will probably ask for: the last entries it gets unasked."""
         looked = {row.seq for row in self.added[-1:]} | {seq for seq in self._looked if seq < self._last - 1}
         return Habits(frozenset(sorted(self._asked)[:_HABITS]), frozenset(sorted(looked)[-_HABITS:]))
 

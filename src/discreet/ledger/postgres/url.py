@@ -73,7 +73,7 @@ class Address:
 
 
 def address(url: str) -> Address:
-    """What the URL, the environment and the password file say together.
+    """Return what the URL, the environment and the password file say together.
 
     Raises:
         LedgerError: a URL that cannot be read, several hosts, or an unknown parameter. No message repeats the URL,
@@ -171,7 +171,7 @@ def _is_near(host: str) -> bool:
 
 
 def _from_file(host: str, port: int, database: str, user: str) -> str | None:
-    """The password that the password file has; like libpq's, a file that others may read is not used."""
+    """Return the password that the password file has; like libpq's, a file that others may read is not used."""
     path = Path(os.environ.get("PGPASSFILE") or Path("~/.pgpass").expanduser())
     try:
         if os.name != "nt" and stat.S_IMODE(path.stat().st_mode) & 0o077:
@@ -188,7 +188,7 @@ def _from_file(host: str, port: int, database: str, user: str) -> str | None:
 
 
 def _fields(line: str) -> list[str]:
-    r"""The five fields of a line, in which `\` takes the next character as it is."""
+    r"""Return the five fields of a line, in which `\` takes the next character as it is."""
     fields, characters = [""], iter(line)
     for character in characters:
         if character == "\\":

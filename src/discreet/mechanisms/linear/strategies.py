@@ -37,7 +37,7 @@ class Strategy:
     inverses: tuple[Floats, ...]
 
     def __init__(self, matrices: Sequence[Floats], *, bits: int) -> None:
-        """The rounded strategy; a matrix of whole numbers below 2^bits stays as it is.
+        """Round the strategy; a matrix of whole numbers below 2^bits stays as it is.
 
         Args:
             matrices: one for each attribute, with finite entries.

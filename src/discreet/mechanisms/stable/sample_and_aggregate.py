@@ -283,7 +283,7 @@ def _subsets(n: int, k: int, r: int, rng: Entropy) -> NDArray[np.int64]:
 
 
 def _taken(rows: Rows, held: NDArray[np.int64]) -> Any:
-    """Some rows: a copy of an array's, a list of the others."""
+    """Return some rows: a copy of an array's, a list of the others."""
     return rows[held] if isinstance(rows, np.ndarray) else [rows[i] for i in held.tolist()]
 
 
