@@ -19,6 +19,7 @@ from discreet.audit.evidence.intervals import between, threshold
 from discreet.audit.finding import CONSISTENT, VIOLATED, Tradeoff
 from discreet.audit.guesses import Guesses, epsilon_lower, ladder, p_value, promises
 from discreet.audit.outputs.sampling import called
+from discreet.audit.places import Floats
 from discreet.audit.played import errors
 from discreet.audit.reports import document, facts, fields_of, head, lines_of, number, picture, plain
 from discreet.errors import InvalidParameter
@@ -27,7 +28,6 @@ from discreet.privacy.guarantee import Approximate, Budget
 from discreet.privacy.unit import Relation
 from discreet.table import render_html
 
-Floats: TypeAlias = NDArray[np.float64]
 Promise: TypeAlias = Budget | Approximate | PrivacyLoss | Claim | Real
 
 _STREAM = 0x63616E6172696573

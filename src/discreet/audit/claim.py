@@ -5,17 +5,14 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.accounting.loss import PrivacyLoss
+from discreet.audit.places import Floats
 from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, exact
 from discreet.privacy.guarantee import Approximate, Budget, words
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _CURVE = (1e-5, 1e-4, 1e-3, 1e-2, 1e-1)
 """The δ at which the curve of a loss is tested, beside its pure ε and ε = 0."""

@@ -12,10 +12,8 @@ from numpy.typing import NDArray
 from discreet.audit.evidence.intervals import clopper_pearson
 from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.shape import Batch
-from discreet.audit.places import places
+from discreet.audit.places import Floats, places
 from discreet.audit.scores import Score
-
-Floats: TypeAlias = NDArray[np.float64]
 
 VIOLATED = "violated"
 CONSISTENT = "consistent"

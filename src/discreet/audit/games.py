@@ -24,6 +24,7 @@ from discreet.audit.finding import CONSISTENT, VIOLATED, Chance, Tradeoff
 from discreet.audit.outputs.encoding import Encoded, Encoder
 from discreet.audit.outputs.sampling import Sampler, called
 from discreet.audit.outputs.shape import Batch
+from discreet.audit.places import Floats
 from discreet.audit.played import UNCLAIMED, GameMeasure
 from discreet.audit.played import Game as Game
 from discreet.audit.reports import shown
@@ -32,7 +33,6 @@ from discreet.errors import InvalidParameter
 from discreet.privacy.exact import Real, count, exact
 from discreet.privacy.guarantee import Approximate, Budget
 
-Floats: TypeAlias = NDArray[np.float64]
 Promise: TypeAlias = Budget | Approximate | PrivacyLoss | Claim | Real
 
 _AT_ONCE, _SINGLY = 200_000, 20_000

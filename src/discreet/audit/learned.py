@@ -8,11 +8,11 @@ from dataclasses import dataclass, replace
 from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.audit.claim import Claim
-from discreet.audit.evidence.betting import Cuts, Ints
+from discreet.audit.evidence.betting import Cuts
 from discreet.audit.evidence.intervals import tradeoff_high
+from discreet.audit.evidence.promises import Ints
 from discreet.audit.finding import Chance, EventPredicate, Tradeoff, Tried
 from discreet.audit.outputs.encoding import Encoded, Encoder
 from discreet.audit.outputs.shape import Batch
@@ -21,7 +21,6 @@ from discreet.audit.scores.column import OneColumn
 from discreet.audit.scores.enumeration import Enumeration
 from discreet.audit.scores.trees import Trees
 
-Floats: TypeAlias = NDArray[np.float64]
 Bins: TypeAlias = tuple[Ints, Ints]
 
 _NEARLY = 0.85  # of the largest ε: an event that shows as much and is easier to check is shown instead

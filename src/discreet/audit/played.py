@@ -9,14 +9,14 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.audit.claim import Claim
 from discreet.audit.finding import VIOLATED, Chance, Tradeoff
 from discreet.audit.guesses import promises
+from discreet.audit.places import Floats
 from discreet.audit.reports import (
     chance_words,
     document,
@@ -40,7 +40,6 @@ _CAPTION = (
 )
 _ERRORS = "type I error: the second called the first", "type II error: the first called the second"
 
-Floats: TypeAlias = NDArray[np.float64]
 
 _SLACK = 1e-12
 """Far above the rounding errors of a few terms below 1."""

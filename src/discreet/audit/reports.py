@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 
 from discreet.audit.claim import Claim
-from discreet.audit.finding import Chance, Floats, Tradeoff
+from discreet.audit.finding import Chance, Tradeoff
+from discreet.audit.places import Floats
 from discreet.table import visible
 
 _STYLE = """

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
 from discreet.local.coins import Coin, rounded_coin, weighted_flips
-from discreet.local.estimate import Estimate, half_width, read_epsilon
+from discreet.local.estimate import Estimate, Floats, half_width, read_epsilon
 from discreet.local.hashing import Words, mixed
 from discreet.local.means import no_domain, read_reports
 from discreet.local.randomizer import Randomizer, numbered
@@ -26,8 +26,6 @@ from discreet.noise.entropy import Entropy, SystemEntropy, words64
 from discreet.noise.uniform import below_vector
 from discreet.privacy.exact import Real, count, positive
 from discreet.privacy.guarantee import decimal
-
-Floats = NDArray[np.float64]
 
 _CHUNK = 1 << 19  # coordinates of directions that are made at once
 _WIDEST = 1 << 20

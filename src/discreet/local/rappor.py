@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.local.coins import WHOLE, Coin, check_ratio, rounded_coin
 from discreet.local.domain import is_many, listed, read_array
-from discreet.local.estimate import Estimate, Shares, half_width, read_epsilon
+from discreet.local.estimate import Estimate, Floats, Shares, half_width, read_epsilon
 from discreet.local.frequency import no_report, read_reports
 from discreet.local.hashing import Bloom, text
 from discreet.local.randomizer import Randomizer, numbered
@@ -23,7 +23,6 @@ from discreet.privacy.exact import Real, above, count
 from discreet.privacy.guarantee import decimal
 
 Bytes = NDArray[np.uint8]
-Floats = NDArray[np.float64]
 
 _MOST_BITS = 1 << 16
 _MOST_COHORTS = 256

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from discreet.errors import InvalidParameter
 from discreet.local.coins import WHOLE, Coin, check_ratio, rounded_coin
 from discreet.local.domain import is_many, read_array
-from discreet.local.estimate import Estimate, half_width, read_epsilon, read_users
+from discreet.local.estimate import Estimate, Floats, half_width, read_epsilon, read_users
 from discreet.local.hashing import Words, digests, key_of, mixed, read_salt
 from discreet.local.means import read_reports
 from discreet.local.randomizer import Randomizer, numbered
@@ -23,8 +23,6 @@ from discreet.noise.entropy import Entropy, SystemEntropy
 from discreet.noise.uniform import below_vector
 from discreet.privacy.exact import Real, above, count
 from discreet.privacy.guarantee import decimal
-
-Floats = NDArray[np.float64]
 
 _MOST = 1 << 26
 _CHUNK = 1 << 21

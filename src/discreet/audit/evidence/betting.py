@@ -10,16 +10,12 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from discreet.audit.evidence.promises import Promises
-from discreet.audit.places import places
-
-Floats: TypeAlias = NDArray[np.float64]
-Ints: TypeAlias = NDArray[np.intp]
+from discreet.audit.evidence.promises import Ints, Promises
+from discreet.audit.places import Floats, places
 
 MOST_CUTS = 200
 """Candidate events of one score."""

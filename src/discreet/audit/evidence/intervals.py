@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-Floats: TypeAlias = NDArray[np.float64]
+from discreet.audit.places import Floats
 
 
 def clopper_pearson(hits: int, n: int, error: float) -> tuple[float, float]:

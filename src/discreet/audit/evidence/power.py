@@ -5,14 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from discreet.audit.evidence.betting import Cuts, growth_rate
-
-Floats: TypeAlias = NDArray[np.float64]
+from discreet.audit.places import Floats
 
 _MOST_RUNS = 0.8416  # the normal quantile of 80 %
 _LEARNING = 0.3  # standard deviations that are lost by learning the event and by stepping in slices

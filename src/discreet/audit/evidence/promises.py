@@ -9,8 +9,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.claim import Claim
+from discreet.audit.places import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Ints: TypeAlias = NDArray[np.intp]
 
 FARTHEST = 40.0

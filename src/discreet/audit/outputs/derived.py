@@ -12,8 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.tree import OutputColumn
+from discreet.audit.places import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Computed: TypeAlias = "tuple[OutputColumn, Callable[[], Floats]]"
 """A column, and what computes its values."""
 

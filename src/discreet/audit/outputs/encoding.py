@@ -17,8 +17,8 @@ from discreet.audit.outputs.derived import DerivedColumns
 from discreet.audit.outputs.identity import codes_of
 from discreet.audit.outputs.shape import Batch
 from discreet.audit.outputs.tree import Node, OutputColumn, example
+from discreet.audit.places import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Index: TypeAlias = "slice | NDArray[Any]"
 
 _WIDEST = 128

@@ -17,13 +17,14 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import FrameType
-from typing import Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoder
 from discreet.audit.outputs.shape import Batch, in_words, without_addresses
+from discreet.audit.places import Floats
 from discreet.errors import InvalidParameter
 
 _HANGS = 3
@@ -46,7 +47,6 @@ _RARE = 1e-4
 _FEWEST = 8  # calls in each half
 _COLUMNS = 24
 
-Floats: TypeAlias = NDArray[np.float64]
 
 UNCHANGING = (int, float, complex, str, bytes, bool, type(None))
 

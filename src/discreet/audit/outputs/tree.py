@@ -22,8 +22,8 @@ from discreet.audit.outputs.shape import (
     textless,
     unfolded,
 )
+from discreet.audit.places import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Emit: TypeAlias = Callable[[Floats], None]
 
 WIDEST = 64

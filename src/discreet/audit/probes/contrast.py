@@ -15,8 +15,8 @@ from discreet.audit.finding import Chance
 from discreet.audit.outputs.derived import lowest_bit
 from discreet.audit.outputs.sampling import Raised
 from discreet.audit.outputs.shape import Batch
+from discreet.audit.places import Floats
 
-Floats: TypeAlias = NDArray[np.float64]
 Keys: TypeAlias = NDArray[np.int64]
 
 BITS, SIZED, EXACT, VALUES = "lowest bit", "lowest bit and size", "exact output", "value"

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Protocol, TypeAlias
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
-from discreet.audit.places import Index
+from discreet.audit.places import Floats, Index
 from discreet.audit.scores import additive, column, enumeration, trees
 from discreet.audit.scores.bins import Bins, counts
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _BINS = (24, 64, 100)
 _RAMPS = (8, 24, 32)

@@ -7,17 +7,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
-from discreet.audit.places import Index, binned
+from discreet.audit.places import Floats, Index, binned
 from discreet.audit.scores.bins import Bins
 from discreet.audit.scores.column import SumOfColumns, threshold_words
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _TAILS = (0.0005, 0.003, 0.012, 0.04)
 """Ranks of knots near either end, where the log ratio of Gaussian noise goes on rising."""

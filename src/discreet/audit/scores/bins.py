@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
 from discreet.audit.outputs.tree import OutputColumn
-from discreet.audit.places import Index, binned
-
-Floats: TypeAlias = NDArray[np.float64]
+from discreet.audit.places import Floats, Index, binned
 
 _TAIL = (1, 2, 4, 8, 16, 32, 64, 128, 256)
 """Ranks from either end at which a column is cut, so that rare outputs at the ends have bins of their own."""

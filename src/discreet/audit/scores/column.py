@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, psi
 
 from discreet.audit.outputs.encoding import Encoded
+from discreet.audit.places import Floats
 from discreet.audit.scores.bins import Bins
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _STRENGTHS = np.array([1.0, 4.0, 16.0, 64.0, 256.0, 1024.0, 4096.0, 16384.0, 1e6])
 """Pseudo-counts of the prior: the first lets a ratio be anything, the last holds it at 1."""

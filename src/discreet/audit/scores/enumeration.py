@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
+from discreet.audit.places import Floats
 from discreet.audit.scores.column import shrunk
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _SHOWN = 4
 

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from discreet.audit.outputs.encoding import Encoded
-from discreet.audit.places import Index
+from discreet.audit.places import Floats, Index
 from discreet.audit.scores.bins import Bins
 from discreet.audit.scores.column import threshold_words
-
-Floats: TypeAlias = NDArray[np.float64]
 
 _DEPTH = 3
 _RATE = 0.3

@@ -16,11 +16,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.accounting.loss import PrivacyLoss
-from discreet.audit.claim import Claim, Floats
+from discreet.audit.claim import Claim
 from discreet.audit.finding import Bits, Tried
 from discreet.audit.outputs.encoding import Encoded, Encoder
 from discreet.audit.outputs.sampling import Sampler
 from discreet.audit.outputs.shape import Batch
+from discreet.audit.places import Floats
 from discreet.audit.result import Audit
 from discreet.audit.sequential import distinguish
 from discreet.audit.sql.databases import DATABASE_TRAPS, RandomDatabases, all_database_queries

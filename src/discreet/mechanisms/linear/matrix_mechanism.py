@@ -22,7 +22,7 @@ from discreet.errors import InvalidParameter
 from discreet.mechanisms.abstract import Mechanism, numbered
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.calibrated import AskedGuarantee, bits_for, half_width
-from discreet.mechanisms.linear.factors import Explicit
+from discreet.mechanisms.linear.factors import Explicit, Floats
 from discreet.mechanisms.linear.strategies import Strategy, hierarchical
 from discreet.mechanisms.linear.workloads import Workload, checked, explicit, multiplied
 from discreet.mechanisms.parameters import read_whole
@@ -39,7 +39,6 @@ NAMES = ("optimised", "identity", "hierarchical", "workload")
 _DENSE = 512  # cells up to which a stack of several terms is optimised as one matrix
 _BITS = (18, 12, 10)  # digits of a strategy's entries, for one, two, and more attributes
 
-Floats = NDArray[np.float64]
 
 LARGEST = 1024
 """Values of an attribute at most: each step of the optimisation takes the cube of it."""

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from discreet.errors import InvalidParameter
+from discreet.mechanisms.linear.factors import Floats
 from discreet.mechanisms.linear.workloads import LARGEST, Workload, along
 from discreet.privacy.unit import Relation
-
-Floats = NDArray[np.float64]
 
 _EXACT = 1 << 53  # floats add and multiply integers below it without rounding
 _NOTHING = 1e-16  # of a question's squared length: 1e-8 of it, where rounding a strategy moves it by 1e-6
