@@ -35,6 +35,7 @@ from discreet.privacy.event import Composed, GaussianEvent
 from tests.contracts.families import added
 from tests.contracts.mechanism_row import DELTA, Row
 from tests.coverage import covers
+from tests.house.tree import listed
 from tests.noise.chi_square import accepts
 
 PROOFS = Path(__file__).parents[2] / "docs" / "proofs"
@@ -153,7 +154,7 @@ WITH_CDF = [r for r in ROWS if r.cdf]
 def test_the_table_holds_every_public_mechanism() -> None:
     public = {
         name
-        for name in mechanisms.__all__
+        for name in listed(mechanisms)
         if inspect.isclass(kind := getattr(mechanisms, name)) and not inspect.isabstract(kind)
     }
     assert public == {row.kind.__name__ for row in ROWS}

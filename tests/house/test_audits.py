@@ -13,6 +13,7 @@ from discreet.mechanisms import Mechanism
 from discreet.plan.measures.measure import Measure
 from tests.contracts.audit_row import ENGINE
 from tests.contracts.audits import AUDITS
+from tests.house.tree import listed
 
 ESTIMATORS = ("learn", "synth", "sketch", "local")
 """Packages each of whose public classes gives a guarantee of its own."""
@@ -42,7 +43,7 @@ def estimators() -> set[str]:
     """The public classes of the packages of estimators that are there."""
     there = {m.name for m in pkgutil.iter_modules(discreet.__path__)}
     modules = [importlib.import_module(f"discreet.{name}") for name in ESTIMATORS if name in there]
-    public = [getattr(m, name) for m in modules for name in m.__all__]
+    public = [getattr(m, name) for m in modules for name in listed(m)]
     made = {kind.__name__ for kind in public if inspect.isclass(kind) and not inspect.isabstract(kind)}
     return made - NO_GUARANTEE.keys()
 

@@ -12,7 +12,7 @@ import pytest
 from discreet import local, mechanisms, plots, sketch
 from tests.contracts.audits import AUDITS
 from tests.house.test_audits import NO_GUARANTEE
-from tests.house.tree import ROOT
+from tests.house.tree import ROOT, listed
 
 PAGE = ROOT / "docs" / "mechanisms.md"
 RELATIONS = {"both", "that of Δ", "that of Δ (ℓ1)", "that of Δ (ℓ2)", "that of Δ (of each number)"}
@@ -50,7 +50,7 @@ every = pytest.mark.parametrize("line", CENTRAL + DEVICES, ids=lambda line: line
 
 def public(package: ModuleType) -> set[str]:
     """The classes of a package that can be made and give a guarantee."""
-    kinds = {name: getattr(package, name) for name in package.__all__}
+    kinds = {name: getattr(package, name) for name in listed(package)}
     return {
         name
         for name, kind in kinds.items()

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import ast
 import builtins
 import dataclasses
 import inspect
 import re
 from collections.abc import Iterator
 from pathlib import Path
-from types import ModuleType
 
 import discreet
 from discreet import errors, mechanisms
-from tests.house.tree import ROOT, module_of, name_of, sources
+from tests.house.tree import ROOT, listed, module_of, name_of, sources
 
 # Errors that are not from `errors.py` and may be raised all the same.
 BUILTIN_ERRORS = {
@@ -28,15 +26,6 @@ BUILTIN_ERRORS = {
 }
 # Where a ValueError never gets out: what is not canonical there is a LedgerCorrupt to the reader.
 PARSERS = "src/discreet/ledger/"
-
-
-def listed(module: ModuleType) -> list[str]:
-    """The public names of a module: `__all__`, or what its file imports as `X as X`."""
-    if hasattr(module, "__all__"):
-        return list(module.__all__)
-    tree = ast.parse(inspect.getsource(module))
-    aliases = [alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
-    return [alias.name for alias in aliases if alias.asname == alias.name]
 
 
 def parts(name: str, value: object) -> Iterator[tuple[str, object]]:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 
 ROOT = Path(__file__).resolve().parents[2]
 SRC = ROOT / "src"
@@ -39,6 +41,15 @@ def module_of(path: Path) -> str:
     """The dotted name of a source file."""
     parts = path.relative_to(SRC).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def listed(module: ModuleType) -> list[str]:
+    """Return the public names of a module: `__all__`, or what its file imports as `X as X`."""
+    if hasattr(module, "__all__"):
+        return list(module.__all__)
+    tree = ast.parse(inspect.getsource(module))
+    aliases = [alias for node in ast.walk(tree) if isinstance(node, ast.ImportFrom) for alias in node.names]
+    return [alias.name for alias in aliases if alias.asname == alias.name]
 
 
 @cache

@@ -61,34 +61,6 @@ _HOMES = MappingProxyType(
 )
 """Public names that are loaded when they are first used."""
 
-__all__ = [
-    "Audit",
-    "Canaries",
-    "Chance",
-    "Claim",
-    "Datasets",
-    "Finite",
-    "Game",
-    "Numbers",
-    "Probe",
-    "Tradeoff",
-    "Tried",
-    "Vectors",
-    "Witness",
-    "assert_private",
-    "attributes",
-    "audit_sql",
-    "distinguish",
-    "finite",
-    "game",
-    "lower_bound",
-    "many_runs",
-    "one_run",
-    "probe_floats",
-    "probe_state",
-    "refute",
-]
-
 
 def __getattr__(name: str) -> Any:
     if name in _HOMES:
@@ -100,4 +72,4 @@ def __getattr__(name: str) -> Any:
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *__all__])
+    return sorted({*globals(), *_HOMES})

@@ -26,21 +26,3 @@ from discreet.finite.sensitivities import smooth_sensitivity as smooth_sensitivi
 from discreet.finite.synthesis import Optimal as Optimal
 from discreet.finite.synthesis import optimal as optimal
 from discreet.finite.synthesis import remapped as remapped
-
-__all__ = [
-    "Attained",
-    "Database",
-    "Mechanism",
-    "Optimal",
-    "OutputEvent",
-    "databases",
-    "exponential",
-    "geometric",
-    "local_sensitivity",
-    "neighbours",
-    "optimal",
-    "randomized_response",
-    "remapped",
-    "sensitivity",
-    "smooth_sensitivity",
-]

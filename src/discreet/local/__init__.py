@@ -25,26 +25,3 @@ from discreet.local.sketches import CountMeanSketch as CountMeanSketch
 from discreet.local.sketches import HadamardSketch as HadamardSketch
 from discreet.local.subset_selection import SubsetSelection as SubsetSelection
 from discreet.local.unary_encoding import UnaryEncoding as UnaryEncoding
-
-__all__ = [
-    "CountMeanSketch",
-    "DeviceBudget",
-    "Domain",
-    "Duchi",
-    "Estimate",
-    "FrequencyOracle",
-    "Hadamard",
-    "HadamardSketch",
-    "HeavyHitters",
-    "Laplace",
-    "LocalHashing",
-    "Memoised",
-    "Piecewise",
-    "PrivUnit",
-    "RandomizedResponse",
-    "Randomizer",
-    "Rappor",
-    "Shares",
-    "SubsetSelection",
-    "UnaryEncoding",
-]

@@ -34,32 +34,6 @@ from discreet.mechanisms.streams.binary_tree import BinaryTree as BinaryTree
 from discreet.mechanisms.threshold import Threshold as Threshold
 from discreet.privacy.exact import Real, exact
 
-__all__ = [
-    "AboveThreshold",
-    "BinaryTree",
-    "DiscreteGaussian",
-    "Exponential",
-    "ExponentialQuantile",
-    "Gaussian",
-    "Geometric",
-    "Histogram",
-    "Laplace",
-    "MatrixMechanism",
-    "Mechanism",
-    "Median",
-    "NoisyMax",
-    "PermuteAndFlip",
-    "ProposeTestRelease",
-    "Quantiles",
-    "SampleAndAggregate",
-    "SmoothSensitivity",
-    "SparseVector",
-    "Staircase",
-    "Threshold",
-    "TopK",
-    "mechanism",
-]
-
 
 def mechanism(
     *,

@@ -12,5 +12,3 @@ from __future__ import annotations
 
 from discreet.sketch.density import DensitySketch as DensitySketch
 from discreet.sketch.nearest import SketchClassifier as SketchClassifier
-
-__all__ = ["DensitySketch", "SketchClassifier"]

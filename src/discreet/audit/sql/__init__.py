@@ -12,16 +12,3 @@ from discreet.audit.sql.queries import Engine as Engine
 from discreet.audit.sql.queries import all_queries as all_queries
 from discreet.audit.sql.tables import Neighbours as Neighbours
 from discreet.audit.sql.tables import RandomTables as RandomTables
-
-__all__ = [
-    "Asked",
-    "BulkEngine",
-    "Engine",
-    "Neighbours",
-    "Ours",
-    "RandomDatabases",
-    "RandomTables",
-    "all_database_queries",
-    "all_queries",
-    "audit_sql",
-]
