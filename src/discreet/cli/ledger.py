@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import click
 
@@ -23,12 +23,19 @@ if TYPE_CHECKING:
 
 
 F = TypeVar("F", bound=Callable[..., Any])
+Amounts: TypeAlias = tuple[Fraction, Fraction | None]
+"""ε, and δ where it was given."""
 
 
 def _signed(command: F) -> F:
     """Add who signs off and why, both required: an owner's change is never silent."""
     command = click.option("--reason", required=True, help="Why, in public words.")(command)
     return click.option("--by", required=True, help="Who signs it off.")(command)
+
+
+def _of_account(command: F) -> F:
+    """Add the ledger and the population whose account is meant."""
+    return click.argument("ledger")(click.argument("population")(command))
 
 
 _key = click.option(
@@ -142,8 +149,7 @@ def export(ledger: str) -> None:
 
 
 @command.command("open", short_help="Open the account of a population.")
-@click.argument("ledger")
-@click.argument("population")
+@_of_account
 @click.argument("budget", type=BudgetAmount())
 @_per_query
 @click.option("--relation", type=click.Choice(["add-remove", "replace"]), help="What makes neighbours.")
@@ -155,7 +161,7 @@ def export(ledger: str) -> None:
 def open_account(
     ledger: str,
     population: str,
-    budget: tuple[Fraction, Fraction | None],
+    budget: Amounts,
     per_query: Fraction | None,
     relation: str | None,
     filter: str | None,  # noqa: A002  # the option's word
@@ -177,64 +183,51 @@ def open_account(
 
 
 @command.command("budget", short_help="Raise or lower a population's budget.")
-@click.argument("ledger")
-@click.argument("population")
+@_of_account
 @click.argument("budget", type=BudgetAmount())
 @_per_query
 @_key
 @_signed
-def budget(
-    ledger: str,
-    population: str,
-    budget: tuple[Fraction, Fraction | None],
-    per_query: Fraction | None,
-    by: str,
-    reason: str,
-    key: str | None,
-) -> None:
+def budget(ledger: str, population: str, budget: Amounts, per_query: Fraction | None, **signed: Any) -> None:
     """Give POPULATION another budget; never less than is spent. It stays in the history who did it and why."""
     with _account(ledger, population) as account:
-        account.change_budget(_budget(budget, per_query), by=by, reason=reason, key=key)
+        account.change_budget(_budget(budget, per_query), **signed)
         output.say(f"The budget of {account.population} is now {spelled(account.budget)}.")
 
 
 @command.command("freeze", short_help="Take no charge until it is thawed.")
-@click.argument("ledger")
-@click.argument("population")
+@_of_account
 @_signed
-def freeze(ledger: str, population: str, by: str, reason: str) -> None:
+def freeze(ledger: str, population: str, **signed: Any) -> None:
     """Take no charge to POPULATION until it is thawed; what was answered is still free."""
     with _account(ledger, population) as account:
-        account.freeze(by=by, reason=reason)
+        account.freeze(**signed)
         output.say(f"The account of {account.population} is frozen.")
 
 
 @command.command("thaw", short_help="End a freeze.")
-@click.argument("ledger")
-@click.argument("population")
+@_of_account
 @_key
 @_signed
-def thaw(ledger: str, population: str, by: str, reason: str, key: str | None) -> None:
+def thaw(ledger: str, population: str, **signed: Any) -> None:
     """Take charges to POPULATION again."""
     with _account(ledger, population) as account:
-        account.thaw(by=by, reason=reason, key=key)
+        account.thaw(**signed)
         output.say(f"The account of {account.population} takes charges again.")
 
 
 @command.command("close", short_help="Never take a charge again.")
-@click.argument("ledger")
-@click.argument("population")
+@_of_account
 @_signed
-def close(ledger: str, population: str, by: str, reason: str) -> None:
+def close(ledger: str, population: str, **signed: Any) -> None:
     """Never take a charge to POPULATION again; what was answered is still free. It cannot be undone."""
     with _account(ledger, population) as account:
-        account.close(by=by, reason=reason)
+        account.close(**signed)
         output.say(f"The account of {account.population} is closed for ever.")
 
 
 @command.command("analyst", short_help="Add an analyst, or change the cap of one.")
-@click.argument("ledger")
-@click.argument("population")
+@_of_account
 @click.argument("name")
 @click.argument("cap", type=BudgetAmount())
 @_per_query
@@ -245,40 +238,30 @@ def analyst(
     ledger: str,
     population: str,
     name: str,
-    cap: tuple[Fraction, Fraction | None],
+    cap: Amounts,
     per_query: Fraction | None,
     group: str | None,
-    by: str,
-    reason: str,
-    key: str | None,
+    **signed: Any,
 ) -> None:
     """Let NAME spend CAP of the budget of POPULATION; from the first analyst on every question names who asks."""
     with _account(ledger, population) as account:
-        account.cap_analyst(name, _budget(cap, per_query), group=group, by=by, reason=reason, key=key)
+        account.cap_analyst(name, _budget(cap, per_query), group=group, **signed)
         output.say("\n".join(account.seen_by(name).promises()))
 
 
 @command.command("group", short_help="Add a group of analysts, or change its cap.")
-@click.argument("ledger")
-@click.argument("population")
+@_of_account
 @click.argument("name")
 @click.argument("cap", type=BudgetAmount())
 @_per_query
 @_key
 @_signed
 def group(
-    ledger: str,
-    population: str,
-    name: str,
-    cap: tuple[Fraction, Fraction | None],
-    per_query: Fraction | None,
-    by: str,
-    reason: str,
-    key: str | None,
+    ledger: str, population: str, name: str, cap: Amounts, per_query: Fraction | None, **signed: Any
 ) -> None:
     """Let all analysts of the group NAME together spend CAP of the budget of POPULATION."""
     with _account(ledger, population) as account:
-        account.cap_group(name, _budget(cap, per_query), by=by, reason=reason, key=key)
+        account.cap_group(name, _budget(cap, per_query), **signed)
         output.say(f"The group {name} may spend {spelled(_budget(cap, per_query))} of it.")
 
 
@@ -286,7 +269,7 @@ def group(
 @click.argument("ledger")
 @_key
 @_signed
-def lock(ledger: str, key: str | None, by: str, reason: str) -> None:
+def lock(ledger: str, **signed: Any) -> None:
     """From now on, only `discreet ledger open` opens accounts in LEDGER, and no query does.
 
     With --key, that, unlocking, and each change of a budget or a cap and each thaw need this Ed25519 key, and the chain
@@ -296,7 +279,7 @@ def lock(ledger: str, key: str | None, by: str, reason: str) -> None:
     from discreet.ledger.places import called
 
     with Ledger.existing(ledger) as book:
-        book.lock(key=key, by=by, reason=reason)
+        book.lock(**signed)
         opened = "only `discreet ledger open` opens accounts in it"
         output.say(f"The ledger {called(ledger)} is locked: {opened}.")
 
@@ -305,13 +288,13 @@ def lock(ledger: str, key: str | None, by: str, reason: str) -> None:
 @click.argument("ledger")
 @_key
 @_signed
-def unlock(ledger: str, key: str | None, by: str, reason: str) -> None:
+def unlock(ledger: str, **signed: Any) -> None:
     """Have queries open accounts in LEDGER again."""
     from discreet.ledger.ledger import Ledger
     from discreet.ledger.places import called
 
     with Ledger.existing(ledger) as book:
-        book.unlock(key=key, by=by, reason=reason)
+        book.unlock(**signed)
         output.say(f"The ledger {called(ledger)} is unlocked.")
 
 
@@ -319,7 +302,7 @@ def unlock(ledger: str, key: str | None, by: str, reason: str) -> None:
 @click.argument("ledger")
 @click.argument("to")
 @_signed
-def transfer(ledger: str, to: str, by: str, reason: str) -> None:
+def transfer(ledger: str, to: str, **signed: Any) -> None:
     """Move LEDGER into the new ledger TO: here every account ends, there all go on with what they have spent.
 
     If it is cut off, the same command finishes it. Keep LEDGER: its chain proves the move.
@@ -327,7 +310,7 @@ def transfer(ledger: str, to: str, by: str, reason: str) -> None:
     from discreet.ledger.ledger import Ledger
     from discreet.ledger.places import called
 
-    with Ledger.existing(ledger) as book, book.transfer(to, by=by, reason=reason) as other:
+    with Ledger.existing(ledger) as book, book.transfer(to, **signed) as other:
         output.say(f"{_accounts(len(other.populations()))} on in {called(to)}. Its head is\n{other.head}")
 
 
@@ -390,7 +373,7 @@ def _account(ledger: str, population: str) -> Iterator[Account]:
         yield account
 
 
-def _budget(amount: tuple[Fraction, Fraction | None], per_query: Fraction | None) -> Budget:
+def _budget(amount: Amounts, per_query: Fraction | None) -> Budget:
     from discreet.privacy.guarantee import Budget
 
     epsilon, delta = amount
