@@ -16,7 +16,7 @@ from discreet.local.coins import Coin
 from discreet.local.reals import BITS
 from tests.local.branches import Branches, plain
 
-MODULES = ("piecewise", "linear_hash", "sketch_rows", "hadamard_sketch", "heavy_hitters", "privunit")
+MODULES = ("piecewise", "local_hashing", "sketches", "heavy_hitters", "privunit")
 MANY = 50
 """Among so many or more a uniform draw is public, and fixed: the same for all values, as the law of it is."""
 

@@ -22,14 +22,6 @@ SMALLEST_DELTA = Fraction(1, 10**280)
 """The smallest δ > 0 that the conversions take; below it floating point runs out."""
 
 
-def pure_to_rho(epsilon: Fraction) -> Fraction:
-    """Return the ρ = ε²/2 of an ε-DP mechanism.
-
-    References: Bun, Steinke 2016, Proposition 1.4, https://arxiv.org/abs/1605.02065
-    """
-    return epsilon * epsilon / 2
-
-
 def zcdp_delta(rho: Fraction, epsilon: Fraction) -> float:
     """Return a δ for which every ρ-zCDP mechanism is (ε, δ)-DP.
 
