@@ -143,9 +143,7 @@ def _(event: RenyiEvent, alpha: Fraction) -> Fraction | None:
 
 @_own.register(PoissonEvent)
 def _(event: PoissonEvent, alpha: Fraction) -> Fraction | None:
-    """Return the binomial sum, at an order between two integers by interpolating (α − 1)·D; never above the
-    unsampled.
-    """
+    """Return the binomial sum, between integer orders by interpolating (α − 1)·D; never above the unsampled."""
     bounds = [whole] if (whole := renyi_upper(event.event, alpha)) is not None else []
     low = math.floor(alpha)
     if low < _MOST_ORDER and isinstance(event.event, _SYMMETRIC):

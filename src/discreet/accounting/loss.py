@@ -334,9 +334,7 @@ class PrivacyLoss:
         return self._greatest(advantage)
 
     def success(self, prior: Real = Fraction(1, 2)) -> float:
-        """Return the chance with which an attacker can say rightly whether a unit is in the data, held for `prior`
-        before.
-        """
+        """Return the chance to say rightly whether a unit is in the data, which was held for `prior` before."""
         from discreet.accounting.questions import success
 
         return self._greatest(lambda loss: success(loss, prior))

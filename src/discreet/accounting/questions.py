@@ -173,9 +173,7 @@ def _divergences(event: Event, n: int, alpha: Fraction) -> tuple[Fraction, Fract
 
 
 def _divergence(law: Law, n: int, alpha: Fraction) -> list[Fraction]:
-    """Return the logarithm of M(α − 1), over α − 1, rounded up; so may α − 1 be, as the divergence grows with the
-    order.
-    """
+    """Return log M(α − 1)/(α − 1), rounded up; α − 1 may be rounded up too, as the divergence grows with the order."""
     z = above(alpha - 1)
     with np.errstate(all="ignore"):  # what leaves the range of floats is no bound
         value, error = law.log_mgf(np.array([complex(z)]))

@@ -144,9 +144,7 @@ class EventPredicate:
         return np.asarray(self.rank(outputs) >= self.least)
 
     def rank(self, outputs: Batch) -> NDArray[np.intp]:
-        """Return a number from 0 to `ranks` − 1 for each output: the larger, the likelier under the witness's first
-        input.
-        """
+        """Return each output's rank below `ranks`: the larger, the likelier under the witness's first input."""
         rows = self.encoder.encode(outputs, needed=self.score.needs)
         found = places(self.at, self.score(rows))
         return len(self.at) - found if self.other else found

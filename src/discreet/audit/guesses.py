@@ -133,9 +133,7 @@ def promises(claim: Claim) -> tuple[tuple[float, float], ...]:
 
 
 def ladder(canaries: int) -> tuple[tuple[int, int], ...]:
-    """Return the numbers of guesses (in, out) that are tried where nobody says: all, half, a quarter, … of the
-    canaries.
-    """
+    """Return the numbers of guesses (in, out) that are tried by default: all, half, a quarter, … of the canaries."""
     both = [(math.ceil(canaries * s / 2), math.floor(canaries * s / 2)) for s in _SHARES]
     only_in = [(math.ceil(canaries * s), 0) for s in _SHARES_IN]
     chosen = [pair for pair in dict.fromkeys([*both, *only_in]) if sum(pair) >= _FEWEST]

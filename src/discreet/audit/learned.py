@@ -117,9 +117,7 @@ def tradeoff(event: ScoreEvent, fresh: Cuts, claim: Claim, error: float) -> Trad
 
 
 def shown(cuts: Cuts, delta: float) -> float:
-    """Return the ε that counts show at δ, for ranking only: the best event's, at rates two standard deviations
-    worse.
-    """
+    """Return the ε that counts show at δ, for ranking only: the best event's, at rates two deviations worse."""
     _, low, high = cuts.doubted(delta, 2.0)
     good = low > 0
     return max(float(np.log(low[good] / np.minimum(high[good], 1.0)).max(initial=0.0)), 0.0)

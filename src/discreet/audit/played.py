@@ -239,9 +239,7 @@ def success(claim: Claim, priors: Sequence[Fraction]) -> float:
 
 
 def advantage(claim: Claim) -> float:
-    """Return the largest difference of the chances of one guess under two neighbours: (e^ε − 1 + 2δ)/(e^ε + 1), rounded
-    up.
-    """
+    """Return the largest difference of a guess's chances under two neighbours: (e^ε − 1 + 2δ)/(e^ε + 1), rounded up."""
     half = Fraction(1, 2)
     return min(1.0, 2 * success(claim, (half, half)) - 1)
 

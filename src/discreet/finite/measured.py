@@ -101,9 +101,7 @@ class ComparedTable(ABC):
         return math.inf if ratio is None else log_above(ratio)
 
     def delta_bounds(self, epsilon: Real) -> tuple[Fraction, Fraction]:
-        """Return the least δ at ε, from below and from above: equal where e^ε matters not, else within 10⁻³⁶ of each
-        other.
-        """
+        """Return the least δ at ε, from below and from above: equal where e^ε matters not, else within 10⁻³⁶."""
         e = exact("epsilon", epsilon)
         if e < 0:
             raise InvalidParameter(f"epsilon must be at least 0, not {epsilon}.")
@@ -163,9 +161,7 @@ class ComparedTable(ABC):
         return (over - self.bracket(e)[1] * under) / self.table.whole
 
     def largest(self) -> OutputEvent | None:
-        """Return the outputs with the largest ratio of their probabilities; all the impossible ones if there are
-        any.
-        """
+        """Return the outputs with the largest ratio of their probabilities; the impossible ones, if there are any."""
         best: tuple[int, Fraction, int, int] | None = None
         for i, j in self.ordered():
             p, q = self.rows_of(i, j)

@@ -119,9 +119,7 @@ def graph(
 def of_integers(
     inputs: tuple[object, ...], outputs: tuple[Hashable, ...], rows: Rows, whole: int
 ) -> ProbabilityTable:
-    """Return the table of exact probabilities rows / whole, each row of which is known to sum to `whole`; in lowest
-    terms.
-    """
+    """Return the table of exact probabilities rows / whole, in lowest terms; each row is known to sum to `whole`."""
     shared = math.gcd(whole, *(p for row in rows for p in row))
     least = tuple(tuple(p // shared for p in row) for row in rows)
     return ProbabilityTable(

@@ -462,9 +462,7 @@ class Account:
         return self._read(analysts.standings)
 
     def promises(self) -> list[str]:
-        """Return what is promised, in sentences: to each unit by everything together, and where it is so, by each
-        analyst.
-        """
+        """Return what is promised, in sentences: to each unit by everything together, and by each analyst apart."""
         return self._read(lambda now: analysts.promises(self.opened, now, self.population, self.analyst))
 
     def brought(self, view: View) -> Account:

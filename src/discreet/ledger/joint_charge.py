@@ -59,9 +59,7 @@ def store_together(
 
 
 def find_together(accounts: Sequence[Account], question: str) -> Entry | None:
-    """Return the first account's entry of the last release of a question that all have; None where one of them has
-    none.
-    """
+    """Return the first account's entry of the last release of a question that all have; None where one has none."""
     _check(accounts)
     steps = [account.finding(question) for account in accounts]
     log = accounts[0].log

@@ -256,9 +256,7 @@ class PeopleCharged(Fields):
 
 @lru_cache(maxsize=64)
 def _charge(events: str, epsilon: str, delta: str) -> Charge:
-    """Return the charge of these texts: the same question costs the same again, and every transaction reads the last
-    one.
-    """
+    """Return the charge of these texts, remembered: the same question costs the same again."""
     rows = json.loads(events)
     found = codec.decode(rows)
     if codec.encode(found) != rows:

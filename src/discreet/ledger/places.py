@@ -28,9 +28,7 @@ def made_store(path: str | os.PathLike[str]) -> Store:
 
 
 def prepared_store(path: str | os.PathLike[str]) -> Store:
-    """Return the store at a place, which its first write makes if nothing is there; one that cannot be written is
-    refused.
-    """
+    """Return the store at a place, which its first write makes if need be; one that cannot be written is refused."""
     if path == MEMORY or is_there(path):
         return made_store(path)
     unmade = _unmade(path)

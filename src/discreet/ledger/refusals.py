@@ -77,9 +77,7 @@ def above_each_query(charge: Charge, each: Budget) -> InvalidParameter:
 
 
 def _fitting(charge: Charge, limits: Sequence[Limit]) -> str:
-    """Return the smallest change that would fit, where sums are of ε and δ themselves; elsewhere the session searches
-    it.
-    """
+    """Return the smallest change that would fit where ε and δ add up; elsewhere the session searches it."""
     if any(limit.filter.name != "basic" for limit in limits):
         return "ask for less"
     capped = [limit.remaining for limit in limits if limit.capacity is not None]

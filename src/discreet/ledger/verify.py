@@ -202,9 +202,7 @@ class Replay:
 
 
 def _unsigned(act: Act, lock: Locked | None, population: str, head: str) -> list[str]:
-    """Return what is wrong with the signature of an act: where the lock names a key, it is by this key; else there is
-    none.
-    """
+    """Return what is wrong with an act's signature: it is by the key that the lock names, or there is none."""
     key = None if lock is None else lock.public_key
     if key is None:
         return [] if act.signature is None else ["is signed, and no lock names a key"]

@@ -95,9 +95,7 @@ def is_within(ratio: Fraction, epsilon: Fraction) -> bool:
 
 
 def exp_floor(epsilon: Fraction) -> Fraction:
-    """Return a fraction just below e^ε (by a relative 2^−90 for ε up to 100), the same on every machine: for
-    choices.
-    """
+    """Return a fraction just below e^ε, by 2^−90 of it for ε up to 100, the same on every machine: for choices."""
     _, high = exp_neg(epsilon, _PRECISION)
     return Fraction(1 << _PRECISION, high)
 

@@ -52,9 +52,7 @@ class Scores:
         return self.own - self.other
 
     def variance(self, share: Fraction | None = None) -> Fraction:
-        """Return the variance of one user's part in users·estimate when v has this share; at the worst share by
-        default.
-        """
+        """Return the variance of one user's part in users·estimate at this share of v; at the worst by default."""
         if share is None:
             found = max(self.own_variance, self.other_variance)
         else:

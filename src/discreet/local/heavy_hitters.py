@@ -328,9 +328,7 @@ class Spelling:
         return self.rows(texts), many
 
     def rows(self, texts: Sequence[str]) -> Symbols:
-        """Return a row of symbols for each text: characters outside of the alphabet are left out, a NUL ends the
-        text.
-        """
+        """Return a row of symbols for each text: characters outside of the alphabet are left out, a NUL ends it."""
         if self.alphabet is None:
             raw = np.array(
                 [t.encode("utf-8", "replace")[: self.length] for t in texts], dtype=f"S{self.length}"
@@ -401,9 +399,7 @@ def read_spelling(length: int, alphabet: str | None) -> Spelling:
 
 
 def _text(value: Any) -> str:
-    """Return the text that another value counts as; one that has none, such as a number of too many digits, is
-    empty.
-    """
+    """Return the text that another value counts as; empty for one that has none, as a number of too many digits."""
     try:
         return value.decode("utf-8", "replace") if isinstance(value, bytes) else str(value)
     except (ValueError, RecursionError):

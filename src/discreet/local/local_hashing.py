@@ -143,9 +143,7 @@ def _digits_for(size: int, q: int) -> int:
 
 
 def least_support(users: int, prime: int, chance: Fraction) -> int:
-    """Return the least k with P(X ≥ k) ≤ chance, for a binomial X of `users` trials of chance 1/prime; users + 1 if
-    none.
-    """
+    """Return the least k with P(X ≥ k) ≤ chance, X binomial of `users` trials of chance 1/prime; or users + 1."""
     from scipy.special import betainc
 
     def tail(k: int) -> float:

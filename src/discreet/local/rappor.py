@@ -291,9 +291,7 @@ def _variances(solution: Floats, design: Floats, bloom: Bloom, noise: float) -> 
 
 
 def _instant(permanent: Coin, target: Coin) -> Coin:
-    """Return the coin of the instantaneous response: the largest with a·b + (1 − a)(1 − b) at most the target's
-    chance.
-    """
+    """Return the coin of the instantaneous response: the largest with a·b + (1 − a)(1 − b) at most the target's."""
     a, s = permanent.chance, target.chance
     b = (s + a - 1) / (2 * a - 1)
     return Coin(min(int(b * WHOLE), WHOLE))

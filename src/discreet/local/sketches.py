@@ -134,9 +134,7 @@ class SketchRandomizer(Randomizer):
         )
 
     def error(self, users: int, confidence: Real = 0.95) -> float:
-        """Return how far an estimated share is off at most, with that confidence, at the worst data: all others hold
-        one.
-        """
+        """Return how far an estimated share is off at most, with that confidence, where all others hold one value."""
         own, other = self._variances
         worst = max(own, other + read_users(users) / (self.rows * (self.width - 1)))
         return half_width(worst, users, confidence)

@@ -135,9 +135,7 @@ def _others(n: int) -> str:
 
 
 def _best(k: int, e: Fraction) -> int:
-    """Return the d with the least variance for a rare value, out of the two around k/(e^ε + 1), where it is convex in
-    d.
-    """
+    """Return the d of the least variance for a rare value, of the two around k/(e^ε + 1): it is convex in d."""
     near = int(k / (e + 1))
     return min((d for d in (near, near + 1) if 1 <= d < k), key=lambda d: _variance(k, d, e))
 

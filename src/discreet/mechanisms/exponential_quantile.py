@@ -150,9 +150,7 @@ class ExponentialQuantile(Mechanism):
         return _up(_up(math.log(odds)) / float(self.rate)) if odds > 1 else 0.0
 
     def reach(self, confidence: Real = 0.95) -> float:
-        """Return how far, in weight, the noise of the interval may move the rank of an edge, one row's share
-        included.
-        """
+        """Return how far, in weight, the noise of the interval may move the rank of an edge, with one row's share."""
         sizes = ((1 - self.p, EDGES + 1), (self.p, EDGES))
         slack = max(self.p, 1 - self.p) * self.row
         return rank_error(self.counted, sizes, read_confidence(confidence)) + float(slack)

@@ -164,9 +164,7 @@ def fine_grid(width: Fraction, share: Fraction) -> Grid:
 
 
 def _is_fixed(kind: type) -> bool:
-    """Return whether objects of a class hold nothing but the fields of a frozen dataclass; a subclass says so
-    itself.
-    """
+    """Return whether objects of a class hold a frozen dataclass's fields alone; a subclass says so itself."""
     params = vars(kind).get("__dataclass_params__")
     return params is not None and bool(params.frozen) and not kind.__dictoffset__
 

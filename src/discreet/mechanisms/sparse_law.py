@@ -102,9 +102,7 @@ class SparseLaw:
         return bar, query
 
     def error(self, doubt: float, queries: int) -> Fraction:
-        """Return the distance from the threshold beyond which no query is on the wrong side; see
-        `SparseVector.error`.
-        """
+        """Return the distance from the threshold beyond which no query is wrong; see `SparseVector.error`."""
         bar, query = self.within(doubt, queries)
         rounding = Fraction(0) if self.grid is None else Fraction(3, 2)  # of a query, and of the threshold
         return self.unit * (max(bar + self.offset, query - self.offset, 0) + rounding)

@@ -90,9 +90,7 @@ class Grid:
         return Fraction(k << self.exponent) if self.exponent >= 0 else Fraction(k, 1 << -self.exponent)
 
     def to_float(self, k: int) -> float:
-        """Return the float nearest to the grid point k steps from 0 (for show); beyond the largest float, the
-        largest.
-        """
+        """Return the float nearest to the grid point k steps from 0, for show; the largest float for what is beyond."""
         try:
             return float(self.value(k))
         except OverflowError:

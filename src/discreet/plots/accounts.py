@@ -150,9 +150,7 @@ def _add(line: AccountLine, time: datetime, sums: Tally) -> None:
 
 
 def _steps(line: AccountLine, units: Filter, budget: Budget, end: datetime) -> Values:
-    """Return the points of one line, and its last value once more at the end; few enough that charges are marked with
-    dots.
-    """
+    """Return the points of one line, and its last value again at the end; of few charges each is a dot."""
     every = max(1, -(-len(line.sums) // _MOST))
     kept = [*range(0, len(line.sums) - 1, every), len(line.sums) - 1]
     spent = [(line.times[i], _epsilon(units, line.sums[i], budget)) for i in kept]

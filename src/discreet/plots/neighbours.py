@@ -144,9 +144,7 @@ def _mass(noise: Additive, k: Curve) -> Curve:
 
 
 def _density(noise: Additive, t: Curve, half: float) -> Curve:
-    """Return the density of Z near each t, from the mass within `half`, which is little beside the width of the
-    noise.
-    """
+    """Return the density of Z near each t, from the mass within `half`, which is little beside the noise's width."""
     centre = -np.abs(t)
     return np.maximum(noise.cdf(centre + half) - noise.cdf(centre - half), 0.0) / (2 * half)
 

@@ -132,7 +132,5 @@ def hovered(chart: Any, *tooltips: Any) -> Any:
 
 
 def zoomed(chart: Any, name: str, *axes: Literal["x", "y"]) -> Any:
-    """Return the chart, which a wheel or a drag moves along these axes in notebooks; each panel has a name of its
-    own.
-    """
+    """Return the chart, which a wheel or a drag moves along these axes in notebooks; each panel has its own name."""
     return chart.add_params(alt.selection_interval(name=name, bind="scales", encodings=list(axes)))

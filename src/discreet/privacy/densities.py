@@ -231,9 +231,7 @@ def _bends_down(a: Vertex, b: Vertex, c: Vertex) -> bool:
 
 
 def _event(corners: list[Vertex], falls: list[Fraction]) -> AtomsEvent:
-    """Return the finite laws whose curve is the polygon: at each corner the change of slope is Q's mass, α times it
-    P's.
-    """
+    """Return the finite laws whose curve is the polygon: Q has each corner's change of slope, P has α times it."""
     q = [a - b for a, b in zip([Fraction(1), *falls], [*falls, Fraction(0)], strict=True)]
     p = [a * mass for (a, _), mass in zip(corners, q, strict=True)]
     leak = corners[-1][1]

@@ -375,9 +375,7 @@ def common_relation(one: Relation | None, other: Relation | None) -> Relation | 
 
 
 def hashed(x: Fraction, more: int = 0) -> int:
-    """Return a hash of an event's parameters: fractions are in lowest terms, and their own hash takes several times
-    longer.
-    """
+    """Return a hash of an event's parameters: fractions are in lowest terms, and their own hash is far slower."""
     whole, parts = x.as_integer_ratio()
     return hash((whole, parts, more))
 

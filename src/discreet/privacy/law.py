@@ -45,9 +45,7 @@ class Law(ABC):
 
     @abstractmethod
     def log_mgf(self, z: Complex) -> tuple[Complex, Floats]:
-        """Return the logarithm of M(z) for Re z > 0, and a bound on its error: M is off by a factor e^±error at
-        most.
-        """
+        """Return the logarithm of M(z) for Re z > 0, and a bound on its error: M is off by a factor e^±error."""
 
     def line(self, c: float, step: float, count: int) -> tuple[Complex, Floats]:
         """`log_mgf` at c, c + i·step, c + 2i·step, …: count of them."""

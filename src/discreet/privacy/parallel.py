@@ -130,9 +130,7 @@ class Alternatives:
         return Alternatives((a + b for a in self.choices for b in other.choices), relation)
 
     def __mul__(self, n: int) -> Alternatives:
-        """Return the sum of n such losses, each of a partition of its own; on one partition multiply its parts
-        instead.
-        """
+        """Return the sum of n such losses, each of a partition of its own; on one partition multiply its parts."""
         left = count("count", n, least=0)
         if len(self.choices) == 1:
             return Alternatives((choice * left for choice in self.choices), self.relation)

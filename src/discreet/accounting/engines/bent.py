@@ -167,9 +167,7 @@ class Bent:
 
 
 def _grid(sigma: float, odds: float, p: float, low: float, high: float, level: float, tau: float) -> Floats:
-    """Return the ends of the cells: where u raises the loss they are narrow, and around a level; none if they are too
-    many.
-    """
+    """Return the ends of the cells, narrow around a level and where u raises the loss; none if they are too many."""
     fine = sigma * min(_STEP * sigma, 0.1)
     wide = sigma * min(sigma * min(max(1 / max(abs(p), 1e-9), _STEP), 0.4), 0.1)
     start, to = min(-_LEFT * sigma, high), 0.5 + sigma**2 * (_RIGHT - odds)

@@ -321,9 +321,7 @@ def _ask_laws(events: Composed, sides: tuple[Law, Law], question: _Question) -> 
 
 
 def _is_attained(event: Event) -> bool:
-    """Return whether some use has the law that `laws` composes for the event, to the last digits that lower bounds
-    have.
-    """
+    """Return whether some use has the law that `laws` composes, to the last digits that lower bounds have."""
     if type(event) in _ATTAINED:
         return True
     if isinstance(event, PoissonEvent) and isinstance(event.event, GaussianEvent):

@@ -119,9 +119,7 @@ def connect_the_dots(pair: Pair, step: float, low: float, high: float) -> GridLa
 
 
 def _bends(y: Curve, step: float) -> tuple[Curve, NDArray[np.intp]]:
-    """Return the masses of the convex polygon through (0, _BIG) and the dots, and which dots it meets; none is below
-    it.
-    """
+    """Return the masses of the convex polygon from (0, _BIG), with no dot below it, and which dots it meets."""
     keep = np.arange(y.size)
     bend = _bend(y, keep, step)
     for _ in range(_PASSES):
@@ -194,9 +192,7 @@ def _on_the_grid(pair: Pair, x: Curve, dots: Curve, step: float, nudge: float) -
 def _secants(
     pair: Pair, x: Curve, left_dots: Curve, right_dots: Curve, step: float, nudge: float
 ) -> tuple[float, float]:
-    """Return the largest ratio of the dots-curve to the secants in the cells from x, and 1 over the first at e^ε =
-    0.
-    """
+    """Return the largest ratio of dots-curve to secants in the cells from x, and 1 over the first at e^ε = 0."""
     shift = nudge * 7 / 8  # the rounding of the grid is below an eighth
     first, low, last = (pair.delta(x + step * part) for part in (0.25, 0.5, 0.75))
     low = low * (1 - ACCURACY)

@@ -143,9 +143,7 @@ class _Curve:
         return math.fsum(value), math.fsum(error), math.fsum(slope)
 
     def lower(self, epsilon: float) -> float:
-        """Return a δ that the curve is at least: what the added Gaussian use costs is below what as much again
-        costs.
-        """
+        """Return a δ below the curve: what the added Gaussian use costs is below what as much again costs."""
         value = math.fsum(line.lower(epsilon) for line in self.lines)
         if self.mu:
             once, twice = self.upper(epsilon), math.fsum(line.twice(epsilon) for line in self.lines)
@@ -154,9 +152,7 @@ class _Curve:
         return max(value, 0.0)
 
     def solve(self, delta: float, start: float, most: float) -> float | None:
-        """Return an ε ≤ most at which the upper bound was seen to be at most delta, within 1e-12 of the least if it can
-        be.
-        """
+        """Return an ε ≤ most where the upper bound was seen to be at most delta; the least within 1e-12 if it can."""
         low, high, epsilon = 0.0, math.inf, start
         for i in range(60):
             value, error, slope = self.look(epsilon)
@@ -379,9 +375,7 @@ def _is_near(law: Law, c: float, epsilon: float, log_delta: float) -> bool:
 
 
 def _divided(law: Law, epsilon: float, log_delta: float, most: int, mu: float, cost: float) -> _Curve | None:
-    """Return what loses more than ε at once mirrored, the bands of loss below as they are, until the rest is in
-    reach.
-    """
+    """Return what loses more than ε at once mirrored, lower bands of loss as they are, until the rest is in reach."""
     level = epsilon
     if not law.over(level, math.inf):
         return None
@@ -423,9 +417,7 @@ def _divided(law: Law, epsilon: float, log_delta: float, most: int, mu: float, c
 
 
 def _rare(law: Law, level: float, log_mass: float) -> float:
-    """Return a level above `level` that uses exceed with about that chance; infinite where the law is not divided so
-    high.
-    """
+    """Return a level above `level` that uses exceed with about that chance; infinite if not divided so high."""
     levels = level * _HIGHER_LEVELS
     about = np.maximum(_log_masses(law, levels), -1e4)
     rare = np.flatnonzero(about <= log_mass)

@@ -102,9 +102,7 @@ class _Curve:
         return max(math.nextafter(found - 8 * _UNIT * self._scale(i, found), 0.0), 0.0) if found > 0 else 0.0
 
     def _segment(self, rest: float, factor: float) -> int:
-        """Return the first of the losses at which δ, rounded by the factor, is at most leak + rest; at most the
-        last.
-        """
+        """Return the first loss at which δ, rounded by the factor, is at most leak + rest; at most the last."""
         low, high = 0, self.loss.size - 1
         while low < high:
             middle = (low + high) // 2

@@ -298,9 +298,7 @@ def _at(epsilon: float, log_mgf: Callable[[float], float]) -> Callable[[float], 
 
 
 def _common_step(plan: _Plan) -> float | None:
-    """Return a number of which all losses seem to be multiples; only a proposal, which the curves then confirm or
-    not.
-    """
+    """Return a number of which all losses seem to be multiples: a proposal, which the curves confirm or not."""
     common = 0.0
     for pair, _ in plan.parts:
         law = pair.law()
@@ -329,9 +327,7 @@ def _merged(parts: Parts) -> list[tuple[Pair, int]]:
 
 
 def _unseen(parts: Parts) -> float:
-    """Return what uses may reveal together of which each reveals too little for a curve to show, and the rounding of
-    it.
-    """
+    """Return what uses reveal together that reveal too little for a curve to show each, and its rounding."""
     return min(4 * FLOOR * float(min(sum(n for _, n in parts), 10**300)), 1.0)
 
 

@@ -340,9 +340,7 @@ def _wider(steepness: float) -> float:
 def _height(
     law: Law, c: float, log_excess: float, step: float, most_nodes: int, fallen: Floats | None
 ) -> tuple[float, float] | None:
-    """Return a height beyond which the integrand adds less than its share, and its decay there; None if none is in
-    reach.
-    """
+    """Return a height beyond which the integrand adds less than its share, and its decay there; None out of reach."""
     fall = 0.0
 
     def above(y: float) -> float:

@@ -142,9 +142,7 @@ class MarkedGaussianLaw(Law):
         return checked(*difference(self.steps, (a[0] + b[0], a[1] + b[1]), a, b))
 
     def _both(self, p: float, step: float, count: int) -> tuple[_PAIR, _PAIR]:
-        """Return a − 1 of the lower window (of the upper one if it is alone), and what is between; with their
-        errors.
-        """
+        """Return a − 1 of the lower window (of the upper one if alone), and what is between; with their errors."""
         infinite = np.full(count, math.inf + 0j), np.full(count, math.inf)
         height = abs(step) * (count - 1)
         around = cells(self.sigma, self.rate, p, self.low, self.high) if abs(p) < 1e7 else None

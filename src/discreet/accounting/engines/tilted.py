@@ -271,9 +271,7 @@ def _folded(w: Curve, first: int, size: int) -> Curve:
 
 
 def _power(tilted: list[Curve], counts: Sequence[int], size: int) -> tuple[Curve, float]:
-    """Return the cyclic convolution of all, each with its count, and a bound on the error of any entry; empties
-    `tilted`.
-    """
+    """Return the cyclic convolution of all, each with its count, and a bound on an entry's error; empties `tilted`."""
     halvings = math.log2(size)
     transforms, errors = [], []
     while tilted:  # each is let go when it was transformed: they are long

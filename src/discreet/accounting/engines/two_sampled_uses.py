@@ -222,9 +222,7 @@ class _Cells:
         return self._root(delta, low if low < high and self.upper(low) > delta else 0.0, high, _CLOSE)
 
     def _root(self, delta: float, low: float, high: float, close: float) -> float:
-        """Return an ε at which the upper bound was seen to be at most delta, near where it is delta: by false
-        position.
-        """
+        """Return an ε at which the upper bound was seen to be at most delta, near the root: by false position."""
         goal, left, right = math.log(delta), self.upper(low), self.upper(high)
         for i in range(_LOOKS):
             if high - low <= close * max(high, 1e-3 if close < 1e-3 else 1e-9):

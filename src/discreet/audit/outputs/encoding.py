@@ -247,9 +247,7 @@ def _as_array(batch: Batch) -> NDArray[Any] | None:
 
 
 def _type(batch: Batch) -> type | None:
-    """Return the type of all outputs, where it is Python's own: numbers of numpy are told apart by their values
-    alone.
-    """
+    """Return the type of all outputs, where it is Python's own: values alone tell numbers of numpy apart."""
     return (
         None if isinstance(batch, np.ndarray) or type(batch[0]) not in (int, float, bool) else type(batch[0])
     )

@@ -169,9 +169,7 @@ def _chance(keys: Keys, event: Keys, error: float) -> Chance:
 
 
 def _learn(p: Keys, q: Keys, delta: float, error: float) -> tuple[float, Keys]:
-    """Return the set of keys with the largest bound on ε, in training samples: keys by falling ratio, up to some
-    one.
-    """
+    """Return the set of keys with the largest bound on ε in training samples: by falling ratio, up to some key."""
     keys, place = np.unique(np.concatenate([p, q]), return_inverse=True)
     over = np.bincount(place[: len(p)], minlength=len(keys))
     under = np.bincount(place[len(p) :], minlength=len(keys))

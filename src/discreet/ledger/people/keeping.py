@@ -115,9 +115,7 @@ class PersonBudgets:
         return tuple(parts_of(x, most) for x, most in zip(cost, self.capacity, strict=True))
 
     def _settled(self, charge: int, asked: Callable[[PeopleTable], tuple[T, PeopleTable]]) -> T:
-        """Return what is asked of the table in one transaction, once those who pay are kept with what they have spent
-        then.
-        """
+        """Return what is asked of the table in one transaction, once those who pay are kept with their spending."""
 
         def work(view: View) -> tuple[T, _Known]:
             view.refuse_moved()
@@ -188,9 +186,7 @@ class PersonBudgets:
 
 
 def problems(view: View, population: str, opened: Opened, secret: bytes | None) -> list[str]:
-    """Return what is wrong with a population's person table, in sentences: whether it is the one that its chain commits
-    to.
-    """
+    """Return what is wrong with a population's person table, to which its chain commits, in sentences."""
     names = segments.stored(view, population)
     if opened.people is None or secret is None:
         return (

@@ -99,9 +99,7 @@ def digest(portion: bytes) -> str:
 
 
 def joined(tables: Sequence[PeopleTable], sums: int) -> PeopleTable:
-    """Return the table that these make, in the order of their numbers; the first, which may be large, is gone through
-    once.
-    """
+    """Return the table that these make, in order of their numbers; the first may be large, and is read once."""
     first, *later = [t for t in tables if len(t)] or [PeopleTable.nobody(sums)]
     newer = PeopleTable.nobody(sums)
     for table in later:

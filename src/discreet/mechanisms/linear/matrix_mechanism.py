@@ -423,9 +423,7 @@ def optimal_gram(gram: Floats) -> tuple[Floats, float, float]:
 
 
 def _for_l1(gram: Floats) -> Floats:
-    """Return a p-Identity strategy [I; Θ]·D whose columns have ℓ1 norm 1, with p = ⌈n/16⌉, by L-BFGS from a fixed
-    start.
-    """
+    """Return a p-Identity strategy [I; Θ]·D, columns of ℓ1 norm 1, p = ⌈n/16⌉, by L-BFGS from a fixed start."""
     return _p_identity(gram.tobytes(), len(gram))
 
 

@@ -93,9 +93,7 @@ class Strategy:
         return answers << shift
 
     def estimate(self, noisy: Floats) -> Floats:
-        """Return the least-squares estimate of the cells from noisy answers, which are floats in the strategy's
-        units.
-        """
+        """Return the least-squares estimate of the cells from noisy answers, floats in the strategy's units."""
         return along(noisy.reshape(self.rows), [_times(a) for a in self.inverses])
 
     def squares(self, workload: Workload) -> list[list[Floats]]:

@@ -322,9 +322,7 @@ class BlockTree(Factorization):
 
     @classmethod
     def best(cls, steps: int, *, is_pure: bool) -> BlockTree:
-        """Return the height with the least error at its worst step: one less level is less noise, and more blocks to
-        add.
-        """
+        """Return the height of the least error at its worst step: a level less is less noise, more blocks to add."""
 
         def cost(height: int) -> float:
             tree = cls(steps, height)

@@ -33,9 +33,7 @@ class RenyiPair(Pair):
     exact: ClassVar[bool] = False  # the conversion is not the largest curve of the class
 
     def delta(self, epsilon: Curve) -> Curve:
-        """Return the least over the orders of exp((α−1)(τ−ε)) (1−1/α)^(α−1) / α for ε ≥ 0; below, the mirrored
-        curve.
-        """
+        """Return the least over the orders of exp((α−1)(τ−ε)) (1−1/α)^(α−1)/α for ε ≥ 0; below, the mirrored curve."""
         e = np.asarray(epsilon, dtype=np.float64)
         x = np.minimum(e, 0.0)
         if 0 in self.divergences:  # then P = Q
