@@ -1,7 +1,4 @@
-"""Training audited with canaries: records that were put in by coin, and guessed from the model that came out.
-
-Canaries and the records that their coins make of them.
-"""
+"""Training audited with canaries: records that were put in by coin, and guessed from the model that came out."""
 
 from __future__ import annotations
 

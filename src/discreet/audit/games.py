@@ -1,7 +1,4 @@
-"""Alice and Bob: what an attacker who sees one output can say about the input, beside what the guarantee allows.
-
-Bob: the best guesses about the input that can be learned from samples of the outputs.
-"""
+"""Alice and Bob: what an attacker who sees one output can say about the input, beside what the guarantee allows."""
 
 from __future__ import annotations
 

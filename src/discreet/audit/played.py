@@ -1,7 +1,4 @@
-"""What Bob reached, as a value: in words and in JSON, beside what the guarantee allows.
-
-What a guarantee allows an attacker who guesses: success, advantage, odds, errors. Proofs: docs/proofs/games.md.
-"""
+"""What Bob reached, as a value, beside what the guarantee allows one who guesses. Proofs: docs/proofs/games.md."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""`refute`: searches for the neighbours that break a claim, then tests the best of them.
-
-Tests of several pairs of neighbours, of which none stands out: all begin, and the most promising ones go on.
-
-`assert_private`, for the tests of any project.
-"""
+"""`refute`: searches for neighbours that break a claim, then tests the best of them; `assert_private`, for tests."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Sequential test of one pair of samplers: learn from past batches, bet on the next one.
-
-Counts of events on samples that are newer than the events, at sizes that no outcome decides.
-"""
+"""Sequential test of one pair of samplers: learn from past batches, bet on the next one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`discreet audit`: attacks somebody's function, or ours, and says what it found.
-
-`MODULE:NAME` as the command line writes it: somebody's module or file, and a name in it.
-"""
+"""`discreet audit`: attacks somebody's function, or ours, and says what it found."""
 
 from __future__ import annotations
 

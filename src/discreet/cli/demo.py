@@ -1,7 +1,4 @@
-"""`discreet demo`: the whole story in a few seconds.
-
-The scenes of the demo in the order in which they are told, under numbered headings, in short paragraphs.
-"""
+"""`discreet demo`: the whole story in a few seconds, scene by scene."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""What any table of probabilities and its neighbours say exactly: ε, δ, trade-off, worst event.
-
-Two laws on finitely many outputs, as rows of integers with one sum: how well a test tells them apart.
-"""
+"""What any table of probabilities and its neighbours say exactly: ε, δ, trade-off, worst event."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""A randomized algorithm as a stochastic matrix: a point of the probability simplex for each input.
-
-The one pair of laws that dominates every pair of neighbours of a table, and nothing more.
-
-Rényi divergences of two laws in integers: exact moments, and their logarithms rounded up.
-"""
+"""A randomized algorithm as a stochastic matrix: a point of the probability simplex for each input."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Tables of probabilities: however a user writes them, as exact integers over one denominator.
-
-What a caller gives where several values or a function are wanted.
-"""
+"""Tables of probabilities: however a user writes them, as exact integers over one denominator."""
 
 from __future__ import annotations
 

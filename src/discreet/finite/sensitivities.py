@@ -1,7 +1,4 @@
-"""How far one record moves a function: everywhere, at one database, and smoothed, by trying every pair.
-
-A largest number together with the two databases where it is reached.
-"""
+"""How far one record moves a function: everywhere, at one database, and smoothed, by trying every pair."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""The best private mechanism for a task, with a proof that none is better; and the best use of a given one.
-
-The linear program of the best private mechanism, solved in floats; what is exact is made of it elsewhere.
-"""
+"""The best private mechanism for a task, with a proof that none is better; and the best use of a given one."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""PrivUnit for vectors, over public random directions: unit vectors that a number names, on both sides the same.
-
-How near the nearest of many random directions are to a given one: what PrivUnit's estimates are divided by.
-"""
+"""PrivUnit for vectors, over public random directions: unit vectors that a number names, on both sides the same."""
 
 from __future__ import annotations
 

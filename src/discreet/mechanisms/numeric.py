@@ -1,7 +1,4 @@
-"""Mechanisms that add noise to numbers: integers as they are, floats on a public lattice.
-
-Noise that is drawn ahead in blocks, for releases of one number at a time.
-"""
+"""Mechanisms that add noise to numbers: integers as they are, floats on a public lattice."""
 
 from __future__ import annotations
 

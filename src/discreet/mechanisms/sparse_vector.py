@@ -1,7 +1,4 @@
-"""Sparse vector: which of many queries lie above a threshold, at the cost of the few that do.
-
-A sparse vector run: questions one after another, each answered at once.
-"""
+"""Sparse vector: which of many queries lie above a threshold, at the cost of the few that do."""
 
 from __future__ import annotations
 

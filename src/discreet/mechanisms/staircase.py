@@ -1,7 +1,4 @@
-"""The staircase mechanism.
-
-The discrete staircase law: steps that fall by e^ε each, Δ integers wide, a part of each a step ahead.
-"""
+"""The staircase mechanism: steps that fall by e^ε each, Δ integers wide, a part of each a step ahead."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Counts in buckets with noise: what one row can change, what that costs, and how far the noise moves a score.
-
-What all private sketches show before they have seen any data.
-"""
+"""Counts in buckets with noise: what one row can change, what that costs, and how far the noise moves a score."""
 
 from __future__ import annotations
 

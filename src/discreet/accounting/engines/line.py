@@ -1,10 +1,6 @@
 """The integrand of the inversion along one vertical line: sums at any ε, and all that they may be off.
 
-Proof: docs/proofs/contour.md
-
-Chernoff bounds: δ(ε) ≤ M(c) e^(κ(c) − cε) for every c > 0, and the search for the best c.
-
-Proof: docs/proofs/contour.md
+Chernoff bounds, δ(ε) ≤ M(c) e^(κ(c) − cε) for every c > 0, and the search for the best c. Proof: docs/proofs/contour.md
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Outputs of any type as rows of numbers with names, and as a code for the whole output.
-
-Grids on which real numbers are read when a mechanism is judged by its law and not by its floats' bits.
-"""
+"""Outputs of any type as rows of numbers with names, and as a code for the whole output; grids for real numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Runs somebody else's mechanism: many times, whatever it does.
-
-What a mechanism is given, and what it returned, kept from being changed by its other runs.
-"""
+"""Runs of somebody else's mechanism: many times, whatever it does, none of them changed by another."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""`probe_floats`: what the floating-point numbers of a mechanism give away.
-
-Numbers at which a mechanism is probed: neighbours at other sizes, and what is hardly a number.
-
-The grid on which outputs lie, if any, as their lowest bits show it.
-"""
+"""`probe_floats`: what floating-point numbers give away: at other sizes, and by the grid on which outputs lie."""
 
 from __future__ import annotations
 

@@ -1,9 +1,4 @@
-"""`probe_state`: whether noise repeats itself: after a fork, in threads, in copies, under a seed, in a new process.
-
-Whether two streams of outputs share their noise, or are equal by chance.
-
-Whether a budget can be spent twice by asking from several threads or processes at once.
-"""
+"""`probe_state`: whether noise repeats itself (forks, threads, copies, seeds, processes) or a budget is spent twice."""
 
 from __future__ import annotations
 

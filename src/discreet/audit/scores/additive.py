@@ -1,7 +1,4 @@
-"""Sums of one function of each column, by logistic regression: the log ratio of any product of laws.
-
-Logistic regression on binned columns: every column is a table, and the sum of the tables is a log ratio.
-"""
+"""Sums of one function of each binned column, by logistic regression: the log ratio of any product of laws."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""`audit_sql`: one engine, random neighbouring tables, random questions, everything that comes back.
-
-A quick look at two samples: how far some event seems to break a promise, in standard errors.
-"""
+"""`audit_sql`: one engine, random neighbouring tables, random questions, everything that comes back."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Random neighbouring databases: people, what they own one and two steps away, dirty keys, and a public table.
-
-Questions to ask of the random databases: every shape of reading several tables, under every aggregate.
-"""
+"""Random neighbouring databases (what people own one and two steps away, dirty keys, a public table), and questions."""
 
 from __future__ import annotations
 

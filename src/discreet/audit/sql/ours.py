@@ -1,7 +1,4 @@
-"""This package's own engine as an auditor meets it: through `Session`, or with its cells read once.
-
-Many noisy tables of one plan at once: each neighbour's exact cells, and fresh noise for every replica.
-"""
+"""This package's own engine as an auditor meets it: through `Session`, or with its cells read once."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Questions to ask of the random tables: a list of traps, then questions put together at random.
-
-What an audited engine has to offer: two methods, and a third one where answers can be drawn in bulk.
-"""
+"""Questions to ask of the random tables: a list of traps, then random ones; and what an audited engine has to offer."""
 
 from __future__ import annotations
 

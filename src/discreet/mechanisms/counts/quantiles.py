@@ -1,7 +1,4 @@
-"""Many quantiles of one column, each level of a binary tree of them for the price of one.
-
-One value of a sorted column by its rank: the exponential mechanism over the cells of a public range.
-"""
+"""Many quantiles of one column, each level of a binary tree of them for the price of one."""
 
 from __future__ import annotations
 

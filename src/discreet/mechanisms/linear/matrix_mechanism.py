@@ -1,9 +1,7 @@
-"""The matrix mechanism.
+"""The matrix mechanism, with strategies that are optimised for a workload.
 
-Strategies that are optimised for a workload: for ℓ1 sensitivity p-Identity, for ℓ2 the convex optimum.
-
-All of it is public, and the strategy that comes out is only rounded afterwards: how good it is, not whether it is
-private, hangs on what happens here.
+All of that is public, and the strategy is only rounded afterwards: how good it is, not whether it is private, hangs on
+what happens here.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""Noise in proportion to the smooth sensitivity of the data at hand.
-
-Laws of noise whose scale may follow a smooth sensitivity, and what of ε each of them needs.
-"""
+"""Noise in proportion to the smooth sensitivity of the data at hand, by laws whose scale may follow it."""
 
 from __future__ import annotations
 

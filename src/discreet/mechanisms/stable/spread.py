@@ -1,7 +1,4 @@
-"""How far a statistic can be moved by so many changes of a data set, and its smooth sensitivity, in whole numbers.
-
-Weights that fall by at most a fixed factor from one to the next: what makes a sensitivity smooth.
-"""
+"""How far a statistic can be moved by so many changes of a data set, and its smooth sensitivity, in whole numbers."""
 
 from __future__ import annotations
 

@@ -1,7 +1,4 @@
-"""Continual counting, of a whole stream or as it comes.
-
-The tree of dyadic blocks: every element is in one block of each height.
-"""
+"""Continual counting, of a whole stream or as it comes, over the tree of dyadic blocks."""
 
 from __future__ import annotations
 

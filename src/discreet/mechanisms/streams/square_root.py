@@ -1,9 +1,4 @@
-"""The square root of the matrix of prefix sums, as a Toeplitz matrix of whole numbers.
-
-Convolutions of integers by floating-point Fourier transforms, exactly.
-
-What is measured of a stream, and how prefix sums are read from it: A = L·R, with R in whole numbers.
-"""
+"""The square root of the matrix of prefix sums, A = L·R, as a Toeplitz matrix of whole numbers."""
 
 from __future__ import annotations
 
