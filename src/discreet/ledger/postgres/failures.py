@@ -13,9 +13,6 @@ from discreet.errors import LedgerBusy, LedgerCorrupt, LedgerError
 MAY_STAND = "look at `discreet budget` before asking again: a charge in progress may have been recorded"
 """The hint where it could not be found out whether a commit took place."""
 
-NOT_A_LEDGER = ("3F000", "42P01")
-"""No such schema, no such table."""
-
 LOCKED = "55P03"
 """A lock was waited for as long as was allowed."""
 
