@@ -244,13 +244,7 @@ def _half(samples: int | None, samplers: Sequence[Sampler]) -> int:
     return count("samples", samples, least=100) // 2
 
 
-def _band(
-    p: Floats,
-    q: Floats,
-    cuts: Floats,
-    claim: Claim | None,
-    error: float,
-) -> Tradeoff:
+def _band(p: Floats, q: Floats, cuts: Floats, claim: Claim | None, error: float) -> Tradeoff:
     """Type I errors are guesses "x" under x′, type II errors guesses "x′" under x."""
     n = len(p)
     p_hits, q_hits = (n - np.searchsorted(np.sort(s), cuts) for s in (p, q))

@@ -359,10 +359,7 @@ class SQLiteTransaction:
         if name not in self._states:
             names = tuple(dict.fromkeys((name, *self._likely)))
             places = ", ".join("?" * len(names))
-            asked = self._connection.execute(
-                f"SELECT name, value FROM state WHERE name IN ({places})",
-                names,
-            )
+            asked = self._connection.execute(f"SELECT name, value FROM state WHERE name IN ({places})", names)
             found = {str(known): str(value) for known, value in asked.fetchall()}
             self._states = {known: found.get(known) for known in names} | self._states
             self._likely = ()

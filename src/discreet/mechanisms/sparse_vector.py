@@ -512,8 +512,7 @@ class SparseRun(Run):
             law = self._laws[real]
             if law is None:
                 raise InvalidParameter(
-                    "sensitivity is below 1: an integer could not change at all.",
-                    hint="ask with floats",
+                    "sensitivity is below 1: an integer could not change at all.", hint="ask with floats"
                 )
             self._level = law.level(self._rng)
             self._law = law

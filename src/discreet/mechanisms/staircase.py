@@ -61,12 +61,7 @@ class Staircase(Numeric):
     dimension: int | None
 
     def __init__(
-        self,
-        *,
-        epsilon: Real,
-        sensitivity: Real = 1,
-        gamma: Real | None = None,
-        dimension: int | None = None,
+        self, *, epsilon: Real, sensitivity: Real = 1, gamma: Real | None = None, dimension: int | None = None
     ) -> None:
         """Make the mechanism.
 

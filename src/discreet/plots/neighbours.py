@@ -34,12 +34,7 @@ class Two:
 
 
 def densities(
-    mechanism: Numeric,
-    x: float,
-    x_neighbour: float,
-    *,
-    epsilon: Real | None = None,
-    log: bool | None = None,
+    mechanism: Numeric, x: float, x_neighbour: float, *, epsilon: Real | None = None, log: bool | None = None
 ) -> Picture:
     """Return the laws of a mechanism's answers on two neighbours, and the band around the second in which the first
     must stay.

@@ -176,8 +176,7 @@ def _classes(classes: object) -> tuple[Any, ...]:
         )
     if kinds == {int} and max(map(abs, names)) >= 1 << 53:
         raise InvalidParameter(
-            "classes must be integers below 2^53, which floats tell apart, or texts.",
-            hint="use texts",
+            "classes must be integers below 2^53, which floats tell apart, or texts.", hint="use texts"
         )
     return names
 

@@ -82,10 +82,7 @@ def power(steps: int, m: Complex, dm: Floats) -> tuple[Complex, Floats]:
 
 
 def difference(
-    steps: int,
-    whole: tuple[Complex, Floats],
-    calm: tuple[Complex, Floats],
-    marked: tuple[Complex, Floats],
+    steps: int, whole: tuple[Complex, Floats], calm: tuple[Complex, Floats], marked: tuple[Complex, Floats]
 ) -> tuple[Complex, Floats]:
     """log((1 + w)^T − (1 + a)^T), where b = w − a is known as well; each with its error."""
     (w, dw), (a, da), (b, db) = whole, calm, marked

@@ -90,12 +90,7 @@ def probe_floats(
     outcomes = _compared(runs, pairs[:1], claim, each, counts=True)
     about_special = _special_inputs(runs, special, claim if everywhere else None, error / 40)
     outcomes += _compared(runs, pairs[1:], claim, each, counts=everywhere)
-    return (
-        _support(outcomes, claim, error),
-        _lattice(outcomes),
-        _large(outcomes),
-        about_special,
-    )
+    return (_support(outcomes, claim, error), _lattice(outcomes), _large(outcomes), about_special)
 
 
 @dataclass(frozen=True, slots=True)

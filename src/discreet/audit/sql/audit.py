@@ -327,11 +327,7 @@ def look(p: Batch, q: Batch, claim: Claim, *, bits: bool = True) -> QuickLook:
     encoder = Encoder.learned(p, q, bits=bits)
     one, two = encoder.encode(p), encoder.encode(q)
     half = len(one) // 2, len(two) // 2
-    scores = [
-        *_columns(one, two),
-        _direction(one, two, half),
-        _whole_outputs(one, two, half),
-    ]
+    scores = [*_columns(one, two), _direction(one, two, half), _whole_outputs(one, two, half)]
     return max(max(_best(a, b, claim), _best(-b, -a, claim)) for a, b in scores)
 
 

@@ -57,12 +57,7 @@ _SOURCES: tuple[tuple[str, str, str, str], ...] = (
     ("parts", "grams", "iid", "grams"),
     ("orders o JOIN items i ON i.oid = o.oid", "price", "sku", "amount"),
     ("orders o LEFT JOIN items i ON i.oid = o.oid", "price", "day", "amount"),
-    (
-        "orders o JOIN items i ON i.oid = o.oid JOIN parts t ON t.iid = i.iid",
-        "grams",
-        "sku",
-        "price",
-    ),
+    ("orders o JOIN items i ON i.oid = o.oid JOIN parts t ON t.iid = i.iid", "grams", "sku", "price"),
     ("people p JOIN zones z ON p.city = z.city", "rate", "zone", "age"),
     ("people p LEFT JOIN zones z ON p.age >= z.rate", "rate", "zone", "age"),
     ("people p SEMI JOIN zones z ON p.city = z.city", "age", "city", "age"),

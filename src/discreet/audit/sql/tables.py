@@ -27,14 +27,7 @@ UNIT = "uid"
 """The column that says whose row it is."""
 
 SCHEMA: Mapping[str, str] = MappingProxyType(
-    {
-        UNIT: "BIGINT",
-        "x": "BIGINT",
-        "v": "DOUBLE",
-        "region": "VARCHAR",
-        "level": "BIGINT",
-        "flag": "BOOLEAN",
-    }
+    {UNIT: "BIGINT", "x": "BIGINT", "v": "DOUBLE", "region": "VARCHAR", "level": "BIGINT", "flag": "BOOLEAN"}
 )
 """The columns of the random table, with their SQL types."""
 

@@ -52,12 +52,7 @@ class TopK(Mechanism):
     relation: Relation
 
     def __init__(
-        self,
-        k: int,
-        *,
-        epsilon: Real,
-        sensitivity: Real = 1,
-        relation: Relation | str = Relation.ADD_REMOVE,
+        self, k: int, *, epsilon: Real, sensitivity: Real = 1, relation: Relation | str = Relation.ADD_REMOVE
     ) -> None:
         object.__setattr__(self, "k", count("k", k))
         object.__setattr__(self, "epsilon", read_size("epsilon", epsilon))
