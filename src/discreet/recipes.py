@@ -1,6 +1,7 @@
 """Everything that a recipe of one's own needs (docs/extending.md)."""
 
 from discreet.catalog.schema import TableSchema as TableSchema
+from discreet.engine.on_arrays import run_on_arrays as run_on_arrays
 from discreet.engine.person_parts import PeopleRows as PeopleRows
 from discreet.engine.person_recipe import PersonRecipe as PersonRecipe
 from discreet.engine.person_recipe import RecipeTable as RecipeTable

@@ -39,6 +39,7 @@ from discreet.recipes import (
     person_part,
     person_rows,
     plan_recipe,
+    run_on_arrays,
 )
 from discreet.verify.certificate.checker import check
 
@@ -445,6 +446,26 @@ def test_people_with_budgets_of_their_own_pay_the_worst_case_and_are_left_out() 
         assert s.perform(Drawn(), trusted_code=True).rows == [([PEOPLE, PEOPLE],)]
         left = s.perform(Drawn(sql="SELECT n, 1 AS one FROM t"), trusted_code=True)
         assert left.rows == [([0, 0],)]  # 300 of 400 were spent, and this costs 300 again
+
+
+def test_the_same_loop_runs_on_arrays_without_a_ledger() -> None:
+    class Sums(Drawn):
+        """The sums of each person's x and n, in their steps."""
+
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
+            return people.summed(people.matrix)
+
+    recipe = Sums(sql="SELECT x, n FROM t", norms=Sensitivity(2, 2**30))
+    with session() as s:
+        plan = recipe.plan(s._desk.tables)
+    columns = {"x": FRAME["x"].to_numpy(), "n": FRAME["n"].to_numpy()}
+    (here,) = run_on_arrays(recipe, plan, FRAME["who"].to_numpy(), columns)
+    step = Fraction(2, 1 << 30)
+    # of each three rows two are kept, the first by their values: −0.25 and nothing, 2 and 9, which is clamped
+    assert here.tolist() == [int(Fraction(-PEOPLE, 4) / step), PEOPLE * (2 + 5)]
+    for wrong in ({"x": columns["x"]}, {**columns, "n": columns["n"][:-1]}):
+        with pytest.raises(InvalidParameter, match="arrays"):
+            run_on_arrays(recipe, plan, FRAME["who"].to_numpy(), wrong)
 
 
 def test_arguments_are_copied_and_plain() -> None:

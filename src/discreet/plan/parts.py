@@ -75,7 +75,7 @@ class PersonPart:
         """What is claimed of it; its noise has been chosen."""
         assert self.law is not None
         rows = self.rows
-        said = (self.kind, self.apart, source_of(rows.question), rows.sql, rows.rows)
+        said = (self.kind, self.apart, source_of(rows.question), rows.sql, rows.most)
         return PartClaim(self.name, *said, self.width, self.norms, self.law, self.times, self.sampling)
 
     @property

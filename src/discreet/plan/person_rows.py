@@ -33,12 +33,12 @@ class PersonRows:
         question: the rows: the table, WHERE, and whose they are.
         columns: name → the value, in steps of its public grid; NULL counts as the number within its bounds that is
             nearest to 0.
-        rows: how many rows of a person are kept at most, chosen in an order that nobody can foresee.
+        most: how many rows of a person are kept at most, chosen in an order that nobody can foresee.
     """
 
     question: Question
     columns: Mapping[str, LatticeValue]
-    rows: int
+    most: int
 
     @property
     def steps(self) -> dict[str, Fraction]:
@@ -57,7 +57,7 @@ class PersonRows:
         if unit.is_row:
             return f'{with_rows}\nSELECT {names} FROM "unit rows"'
         kept = (
-            f"row_number() OVER (PARTITION BY u ORDER BY hash(u, {names}, {SECRET}), {names}) <= {self.rows}"
+            f"row_number() OVER (PARTITION BY u ORDER BY hash(u, {names}, {SECRET}), {names}) <= {self.most}"
         )
         return (
             f'{with_rows}\nSELECT dense_rank() OVER (ORDER BY u) AS p, {names} FROM "unit rows"\n'
@@ -69,7 +69,7 @@ class PersonRows:
         """The rows as the writer of SQL takes them."""
         q = self.question
         rows = None if q.relation is None else q.relation.sql
-        return BoundedQuery(q.table, q.where, Keys((), ()), (), 1, self.rows, rows)
+        return BoundedQuery(q.table, q.where, Keys((), ()), (), 1, self.most, rows)
 
     @property
     def is_keyed(self) -> bool:
@@ -84,7 +84,7 @@ class PersonRows:
             "table": q.table.name,
             "where": None if q.where is None else q.where.identity,
             "rows": None if q.relation is None else q.relation.identity,
-            "unit": [q.table.unit.column, self.rows],
+            "unit": [q.table.unit.column, self.most],
             "columns": {name: v.identity for name, v in self.columns.items()},
         }
 
