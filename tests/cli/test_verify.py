@@ -80,7 +80,7 @@ def test_json_says_the_same(call: Call) -> None:
 
 
 def test_the_registry_is_printed_when_the_release_is_verified(call: Call) -> None:
-    found = json.loads(call("verify", "release.json", "--registry").stdout)
+    [found] = json.loads(call("verify", "release.json", "--registry").stdout)
     assert found["parameters"] == {"epsilon": "1/1", "delta": "0/1"}
     assert found["unit"]["is"] == ["all rows of visits with one value of uid"]
     assert found["unit"]["contribution"] == [{"groups": 2, "of_groups": 3}]
@@ -88,7 +88,7 @@ def test_the_registry_is_printed_when_the_release_is_verified(call: Call) -> Non
     assert found["life_cycle"]["data_version"] == "2026-01"
     assert len(found["out_of_scope"]) >= 5
     document = json.loads(Path("release.json").read_text())
-    document["registry"]["parameters"]["epsilon"] = "1/10"
+    document["registry"][0]["parameters"]["epsilon"] = "1/10"
     Path("forged.json").write_text(json.dumps(document))
     result = call("verify", "forged.json", "--registry")
     assert result.exit_code == 2
@@ -138,7 +138,7 @@ def test_a_release_to_two_populations_says_what_each_paid(call: Call) -> None:
     assert second == (
         "Verified: the release cost each unit of 'doctors' ε = 1 (add-remove), charged by entry 6."
     )
-    assert "holds   charge: the ledger charged both together for this claim" in found.stdout
+    assert "holds   charge: the ledger charged each population for this claim, together" in found.stdout
     entries = json.loads(call("verify", "both.json", "--registry").stdout)
     assert [entry["unit"]["protected_beside"] for entry in entries] == [["doctors"], ["patients"]]
     document["ledger"]["accounts"].reverse()

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable
 from functools import cache
 from typing import Any
 
@@ -11,17 +9,8 @@ import pandas as pd
 
 import discreet as dp
 from discreet.engine.session import Session
-from discreet.errors import DiscreetError
-from discreet.ledger.chain import canonical
-from discreet.ledger.entry import Opened
-from discreet.verify.certificate import seal
-from discreet.verify.certificate.codec import decode_flows as decode
-from discreet.verify.certificate.evidence import CERTIFIED, LINKS
-from discreet.verify.certificate.reasons import reasons_of_both as reasons
-from discreet.verify.certificate.registry import registry_of_both as registry
-from discreet.verify.certificate.seal import of_claim
 from tests.verify.asked import plain
-from tests.verify.forging import Document, relink
+from tests.verify.forging import Document
 
 VISITS = pd.DataFrame(
     {
@@ -103,49 +92,3 @@ def _honest(name: str, kind: str) -> tuple[Document, Document, Document, tuple[s
         first, again = asked(session, name), asked(session, name, fresh=True)
         cheap = asked(session, name, epsilon="1/10")
         return first, again, cheap, exported(session)
-
-
-def rewritten(
-    document: Document, places: tuple[int, ...], entry: str, change: Callable[[dict[str, Any]], None]
-) -> None:
-    """Changes what an entry of these accounts says, with the hashes that follow."""
-    for place in places:
-        own = document["ledger"]["accounts"][place][entry]
-        own = own[0] if entry == "schemas" else own
-        said = json.loads(own["body"])
-        change(said)
-        own["body"] = canonical(said)
-    relink(document)
-
-
-def sealed(document: Document) -> Document:
-    """The document with everything made to fit its claim and its answer again, by a forger without the ledger."""
-    try:
-        claim = decode(document["claim"])
-        document["reasons"] = reasons(claim)
-    except (DiscreetError, LookupError):  # a claim of no form, or with too few sensitivities
-        return document
-
-    def release(said: dict[str, Any]) -> None:
-        seals = said["release"][CERTIFIED]
-        seals["claim"] = of_claim(claim)
-        if document["answer"] is not None:
-            seals["answers"][""] = seal.digest(document["answer"])
-
-    for place, side in enumerate(document["claim"]["sides"]):
-
-        def charge(said: dict[str, Any], cost: dict[str, Any] = side["cost"]) -> None:
-            said["note"]["claim"] = of_claim(claim)
-            said.update({name: cost[name] for name in ("events", "epsilon", "delta")})
-
-        rewritten(document, (place,), "charge", charge)
-    rewritten(document, (0, 1), "release", release)
-    opened = []
-    for own in document["ledger"]["accounts"]:
-        content = LINKS["account"](own["account"]).read().content
-        assert isinstance(content, Opened)
-        opened.append(content)
-    document["registry"] = registry(
-        claim, opened, populations=document["populations"], version=document["version"]
-    )
-    return document

@@ -15,7 +15,7 @@ from discreet.ledger.chain import canonical, parse
 from discreet.plan.claim import claim_of
 from discreet.plan.query import Query, make_query
 from discreet.privacy.unit import Relation
-from discreet.verify.certificate.checker import check_exact
+from discreet.verify.certificate.claim_checks import check_exact
 from discreet.verify.certificate.codec import decode, encode
 from discreet.verify.certificate.events import of_measurements
 from discreet.verify.check import check, derived
@@ -32,6 +32,7 @@ def again(p: Query) -> PlanClaim:
     claim = claim_of(p)
     text = canonical(encode(claim))
     read = decode(parse(text))
+    assert isinstance(read, PlanClaim)
     assert canonical(encode(read)) == text
     return read
 

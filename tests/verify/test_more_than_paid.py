@@ -20,12 +20,11 @@ from discreet.privacy import codec
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.unit import Relation
 from discreet.verify.certificate.checker import check
-from discreet.verify.certificate.codec import decode
 from discreet.verify.certificate.stored import check_plain
 from discreet.verify.check import check as derive_again
 from discreet.verify.check import derived, priced
 from tests.verify.asked import SINGLE, ask, plain, session
-from tests.verify.forging import Document, forged, measurement, rewrite, sealed
+from tests.verify.forging import Document, forged, measurement, plan_claim, rewrite, sealed
 
 
 @cache
@@ -51,7 +50,7 @@ def of_two_groups(d: Document) -> None:
 
 def rho(d: Document, *, choices: bool) -> float:
     """The ρ of the choices by rank, or of the other events: here the two histograms."""
-    events = decode(d["claim"]).charged.events
+    events = plan_claim(d).charged.events
     return float(sum(n * (e.rho or 0) for e, n in events if isinstance(e, BoundedRangeEvent) is choices))
 
 
@@ -121,7 +120,7 @@ def test_a_part_of_epsilon_that_was_not_paid_is_refused(
 ) -> None:
     """As by a mechanism whose choice is sharper, or one of whose histograms has less noise, than its events say."""
     document = honest(kind, "a median")
-    claim = decode(document["claim"])
+    claim = plan_claim(document)
     monkeypatch.setattr(exponential_quantile, part, Fraction(more))
     assert check(sealed(forged(document, lambda d: None))).broken == "noise"
     with pytest.raises(InternalError):
@@ -130,7 +129,7 @@ def test_a_part_of_epsilon_that_was_not_paid_is_refused(
 
 @pytest.mark.parametrize("kind", ["add-remove", "replace", "each row"])
 def test_the_choice_and_two_histograms_are_derived_to_cost_all_of_epsilon_exactly(kind: str) -> None:
-    claim = decode(honest(kind, "a median")["claim"])
+    claim = plan_claim(honest(kind, "a median"))
     (part,) = priced(claim, derived(claim))
     (choice,), (both, _, scales) = part.by_rank, part.priced
     assert (choice, both) == (NAMED * claim.measured.epsilon, (1 - NAMED) * claim.measured.epsilon)

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 )
 @click.option("--head", metavar="HASH", help="A head that was published, which the ledger must contain.")
 @click.option(
-    "--registry", is_flag=True, help="Print the release as an entry of a registry, once it is verified."
+    "--registry", is_flag=True, help="Print the release as entries of a registry, once it is verified."
 )
 @click.option("--json", "as_json", is_flag=True, help="As JSON.")
 def command(release: str, ledger: str | None, head: str | None, registry: bool, as_json: bool) -> None:

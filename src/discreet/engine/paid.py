@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from discreet.errors import InvalidParameter
 from discreet.ledger.entry import Released
 from discreet.verify.certificate import seal
-from discreet.verify.certificate.document import CertifiedQuery, write
+from discreet.verify.certificate.document import CertifiedQuery, checks_of, write
 from discreet.verify.certificate.entries import names_of
 from discreet.verify.certificate.evidence import CERTIFIED, Evidence, evidence_of
 from discreet.verify.claim import PlanClaim
@@ -64,7 +64,7 @@ class Paid:
             InvalidParameter: the ledger does not keep the release, or keeps it without digests or with others.
         """
         claim = self.claim()
-        tables = {claim.table} if isinstance(claim, FlowClaim) else {*_tables(claim)}
+        tables = {name for source, _ in checks_of(claim).sources(0) for name in names_of(source)}
         found = evidence_of(self.accounts, self.identity, self.kept(), tables)
         answers, *_ = [seals_of(evidence, seal.of_claim(claim))["answers"] for evidence in found]
         answer = seal.answer(columns, rows)
@@ -76,10 +76,6 @@ class Paid:
         name = name if name is not None else own if own in texts else next(iter(texts))
         question = CertifiedQuery(texts[name], self.identity, name if "batch" in charged else None)
         return write(question, claim, answer if known else None, found)
-
-
-def _tables(claim: PlanClaim) -> list[str]:
-    return [name for source in claim.sources for name in names_of(source)]
 
 
 def _stored_as(answers: Mapping[str, str], name: str, own: str) -> str | None:

@@ -21,9 +21,9 @@ from discreet.plan.query import Query
 from discreet.privacy.event import Composed
 from discreet.privacy.exact import Real
 from discreet.privacy.guarantee import Approximate, Budget, words
-from discreet.verify.certificate.reasons import part_reasons
 from discreet.verify.claim import Look, PlanClaim
 from discreet.verify.flows import FlowClaim
+from discreet.verify.parts import part_reasons
 
 
 @dataclass(frozen=True, slots=True)

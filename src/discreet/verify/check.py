@@ -66,7 +66,7 @@ def check(claim: PlanClaim) -> None:
 
 
 def without_parts(claim: PlanClaim) -> Cost:
-    """What the measurements may cost beside the private parts: all of (ε, δ), and the events that are not of the parts.
+    """Return what the measurements may cost beside the private parts: all of (ε, δ), and the events of none of these.
 
     Raises:
         InternalError: the events of the parts are not among those that are charged, or all cost more than (ε, δ).

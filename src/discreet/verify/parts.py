@@ -88,6 +88,29 @@ def events_of_parts(claim: PlanClaim) -> Composed:
     return sum((part_events(part, claim.relation) for part in claim.parts), Composed())
 
 
+def part_reasons(claim: PlanClaim) -> list[str]:
+    """Return a sentence for each private part of a recipe."""
+    found = []
+    for part in claim.parts:
+        n = part.norms
+        norms = f"l0 ≤ {n.l0:,}, l∞ ≤ {n.linf:,}, l1 ≤ {n.l1:,}, l2² ≤ {n.l2_squared:,}"
+        if part.kind is PartKind.WHOLE:
+            why = f"the recipe promises that one unit moves it by {norms} at most; nothing here proves it"
+        else:
+            whose = (
+                "sees one unit at a time"
+                if part.apart
+                else "is promised to make each part of one unit's rows alone"
+            )
+            why = f"a unit's part beyond {norms} counts 0, which is checked in integers; the code {whose}"
+        sampled = "" if part.sampling is None else f", each on a secret sample of units ({part.sampling!r})"
+        found.append(
+            f"Part {part.name!r}: {part.width:,} whole numbers of at most {part.rows:,} rows of a unit, drawn at most "
+            f"{part.times:,} times{sampled} with {part.law.name}; {why}."
+        )
+    return found
+
+
 def _check_price(part: PartClaim, relation: Relation) -> None:
     """Refuses events of noise without samples that add up to less than the noise costs by its own formula: l1 over the
     scale, or l2² over σ², once for each draw.

@@ -18,8 +18,8 @@ from discreet.errors import LedgerError
 from discreet.ledger.chain import canonical
 from discreet.verify.certificate.checker import check
 from tests.exhaustive.verify.test_every_field import NEUTRAL, changed, defects, nodes
-from tests.verify.asked_both import honest, sealed
-from tests.verify.forging import Document, relink
+from tests.verify.asked_both import honest
+from tests.verify.forging import Document, relink, sealed
 
 NAMES = {"groups": "add-remove", "Gaussian": "one replaced", "two keys": "both replaced"}
 EACH = ("accounts", "sides", "caps", "populations", "measured", "pipes")

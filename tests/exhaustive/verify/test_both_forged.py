@@ -12,13 +12,12 @@ import pytest
 from discreet.privacy import codec
 from discreet.privacy.codec import fraction_text
 from discreet.privacy.event import Composed
-from discreet.verify.certificate.checker import check
-from discreet.verify.certificate.codec import decode_flows as decode
-from discreet.verify.certificate.reasons import reasons_of_both as reasons
-from discreet.verify.certificate.verdict import STEPS
+from discreet.verify.certificate.checker import STEPS, check
+from discreet.verify.certificate.document import checks_of
 from discreet.verify.flows import side_moves
-from tests.verify.asked_both import asked, both, exported, honest, rewritten, sealed
-from tests.verify.forging import Change, Document, forged, relink
+from tests.verify.asked import plain, visits
+from tests.verify.asked_both import asked, both, exported, honest
+from tests.verify.forging import Change, Document, accounts, flow_claim, forged, relink, rewrite, sealed
 
 ZERO = "0" * 64
 FIRST, SECOND, BOTH = (0,), (1,), (0, 1)
@@ -27,11 +26,6 @@ FIRST, SECOND, BOTH = (0,), (1,), (0, 1)
 def shown(value: object) -> str:
     """A parameter in a test's name: the same in every process."""
     return "" if callable(value) else str(value)[:60]
-
-
-def accounts(d: Document) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = d["ledger"]["accounts"]
-    return found
 
 
 def all_of(*changes: Change) -> Change:
@@ -43,23 +37,23 @@ def all_of(*changes: Change) -> Change:
 
 
 def said(places: tuple[int, ...], entry: str, **fields: Any) -> Change:
-    return lambda d: rewritten(d, places, entry, lambda body: body.update(fields))
+    return lambda d: rewrite(d, entry, lambda body: body.update(fields), places)
 
 
 def noted(places: tuple[int, ...], **fields: Any) -> Change:
-    return lambda d: rewritten(d, places, "charge", lambda body: body["note"].update(fields))
+    return lambda d: rewrite(d, "charge", lambda body: body["note"].update(fields), places)
 
 
 def unnoted(places: tuple[int, ...], field: str) -> Change:
-    return lambda d: rewritten(d, places, "charge", lambda body: body["note"].pop(field))
+    return lambda d: rewrite(d, "charge", lambda body: body["note"].pop(field), places)
 
 
 def pinned(places: tuple[int, ...], **fields: Any) -> Change:
-    return lambda d: rewritten(d, places, "schemas", lambda body: body["schema"].update(fields))
+    return lambda d: rewrite(d, "schemas", lambda body: body["schema"].update(fields), places)
 
 
 def kept(places: tuple[int, ...], change: Callable[[dict[str, Any]], Any]) -> Change:
-    return lambda d: rewritten(d, places, "release", lambda body: change(body["release"]))
+    return lambda d: rewrite(d, "release", lambda body: change(body["release"]), places)
 
 
 def another(name: str, of: int, entries: dict[int, tuple[str, ...]], kind: str = "add-remove") -> Change:
@@ -129,7 +123,7 @@ SAID: list[tuple[str, Change, str]] = [
      lambda d: d["claim"]["sides"].pop()), "format"),
     ("three populations", all_of(lambda d: d["populations"].append("nurses"), lambda d: accounts(d).append(
      accounts(d)[0])), "format"),
-    ("the format of one population", lambda d: d.update(format="discreet certificate, format 1"), "format"),
+    ("another format", lambda d: d.update(format="discreet certificate, format 2"), "format"),
     ("a cheaper question's charge to the first", another("groups", 2, {0: ("charge",)}), "charge"),
     ("a cheaper question's charge to the second", another("groups", 2, {1: ("charge",)}), "charge"),
     ("a cheaper question's charges", another("groups", 2, {0: ("charge",), 1: ("charge",)}), "charge"),
@@ -154,9 +148,9 @@ SAID: list[tuple[str, Change, str]] = [
     ("a head of another hash", lambda d: d["ledger"]["head"].update(hash=ZERO), "release"),
     ("no table fixed for the second", lambda d: accounts(d)[1].update(schemas=[]), "tables"),
     ("a table fixed twice", lambda d: accounts(d)[0]["schemas"].append(accounts(d)[0]["schemas"][0]), "tables"),
-    ("a table of the first alone", lambda d: rewritten(d, FIRST, "schemas", lambda b: b["schema"].pop("others")),
+    ("a table of the first alone", lambda d: rewrite(d, "schemas", lambda b: b["schema"].pop("others"), FIRST),
      "tables"),
-    ("a table of the second alone", lambda d: rewritten(d, SECOND, "schemas", lambda b: b["schema"].pop("others")),
+    ("a table of the second alone", lambda d: rewrite(d, "schemas", lambda b: b["schema"].pop("others"), SECOND),
      "tables"),
     ("a table of a third population", pinned(FIRST, others=[["nurses", "doctor"]]), "tables"),
     ("a table of three populations", pinned(FIRST, others=[["doctors", "doctor"], ["nurses", "ward"]]), "tables"),
@@ -167,7 +161,7 @@ SAID: list[tuple[str, Change, str]] = [
     ("a table with other types for the second", pinned(SECOND, columns=[["patient", "BIGINT"], ["doctor", "VARCHAR"],
      ["ward", "VARCHAR"], ["cost", "DOUBLE"], ["days", "INTEGER"], ["day", "TIMESTAMP"]]), "tables"),
     ("a table with a column less", pinned(BOTH, columns=[["patient", "BIGINT"], ["doctor", "VARCHAR"]]), "tables"),
-    ("another table fixed", lambda d: rewritten(d, BOTH, "schemas", lambda b: b.update(table="staff")), "tables"),
+    ("another table fixed", lambda d: rewrite(d, "schemas", lambda b: b.update(table="staff"), BOTH), "tables"),
     ("a charge that cost the first less", said(FIRST, "charge", epsilon="1/100"), "charge"),
     ("a charge that cost the second less", said(SECOND, "charge", epsilon="1/100"), "charge"),
     ("a charge with another δ", said(SECOND, "charge", delta="1/1000000"), "charge"),
@@ -264,13 +258,13 @@ def follow(d: Document) -> None:
         far = 1 << 40
         most = {"l0": "9", "linf": str(far), "l1": str(9 * far), "l2_squared": str(9 * far * far)}
         side["sensitivities"] = [most] * len(d["claim"]["measured"])
-    claim = decode(d["claim"])
+    claim = flow_claim(d)
     for place, side in enumerate(d["claim"]["sides"]):
         side["sensitivities"] = [
             dict(zip(("l0", "linf", "l1", "l2_squared"), map(str, moved.norms), strict=True))
             for moved in side_moves(claim, place)
         ]
-    claim = decode(d["claim"])
+    claim = flow_claim(d)
     for side, own in zip(d["claim"]["sides"], claim.sides, strict=True):
         pairs = zip(claim.measured, own.sensitivities, strict=True)
         events = sum((c.noise.event(s) for c, s in pairs), Composed())
@@ -392,6 +386,22 @@ def test_a_claim_with_something_wrong_breaks_its_step(what: str, change: Change,
     assert steps.index(check(plainly, ledger).broken or "") <= steps.index(step)
 
 
+def test_a_claim_that_one_population_pays_for_is_none_of_two() -> None:
+    document = honest("groups")[0]
+    with visits() as session:
+        alone = plain(
+            session.sql("SELECT ward, COUNT(*) AS n FROM visits GROUP BY ward", epsilon=1).certificate()
+        )
+    assert check(alone).ok
+    for wrong in (
+        {**document, "claim": alone["claim"]},
+        {**alone, "claim": document["claim"]},
+        {**alone, "populations": ["patients", "doctors"]},
+        {**document, "ledger": {**document["ledger"], "accounts": accounts(document)[:1]}},
+    ):
+        assert check(wrong).broken == "format"
+
+
 def test_the_groups_of_two_keys_cannot_be_exchanged() -> None:
     document, _, _, ledger = honest("two keys")
     assert document["claim"]["lists"] == [3, 6]
@@ -403,7 +413,7 @@ def test_what_was_charged_for_less_is_not_made_to_fit_with_the_honest_entries() 
     """Lower caps of one population, with all that follows from them, under the charges that were made."""
     document, _, _, ledger = honest("a count")
     forgery = forged(document, all_of(put("measured", 0, "pipes", 0, "caps", 1, to="3"), follow))
-    forgery["reasons"] = reasons(decode(forgery["claim"]))
+    forgery["reasons"] = checks_of(flow_claim(forgery)).reasons()
     assert check(forgery, ledger).broken == "charge"
     fitted = sealed(forgery)
     assert check(fitted).ok  # it is true of itself, as anybody can make up a ledger

@@ -12,10 +12,19 @@ from typing import Any
 import pytest
 
 from discreet.privacy.codec import fraction_text
-from discreet.verify.certificate.checker import check
-from discreet.verify.certificate.verdict import STEPS
+from discreet.verify.certificate.checker import STEPS, check
 from tests.verify.asked import SEVERAL, SINGLE, ask, exported, plain, shop, visits
-from tests.verify.forging import Change, Document, forged, measurement, relink, rewrite, sealed
+from tests.verify.forging import (
+    Change,
+    Document,
+    accounts,
+    forged,
+    measurement,
+    plan_claim,
+    relink,
+    rewrite,
+    sealed,
+)
 
 WANTED = {
     "two keys": (False, "add-remove"),
@@ -173,11 +182,10 @@ def scaled(field: str, factor: Fraction) -> Change:
 def events_follow(d: Document) -> None:
     """The events that the mechanisms of a claim have, told wherever events are."""
     from discreet.privacy import codec
-    from discreet.verify.certificate.codec import decode
     from discreet.verify.certificate.events import of_charge, of_measurements
 
-    d["claim"]["measured"]["events"] = codec.encode(of_measurements(decode(d["claim"])))
-    d["claim"]["charged"]["events"] = codec.encode(of_charge(decode(d["claim"])))
+    d["claim"]["measured"]["events"] = codec.encode(of_measurements(plan_claim(d)))
+    d["claim"]["charged"]["events"] = codec.encode(of_charge(plan_claim(d)))
 
 
 def tell(d: Document, change: Callable[[list[Any]], None]) -> None:
@@ -371,7 +379,7 @@ def other(name: str, entry: str) -> Change:
     """An entry of another release."""
 
     def change(d: Document) -> None:
-        d["ledger"][entry] = honest(name)[0]["ledger"][entry]
+        accounts(d)[0][entry] = accounts(honest(name)[0])[0][entry]
 
     return change
 
@@ -437,11 +445,12 @@ SAID: list[tuple[str, str, Change, str]] = [
     ("two keys", "the head of another ledger", lambda d: d["ledger"].update(head={"seq": 9, "hash": ZERO}), "ledger"),
     ("two keys", "a head before the release", lambda d: d["ledger"].update(head={"seq": 1, "hash": ZERO}), "release"),
     ("two keys", "a head with another hash", lambda d: d["ledger"]["head"].update(hash=ZERO), "release"),
-    ("two keys", "tables of another ledger", lambda d: d["ledger"].update(
-        schemas=honest("groups")[0]["ledger"]["schemas"]), "ledger"),
-    ("two keys", "no table fixed", lambda d: d["ledger"].update(schemas=[]), "tables"),
-    ("two keys", "a table fixed twice", lambda d: d["ledger"]["schemas"].append(d["ledger"]["schemas"][0]), "tables"),
-    ("a join", "a table that was not fixed", lambda d: d["ledger"]["schemas"].pop(), "tables"),
+    ("two keys", "tables of another ledger", lambda d: accounts(d)[0].update(
+        schemas=accounts(honest("groups")[0])[0]["schemas"]), "ledger"),
+    ("two keys", "no table fixed", lambda d: accounts(d)[0].update(schemas=[]), "tables"),
+    ("two keys", "a table fixed twice", lambda d: accounts(d)[0]["schemas"].append(accounts(d)[0]["schemas"][0]),
+     "tables"),
+    ("a join", "a table that was not fixed", lambda d: accounts(d)[0]["schemas"].pop(), "tables"),
     ("two keys", "a charge that cost less", said("charge", epsilon="1/2"), "charge"),
     ("two keys", "a charge with another δ", said("charge", delta="1/1000000"), "charge"),
     ("two keys", "a charge without events", said("charge", events=[]), "charge"),
@@ -463,11 +472,11 @@ SAID: list[tuple[str, str, Change, str]] = [
         "epsilon": "99999999/1", "delta": "1/2", "per_query": "20/1"}), "registry"),
     ("two keys", "an account under another filter", said("account", filter="zcdp"), "registry"),
     ("two keys", "an account of another relation", said("account", relation="replace"), "account"),
-    ("two keys", "a body without its hash", lambda d: d["ledger"]["charge"].update(
-        body=d["ledger"]["charge"]["body"].replace('"1/1"', '"1/2"')), "charge"),
-    ("two keys", "a hash without its body", lambda d: d["ledger"]["release"].update(hash=ZERO), "release"),
-    ("two keys", "another hash before", lambda d: d["ledger"]["account"].update(previous="1" * 64), "account"),
-    ("two keys", "another hash before, and what follows", both(lambda d: d["ledger"]["account"].update(
+    ("two keys", "a body without its hash", lambda d: accounts(d)[0]["charge"].update(
+        body=accounts(d)[0]["charge"]["body"].replace('"1/1"', '"1/2"')), "charge"),
+    ("two keys", "a hash without its body", lambda d: accounts(d)[0]["release"].update(hash=ZERO), "release"),
+    ("two keys", "another hash before", lambda d: accounts(d)[0]["account"].update(previous="1" * 64), "account"),
+    ("two keys", "another hash before, and what follows", both(lambda d: accounts(d)[0]["account"].update(
         previous="1" * 64), relink), "ledger"),
     ("two keys", "another text of the question", lambda d: d["question"].update(sql="SELECT 1"), "charge"),
     ("two keys", "another identity", lambda d: d["question"].update(identity=ZERO), "charge"),
@@ -478,12 +487,12 @@ SAID: list[tuple[str, str, Change, str]] = [
     ("two keys", "another library", lambda d: d.update(library="0.0.1"), "charge"),
     ("two keys", "another reason", lambda d: d["reasons"].__setitem__(0, "Trust us."), "sensitivity"),
     ("two keys", "a reason less", lambda d: d["reasons"].pop(), "sensitivity"),
-    ("two keys", "a registry with less ε", lambda d: d["registry"]["parameters"].update(epsilon="1/10"), "registry"),
-    ("two keys", "a registry with a better unit", lambda d: d["registry"]["unit"].update({"is": ["each clinic"]}),
+    ("two keys", "a registry with less ε", lambda d: d["registry"][0]["parameters"].update(epsilon="1/10"), "registry"),
+    ("two keys", "a registry with a better unit", lambda d: d["registry"][0]["unit"].update({"is": ["each clinic"]}),
      "registry"),
-    ("two keys", "a registry that leaves out what is out of scope", lambda d: d["registry"]["out_of_scope"].pop(),
+    ("two keys", "a registry that leaves out what is out of scope", lambda d: d["registry"][0]["out_of_scope"].pop(),
      "registry"),
-    ("two keys", "a registry of another model", lambda d: d["registry"].update(model="local"), "registry"),
+    ("two keys", "a registry of another model", lambda d: d["registry"][0].update(model="local"), "registry"),
 ]  # fmt: skip
 
 
@@ -509,7 +518,7 @@ def test_no_certificate_passes_with_a_ledger_that_is_not_its_own() -> None:
         verdict = check(document, cut) if cut != ["x"] else check(document, ["x"])
         assert verdict.broken == "ledger", len(cut)
     assert check(document, ledger, head="ab" * 32).broken == "ledger"
-    assert check(document, ledger, head=document["ledger"]["charge"]["hash"]).ok
+    assert check(document, ledger, head=accounts(document)[0]["charge"]["hash"]).ok
 
 
 def test_the_kinds_of_forgery_are_many() -> None:

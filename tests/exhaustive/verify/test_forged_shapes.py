@@ -356,7 +356,7 @@ def test_a_registry_says_nothing_that_no_statement_says(name: str) -> None:
     after = sealed(forged(before, lambda d: measurement(d).update(rows=1)))
     assert measurement(before)["rows"] == 3
     assert after["registry"] == sealed(before)["registry"] == before["registry"]
-    (said,) = before["registry"]["unit"]["contribution"]
+    (said,) = before["registry"][0]["unit"]["contribution"]
     assert said == {"groups": 2, "of_groups": 15 if name == "two keys" else 3}
 
 

@@ -12,9 +12,9 @@ from discreet.engine.cells import NoisyTable
 from discreet.engine.release import Release
 from discreet.errors import InvalidParameter
 from discreet.ledger.ledger import Ledger
-from discreet.verify.certificate.checker import check
-from discreet.verify.certificate.verdict import STEPS
+from discreet.verify.certificate.checker import STEPS, check
 from tests.verify.asked import BATCHES, SEVERAL, SINGLE, ask, exported, plain, session, visits
+from tests.verify.forging import accounts
 
 ALL = list(STEPS)
 ROWS = [name for name in SINGLE if SINGLE[name][1].get("bounds") != "auto" and name not in (
@@ -122,7 +122,7 @@ def test_of_two_answers_to_one_question_each_has_its_own_certificate() -> None:
     first = ask(where, sql, options)
     second = ask(where, sql, {**options, "fresh": True})
     one, two = plain(first.certificate()), plain(second.certificate())
-    assert one["ledger"]["charge"]["seq"] < two["ledger"]["charge"]["seq"]
+    assert accounts(one)[0]["charge"]["seq"] < accounts(two)[0]["charge"]["seq"]
     assert one["answer"] != two["answer"]
     assert check(one, exported(where)).ok
     assert check(two, exported(where)).ok

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import math
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Generic
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
 
 from discreet.errors import DiscreetError, InternalError
 from discreet.ledger.chain import canonical
 from discreet.ledger.entry import Opened
-from discreet.privacy.event import Composed
+from discreet.privacy.unit import Relation
 from discreet.verify.certificate import seal
-from discreet.verify.certificate.document import OF_BOTH, C, Certificate, read, read_of_both
+from discreet.verify.certificate.claim_checks import ClaimChecks
+from discreet.verify.certificate.document import Certificate, checks_of, read
 from discreet.verify.certificate.entries import (
     charged_for,
     check_chain,
@@ -22,23 +23,58 @@ from discreet.verify.certificate.entries import (
     released_under,
     tables_of,
 )
-from discreet.verify.certificate.events import of_charge, of_measurements
-from discreet.verify.certificate.evidence import Evidence
-from discreet.verify.certificate.reasons import reasons, reasons_of_both
-from discreet.verify.certificate.registry import registry, registry_of_both
-from discreet.verify.certificate.stored import check_plain, check_stored
-from discreet.verify.certificate.verdict import STEPS, Broken, must
-from discreet.verify.certificate.verdict import Verdict as Verdict
-from discreet.verify.certificate.verdict import words as words
-from discreet.verify.check import Found, check_moves, derived, priced, without_parts
-from discreet.verify.claim import PlanClaim
-from discreet.verify.derive import PrivateRows
-from discreet.verify.flows import Edges, FlowClaim, Side, derived_flows, priced_side, side_moves
+from discreet.verify.certificate.evidence import ChainedEntry, Evidence
+from discreet.verify.certificate.forms import Broken, must
+from discreet.verify.certificate.registry import registry
+from discreet.verify.claim import Cost
 from discreet.verify.matching import finds_one
-from discreet.verify.moves import column_moves, norms, tree_moves
-from discreet.verify.plain import ambiguity
-from discreet.verify.price import check_charge, check_divergence, check_events, check_total, fits
-from discreet.verify.shapes import reject
+from discreet.verify.price import check_divergence, check_events, check_total, fits
+
+STEPS = {
+    "format": "the certificate has the fields of its format, and no others",
+    "bounds": "each statement that ran limits what it gives of a unit in each group, whatever the tables hold",
+    "sensitivity": "each column moves by exactly what is said when one unit comes, goes or changes",
+    "noise": "the noise on the columns costs no population more than its guarantee",
+    "events": "what the ledger was told is what the noise costs",
+    "guarantee": "the events composed cost no more than the guarantee",
+    "account": "the ledger opened the account of each population, under the relation of the claim",
+    "tables": "the ledger fixed whose the rows of each table are, as the claim has it, before the charge",
+    "charge": "the ledger charged each population for this claim, together, before the data was read",
+    "release": "the ledger keeps the noisy numbers under that charge, and the answer is the one that was made of them",
+    "registry": "what the certificate says in other words follows from the claim",
+    "ledger": "the ledger that was given is whole, and has these entries and this head",
+}
+"""The steps, in order, and what each shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the check of a certificate found.
+
+    Attributes:
+        held: the steps that hold, in order.
+        broken: the first step that does not; None when all hold.
+        reason: what is wrong with it.
+        certificate: what was checked, once it could be read.
+    """
+
+    held: tuple[str, ...]
+    broken: str | None = None
+    reason: str = ""
+    certificate: Certificate | None = None
+
+    @property
+    def ok(self) -> bool:
+        """Whether all steps hold."""
+        return self.broken is None
+
+
+def words(verdict: Verdict) -> Sequence[str]:
+    """The verdict in lines: each step that holds, and the first that does not."""
+    lines = [f"holds   {name}: {STEPS[name]}" for name in verdict.held]
+    if verdict.broken is not None:
+        lines.append(f"BROKEN  {verdict.broken}: {verdict.reason}")
+    return lines
 
 
 def check(document: Any, ledger: Iterable[str] | None = None, *, head: str | None = None) -> Verdict:
@@ -59,23 +95,18 @@ def check(document: Any, ledger: Iterable[str] | None = None, *, head: str | Non
     Raises:
         LedgerError: the ledger that was given cannot be read.
     """
-    if type(document) is dict and document.get("format") == OF_BOTH:
-        return _judge(_CheckOfBoth(document), ledger, head)
-    return _judge(_Check(document), ledger, head)
-
-
-def _judge(work: _Check | _CheckOfBoth, ledger: Iterable[str] | None, head: str | None) -> Verdict:
-    """Takes the steps in order, to the first that does not hold."""
-    steps = work.steps
-    if ledger is not None:
-        lines = [line.rstrip("\n") for line in ledger]
-        steps["ledger"] = lambda: work.ledger(lines, head)
-    held: list[str] = []
-    for name, step in steps.items():
+    work, held = _Check(document), list[str]()
+    lines = None if ledger is None else [line.rstrip("\n") for line in ledger]
+    for name in STEPS:
         try:
-            step()
+            if name != "ledger":
+                getattr(work, f"_{name}")()
+            elif lines is not None:
+                work.ledger(lines, head)
+            else:
+                continue
         except (Broken, DiscreetError) as error:
-            return Verdict(tuple(held), name, _words(error), work.found, work.shows)
+            return Verdict(tuple(held), name, _words(error), work.found)
         except (
             RecursionError,
             OverflowError,
@@ -86,265 +117,113 @@ def _judge(work: _Check | _CheckOfBoth, ledger: Iterable[str] | None, head: str 
             AttributeError,
         ):
             # what no honest certificate holds: numbers beyond all bounds, texts that nest without end
-            return Verdict(tuple(held), name, "it holds what cannot be judged", work.found, work.shows)
+            return Verdict(tuple(held), name, "it holds what cannot be judged", work.found)
         held.append(name)
-    return Verdict(tuple(held), certificate=work.found, shows=work.shows)
+    return Verdict(tuple(held), certificate=work.found)
 
 
-class _Work(ABC, Generic[C]):
+class _Check:
     """The check of one certificate: a method for each step, in the order of `STEPS`."""
 
-    shows: ClassVar[Mapping[str, str]] = STEPS
+    _given: Certificate  # since to read it is the first step
+    _claim: ClaimChecks
+    _opened: Sequence[Opened]
 
     def __init__(self, document: Any) -> None:
         self._document = document
-        self.found: Certificate[C] | None = None
+        self.found: Certificate | None = None
 
-    @property
-    def steps(self) -> dict[str, Callable[[], None]]:
-        """All steps but the last."""
-        return {name: getattr(self, f"_{name}") for name in STEPS if name != "ledger"}
+    def _format(self) -> None:
+        canonical(self._document)  # no NaN, and no key that is not text
+        self._given = read(self._document)
+        self._claim = checks_of(self._given.claim)
+        must(self._claim.measures, "nothing is measured")
+        self.found = self._given
+
+    def _bounds(self) -> None:
+        self._claim.derive()
+
+    def _sensitivity(self) -> None:
+        self._claim.check_sensitivities()
+        must(list(self._given.reasons) == self._claim.reasons(), "the reasons are not those of the claim")
+
+    def _noise(self) -> None:
+        for priced in self._claim.priced():
+            check_total(priced.parts, priced.claimed)
+
+    def _events(self) -> None:
+        for priced in self._claim.priced():
+            check_events(priced.parts, priced.claimed)
+            check_divergence(priced.parts, priced.claimed)
+            same = priced.claimed.events == priced.events
+            must(same, "the events of the measurements are not those of their noise")
+        self._claim.check_charges()
+
+    def _guarantee(self) -> None:
+        for cost in self._claim.costs:
+            must(fits(cost), "the events cost more than ε and δ")
+
+    def _account(self) -> None:
+        self._opened = [opened_under(own, name, relation) for own, name, relation, _ in self._payers()]
+        check_chain([own.account for own in self._given.evidence])
+
+    def _tables(self) -> None:
+        """Each account fixed the tables with the same columns, each with its own unit, and others' beside it."""
+        columns = []
+        for place, (own, name, _, _) in enumerate(self._payers()):
+            sources = self._claim.sources(place)
+            others = self._claim.others(place, self._given.populations)
+            pinned = tables_of(own, name, [source for source, _ in sources], others)
+            for source, texts in sources:
+                if source.table is not None and source.unit is None:
+                    kinds = dict(pinned[source.table.casefold()]["columns"])
+                    must(all(finds_one(text, kinds) for text in texts), "a row could find two keys of a list")
+                check_sure(source, pinned, texts)
+            columns.append({table: schema["columns"] for table, schema in pinned.items()})
+        must(all(found == columns[0] for found in columns), "the columns of a table were fixed in two ways")
+        check_chain([link for own in self._given.evidence for link in (own.account, *own.schemas)])
+
+    def _charge(self) -> None:
+        given = self._given
+        says = {"version": given.version, "library": given.library, "claim": seal.before(given.claim)}
+        together = given.populations if len(given.populations) > 1 else None
+        for own, name, _, cost in self._payers():
+            charged_for(own, name, given.question, cost, {**says, **self._claim.note}, together)
+        charges = [own.charge for own in given.evidence]
+        must(_one_after_another(charges), "the charges were not made together")
+        check_chain(charges)
+
+    def _release(self) -> None:
+        given, sealed = self._given, seal.of_claim(self._given.claim)
+        kept = [
+            released_under(own, name, given.question, sealed, given.answer)
+            for own, name, *_ in self._payers()
+        ]
+        self._claim.check_stored(kept[0])
+        must(len({canonical(release) for release in kept}) == 1, "the accounts keep different numbers")
+        releases = [own.release for own in given.evidence]
+        must(_one_after_another(releases), "the releases were not stored together")
+        check_chain([*(own.charge for own in given.evidence), *releases])
+
+    def _registry(self) -> None:
+        given = self._given
+        wanted = registry(self._claim, self._opened, populations=given.populations, version=given.version)
+        must(canonical(given.registry) == canonical(wanted), "it does not follow")
 
     def ledger(self, lines: Sequence[str], published: str | None) -> None:
         """The last step: all entries are in that ledger."""
         evidence = self._given.evidence
         check_ledger(lines, published, [link for own in evidence for link in own.links], evidence[0].head)
 
-    @abstractmethod
-    def _read(self, document: Any) -> Certificate[C]:
-        """The certificate, which measures something."""
-
-    @property
-    def _given(self) -> Certificate[C]:
-        assert self.found is not None  # to read is the first step
-        return self.found
-
-    def _format(self) -> None:
-        canonical(self._document)  # no NaN, and no key that is not text
-        self.found = self._read(self._document)
-
-
-class _Check(_Work[PlanClaim]):
-    _facts: tuple[Found, ...] = ()
-    _opened: Opened | None = None
-
-    def _read(self, document: Any) -> Certificate[PlanClaim]:
-        found = read(document)
-        must(found.claim.measurements or found.claim.parts, "nothing is measured")
-        return found
-
-    def _bounds(self) -> None:
-        for text in self._given.claim.statements:
-            found = ambiguity(text)
-            must(found is None, f"two readers of a statement could take it for different things: {found}")
-        self._facts = derived(self._given.claim)
-
-    def _sensitivity(self) -> None:
-        claim = self._given.claim
-        check_moves(claim, self._facts)
-        check_exact(claim, self._facts)
-        must(list(self._given.reasons) == reasons(claim), "the reasons are not those of the claim")
-
-    def _noise(self) -> None:
-        claim = self._given.claim
-        check_total(priced(claim, self._facts), without_parts(claim))
-
-    def _events(self) -> None:
-        claim = self._given.claim
-        parts, measured = priced(claim, self._facts), without_parts(claim)
-        check_events(parts, measured)
-        check_divergence(parts, measured)
-        same = claim.measured.events == of_measurements(claim)
-        must(same, "the events of the measurements are not those of their noise")
-        check_charge(claim)
-        must(claim.charged.events == of_charge(claim), "the events of the charge are not those of its parts")
-
-    def _guarantee(self) -> None:
-        claim = self._given.claim
-        for cost in (claim.measured, claim.charged):
-            must(fits(cost), "the events cost more than ε and δ")
-
-    def _account(self) -> None:
+    def _payers(self) -> Iterator[tuple[Evidence, str, Relation, Cost]]:
+        """What the ledger says of each population that paid, its name, its neighbours and its charge."""
         given = self._given
-        self._opened = opened_under(given.evidence[0], given.populations[0], given.claim.relation)
-
-    def _tables(self) -> None:
-        given = self._given
-        pinned = tables_of(given.evidence[0], given.populations[0], given.claim.sources)
-        for source, texts in _by_source(given.claim):
-            if source.table is not None and source.unit is None:
-                columns = dict(pinned[source.table.casefold()]["columns"])
-                for text in texts:
-                    must(finds_one(text, columns), "a row could find two keys of a list")
-            check_sure(source, pinned, texts)
-
-    def _charge(self) -> None:
-        given, claim = self._given, self._given.claim
-        says = {"version": given.version, "library": given.library, "claim": seal.before(claim)}
-        charged_for(given.evidence[0], given.populations[0], given.question, claim.charged, says)
-
-    def _release(self) -> None:
-        given, claim = self._given, self._given.claim
-        sealed = seal.of_claim(claim)
-        kept = released_under(given.evidence[0], given.populations[0], given.question, sealed, given.answer)
-        check_stored(kept, claim, self._facts)
-
-    def _registry(self) -> None:
-        given = self._given
-        assert self._opened is not None
-        wanted = registry(given.claim, self._opened, population=given.populations[0], version=given.version)
-        must(canonical(given.registry) == canonical(wanted), "it does not follow")
+        for own, name, payer in zip(given.evidence, given.populations, self._claim.payers, strict=True):
+            yield own, name, *payer
 
 
-SHOWS_OF_BOTH = {
-    **STEPS,
-    "bounds": "the statement that ran gives whole numbers of each group and pair of units, and the flows are of these",
-    "sensitivity": "each column moves by exactly what is said when a unit of either population comes, goes or changes",
-    "noise": "the one noise on the columns costs neither population more than its guarantee",
-    "events": "what either account was told is what the noise costs its population",
-    "guarantee": "the events of each population composed cost no more than its guarantee",
-    "account": "the ledger opened both accounts, each under the relation of its side of the claim",
-    "tables": "the ledger fixed for both populations whose the rows are, as the claim has it, before the charges",
-    "charge": "the ledger charged both together for this claim, one entry after the other, before the data was read",
-    "release": "the ledger keeps the same noisy numbers under both charges, and the answer is the one made of them",
-}
-"""What each step shows of a release to two populations."""
-
-
-class _CheckOfBoth(_Work[FlowClaim]):
-    shows: ClassVar[Mapping[str, str]] = SHOWS_OF_BOTH
-    _edges: Edges | None = None
-    _opened: tuple[Opened, ...] = ()
-
-    def _read(self, document: Any) -> Certificate[FlowClaim]:
-        found = read_of_both(document)
-        must(found.claim.measured, "nothing is measured")
-        return found
-
-    def _sides(self) -> Iterator[tuple[str, Side, Evidence]]:
-        given = self._given
-        return zip(given.populations, given.claim.sides, given.evidence, strict=True)
-
-    def _bounds(self) -> None:
-        self._edges = derived_flows(self._given.claim)
-
-    def _sensitivity(self) -> None:
-        """Each number is of one flow, whose caps limit what a pair carries; and sensitivities are just the moves."""
-        claim, most = self._given.claim, self._edges.most if self._edges is not None else ()
-        pipes = [pipe for column in claim.measured for pipe in column.pipes]
-        must([p.place for p in pipes] == list(range(len(most))), "the flows are not of each number once")
-        for pipe in pipes:
-            must(most[pipe.place] == min(pipe.caps), "the caps of a flow are not those of the statement")
-        for place, side in enumerate(claim.sides):
-            for moved, said in zip(side_moves(claim, place), side.sensitivities, strict=True):
-                must(moved.norms == norms(said), "a unit moves a column less far than is said")
-        must(list(self._given.reasons) == reasons_of_both(claim), "the reasons are not those of the claim")
-
-    def _noise(self) -> None:
-        claim = self._given.claim
-        for place, side in enumerate(claim.sides):
-            check_total([priced_side(claim, place)], side.cost)
-
-    def _events(self) -> None:
-        claim = self._given.claim
-        for place, side in enumerate(claim.sides):
-            part = priced_side(claim, place)
-            check_events([part], side.cost)
-            check_divergence([part], side.cost)
-            columns = zip(claim.measured, side.sensitivities, strict=True)
-            told = sum((column.noise.event(s) for column, s in columns), Composed())
-            must(side.cost.events == told, "the events of a population are not those of the noise for it")
-
-    def _guarantee(self) -> None:
-        for side in self._given.claim.sides:
-            must(fits(side.cost), "the events cost more than ε and δ")
-
-    def _account(self) -> None:
-        self._opened = tuple(opened_under(own, name, side.relation) for name, side, own in self._sides())
-        check_chain([own.account for own in self._given.evidence])
-
-    def _tables(self) -> None:
-        """Both accounts fixed the table with the same columns, each with its own unit and the other's beside it."""
-        claim, whose = self._given.claim, [(name, side.unit) for name, side, _ in self._sides()]
-        columns = []
-        for place, (name, side, own) in enumerate(self._sides()):
-            source = PrivateRows(claim.table, claim.columns, side.unit, view=claim.view)
-            pinned = tables_of(own, name, [source], [whose[1 - place]])
-            check_sure(source, pinned, [claim.sql])
-            columns.append(pinned[claim.table.casefold()]["columns"])
-        must(columns[0] == columns[1], "the columns of the table were fixed in two ways")
-        check_chain([link for own in self._given.evidence for link in (own.account, *own.schemas)])
-
-    def _charge(self) -> None:
-        given = self._given
-        says = {
-            "version": given.version,
-            "library": given.library,
-            "claim": seal.of_claim(given.claim),
-            "table": given.claim.table,
-        }
-        for name, side, own in self._sides():
-            charged_for(own, name, given.question, side.cost, says, together=given.populations)
-        first, second = (own.charge for own in given.evidence)
-        must(first.seq + 1 == second.seq, "the two charges were not made together")
-        check_chain([first, second])
-
-    def _release(self) -> None:
-        given, claim = self._given, self._given.claim
-        groups, kept = math.prod(claim.lists), []
-        for name, _, own in self._sides():
-            release = released_under(own, name, given.question, seal.of_claim(claim), given.answer)
-            check_plain(release, len(claim.lists), groups, len(claim.measured))
-            kept.append(canonical(release))
-        must(kept[0] == kept[1], "the two accounts keep different numbers")
-        first, second = (own.release for own in given.evidence)
-        must(first.seq + 1 == second.seq, "the two releases were not stored together")
-        check_chain([*(own.charge for own in given.evidence), first, second])
-
-    def _registry(self) -> None:
-        given = self._given
-        wanted = registry_of_both(
-            given.claim, self._opened, populations=given.populations, version=given.version
-        )
-        must(canonical(given.registry) == canonical(wanted), "it does not follow")
-
-
-def _by_source(claim: PlanClaim) -> list[tuple[PrivateRows, list[str]]]:
-    """The statements over each source."""
-    found = [(look.source, [look.sql]) for look in claim.looks]
-    for m in claim.measurements:
-        texts = [m.sql, *m.truncation, *(own for _, own in m.distinct), *(t.sql for t in m.trees)]
-        found.append((m.source, [text for text in texts if text]))
-    return [*found, *((part.source, [part.sql]) for part in claim.parts)]
-
-
-def check_exact(claim: PlanClaim, found: Sequence[Found]) -> None:
-    """Refuses a claim that a unit enters more groups, adds more or moves a column further than its statements let it.
-
-    Less noise would have done then: it is no danger, and still not what the certificate says.
-
-    Raises:
-        InternalError: naming it.
-    """
-    other = claim.relation.value == "replace"
-    for m, facts in zip(claim.measurements, found, strict=True):
-        if m.groups != facts.groups:
-            reject("how many groups a unit enters")
-        for column, (low, high) in zip(m.columns, facts.spans, strict=True):
-            if (column.low, column.high) != (min(low, 0), max(high, 0)):
-                reject("what a unit adds to a group")
-            moved = column_moves((low, high), facts.groups, m.declared, replace=other)
-            if moved.norms != norms(column.sensitivity):
-                reject("how far a unit moves a column")
-        for tree, reach in zip(m.trees, facts.trees, strict=True):
-            moved = tree_moves(reach, facts.groups, replace=other)
-            nodes = (
-                (2 if other else 1) * facts.groups * reach.total
-            )  # each by a step, in as many as there are
-            if m.declared is not None:
-                nodes = min(nodes, m.declared * reach.leaves)
-            if (nodes, reach.total, moved.l1, moved.l2_squared) != norms(tree.sensitivity):
-                reject("how far a unit moves a spread")
+def _one_after_another(links: Sequence[ChainedEntry]) -> bool:
+    return all(before.seq + 1 == after.seq for before, after in pairwise(links))
 
 
 def _words(error: Exception) -> str:

@@ -60,25 +60,18 @@ def encode(claim: PlanClaim | FlowClaim) -> dict[str, Any]:
     return written
 
 
-def decode(value: Any) -> PlanClaim:
+def decode(value: Any) -> PlanClaim | FlowClaim:
     """The claim that `encode` wrote.
 
     Raises:
         InvalidParameter: anything else.
     """
+    if type(value) is dict and "sides" in value:
+        return _FLOWS(value)
     try:
         return _CLAIM(value)
     except InternalError as error:  # a table of the source that is nobody's, or several kinds at once
         raise InvalidParameter(error.message) from None
-
-
-def decode_flows(value: Any) -> FlowClaim:
-    """The claim of flows that `encode` wrote.
-
-    Raises:
-        InvalidParameter: anything else.
-    """
-    return _FLOWS(value)
 
 
 def _events(value: Any) -> Composed:

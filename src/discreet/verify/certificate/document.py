@@ -1,16 +1,18 @@
-"""Certificates, of a release to one population or to two: their fields, writing one, and reading one back."""
+"""Certificates, of a release that one population or two paid for: their fields, writing one, and reading it back."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from discreet.errors import InternalError
 from discreet.ledger.entry import Charged, Opened
 from discreet.privacy.unit import Relation
-from discreet.verify.certificate.codec import decode, decode_flows, encode
+from discreet.verify.certificate.claim_checks import ClaimChecks, PlanChecks
+from discreet.verify.certificate.codec import decode, encode
 from discreet.verify.certificate.evidence import HEAD, LINKS, Evidence
+from discreet.verify.certificate.flow_checks import FlowChecks
 from discreet.verify.certificate.forms import (
     Reader,
     anything,
@@ -22,15 +24,12 @@ from discreet.verify.certificate.forms import (
     refuse,
     text,
 )
-from discreet.verify.certificate.reasons import reasons, reasons_of_both
-from discreet.verify.certificate.registry import registry, registry_of_both
+from discreet.verify.certificate.registry import registry
 from discreet.verify.claim import Cost, PlanClaim
 from discreet.verify.flows import FlowClaim
 
-FORMAT, OF_BOTH = "discreet certificate, format 1", "discreet certificate of two populations, format 1"
-"""Format that a certificate names, of one population and of two; another one is refused."""
-
-C = TypeVar("C", bound=PlanClaim | FlowClaim)
+FORMAT = "discreet certificate, format 1"
+"""Format that a certificate names; another one is refused."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,17 +55,17 @@ class Price:
 
 
 @dataclass(frozen=True, slots=True)
-class Certificate(Generic[C]):
+class Certificate:
     """A certificate as it was read: every field of the known form, and nothing judged yet.
 
-    `populations` and `evidence` are in one order, and the sides of a claim of flows too.
+    `populations`, `evidence` and the payers of the claim are in one order.
     """
 
     library: str
     question: CertifiedQuery
     populations: tuple[str, ...]
     version: str | None
-    claim: C
+    claim: PlanClaim | FlowClaim
     reasons: tuple[str, ...]
     answer: Any
     evidence: tuple[Evidence, ...]
@@ -75,14 +74,13 @@ class Certificate(Generic[C]):
     @property
     def prices(self) -> tuple[Price, ...]:
         """What the release cost each population that paid."""
-        claim = self.claim
-        sides = (
-            [(claim.relation, claim.charged)]
-            if isinstance(claim, PlanClaim)
-            else [(s.relation, s.cost) for s in claim.sides]
-        )
-        paid = zip(self.populations, sides, self.evidence, strict=True)
-        return tuple(Price(name, *side, own.charge.seq) for name, side, own in paid)
+        paid = zip(self.populations, checks_of(self.claim).payers, self.evidence, strict=True)
+        return tuple(Price(name, *payer, own.charge.seq) for name, payer, own in paid)
+
+
+def checks_of(claim: PlanClaim | FlowClaim) -> ClaimChecks:
+    """The claim as a check sees it."""
+    return PlanChecks(claim) if isinstance(claim, PlanClaim) else FlowChecks(claim)
 
 
 def write(
@@ -103,37 +101,24 @@ def write(
     charges = [own.charge.read() for own in evidence]
     if len(opened) < len(evidence) or not all(isinstance(entry.content, Charged) for entry in charges):
         raise InternalError("The entries of this release are of other kinds than they must be.")
-    names, note = [entry.population for entry in charges], charges[0].note
-    version, head = note.get("version"), HEAD.write(evidence[0].head)
+    names, note, checks = [entry.population for entry in charges], charges[0].note, checks_of(claim)
+    version = note.get("version")
     entries = [{name: form.write(getattr(own, name)) for name, form in LINKS.items()} for own in evidence]
-    parts: dict[str, Any]
-    if isinstance(claim, PlanClaim):
-        parts = {
-            "format": FORMAT,
-            "population": names[0],
-            "reasons": reasons(claim),
-            "ledger": {**entries[0], "head": head},
-            "registry": registry(claim, opened[0], population=names[0], version=version),
-        }
-    else:
-        parts = {
-            "format": OF_BOTH,
-            "populations": names,
-            "reasons": reasons_of_both(claim),
-            "ledger": {"accounts": entries, "head": head},
-            "registry": registry_of_both(claim, opened, populations=names, version=version),
-        }
     return {
+        "format": FORMAT,
         "library": note.get("library"),
         "question": _QUESTION.write(question),
+        "populations": names,
         "version": version,
         "claim": encode(claim),
+        "reasons": checks.reasons(),
         "answer": answer,
-        **parts,
+        "ledger": {"accounts": entries, "head": HEAD.write(evidence[0].head)},
+        "registry": registry(checks, opened, populations=names, version=version),
     }
 
 
-def read(document: Any) -> Certificate[PlanClaim]:
+def read(document: Any) -> Certificate:
     """A certificate's fields.
 
     Raises:
@@ -141,32 +126,22 @@ def read(document: Any) -> Certificate[PlanClaim]:
     """
     if type(document) is not dict or document.get("format") != FORMAT:
         refuse(f"its format is not {FORMAT!r}; what was spent still counts")
-    names: dict[str, Reader[Any]] = {"population": text, "claim": decode, "ledger": _evidence}
-    found = record(document, {**_FIELDS, **names}, "it")
+    found = record(document, _FIELDS, "it")
     del found["format"]
-    return Certificate(populations=(found.pop("population"),), evidence=(found.pop("ledger"),), **found)
+    certificate = Certificate(evidence=found.pop("ledger"), **found)
+    names = certificate.populations
+    if (
+        not len({*names})
+        == len(names)
+        == len(certificate.evidence)
+        == len(checks_of(certificate.claim).payers)
+    ):
+        refuse("its populations, its accounts and who pays for its claim are not as many")
+    return certificate
 
 
-def read_of_both(document: Any) -> Certificate[FlowClaim]:
-    """As `read`, of a certificate of two populations."""
-    names: dict[str, Reader[Any]] = {
-        "populations": listed(text, exactly=2),
-        "claim": decode_flows,
-        "ledger": _accounts,
-    }
-    found = record(document, {**_FIELDS, **names}, "it")
-    del found["format"]
-    if len(set(found["populations"])) != 2:
-        refuse("it is not of two populations")
-    return Certificate(evidence=found.pop("ledger"), **found)
-
-
-def _evidence(value: Any) -> Evidence:
-    return Evidence(**record(value, {**LINKS, "head": HEAD}, "the ledger's part"))
-
-
-def _accounts(value: Any) -> tuple[Evidence, ...]:
-    found = record(value, {"accounts": listed(anything, exactly=2), "head": HEAD}, "the ledger's part")
+def _evidence(value: Any) -> tuple[Evidence, ...]:
+    found = record(value, {"accounts": listed(anything), "head": HEAD}, "the ledger's part")
     return tuple(
         Evidence(**record(own, LINKS, "an account's part"), head=found["head"]) for own in found["accounts"]
     )
@@ -176,9 +151,11 @@ _FIELDS: dict[str, Reader[Any]] = {
     "format": text,
     "library": text,
     "question": _QUESTION,
+    "populations": listed(text),
     "version": optional(text),
+    "claim": decode,
     "reasons": listed(text),
     "answer": anything,
+    "ledger": _evidence,
     "registry": anything,
 }
-"""Fields of either certificate."""

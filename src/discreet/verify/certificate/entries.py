@@ -14,8 +14,7 @@ from discreet.privacy.unit import Relation
 from discreet.verify.certificate import seal
 from discreet.verify.certificate.document import CertifiedQuery
 from discreet.verify.certificate.evidence import CERTIFIED, ChainedEntry, Evidence, links_of
-from discreet.verify.certificate.forms import digest, record
-from discreet.verify.certificate.verdict import must
+from discreet.verify.certificate.forms import digest, must, record
 from discreet.verify.claim import Cost
 from discreet.verify.derive import PrivateRows
 from discreet.verify.failing import failure

@@ -10,14 +10,13 @@ from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.verify.claim import Measurement, NoisyColumn, PlanClaim
 from discreet.verify.levels import Tier, gaussian_cost, laplace_cost, tier_of
-from discreet.verify.parts import events_of_parts
 from discreet.verify.shapes import reject
 
 
 def of_measurements(claim: PlanClaim) -> Composed:
     """The events of what the measurements release."""
     other = claim.relation.value == "replace"
-    return sum((_measured(m, replace=other) for m in claim.measurements), Composed()) + events_of_parts(claim)
+    return sum((_measured(m, replace=other) for m in claim.measurements), Composed())
 
 
 def of_charge(claim: PlanClaim) -> Composed:

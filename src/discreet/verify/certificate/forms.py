@@ -21,6 +21,16 @@ def refuse(what: str) -> Never:
     raise InvalidParameter(f"this is no certificate that this version can read: {what}.")
 
 
+class Broken(Exception):  # never leaves the checker
+    """The step of a check at hand does not hold."""
+
+
+def must(holds: object, reason: str) -> None:
+    """The step at hand does not hold without this."""
+    if not holds:
+        raise Broken(reason)
+
+
 def record(value: Any, names: Mapping[str, Reader[Any]], what: str) -> dict[str, Any]:
     """An object with exactly these fields, each of them read.
 
