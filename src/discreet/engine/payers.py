@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
@@ -131,9 +131,3 @@ def _fitting_both(refusal: BudgetExceeded, plan: Plan, share: Fraction | None) -
         left=refusal.left,
         hint=hint,
     )
-
-
-def account_of(accounts: Sequence[Account]) -> Account:
-    """The one account."""
-    (account,) = accounts
-    return account

@@ -11,7 +11,6 @@ from collections.abc import Sequence
 
 from sqlglot import exp
 
-from discreet.verify.arguments import nothing_unread
 from discreet.verify.derive import Derived, PrivateRows, derive
 from discreet.verify.shapes import (
     conjuncts,
@@ -19,6 +18,7 @@ from discreet.verify.shapes import (
     holds_only,
     is_column,
     nodes_of,
+    nothing_unread,
     outputs,
     read,
     reads_stage,

@@ -483,7 +483,7 @@ SAID: list[tuple[str, str, Change, str]] = [
     ("two keys", "a name as in a batch", lambda d: d["question"].update(name="n"), "charge"),
     ("two keys", "another version of the data", lambda d: d.update(version="2027"), "charge"),
     ("two keys", "no version of the data", lambda d: d.update(version=None), "charge"),
-    ("two keys", "another population", lambda d: d.update(population="others"), "account"),
+    ("two keys", "another population", lambda d: d.update(populations=["others"]), "account"),
     ("two keys", "another library", lambda d: d.update(library="0.0.1"), "charge"),
     ("two keys", "another reason", lambda d: d["reasons"].__setitem__(0, "Trust us."), "sensitivity"),
     ("two keys", "a reason less", lambda d: d["reasons"].pop(), "sensitivity"),

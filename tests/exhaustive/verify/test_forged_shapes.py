@@ -12,12 +12,11 @@ import pytest
 
 from discreet.backends.connection import open_database
 from discreet.errors import InternalError
-from discreet.verify.arguments import nothing_unread
 from discreet.verify.census import derive_reports
 from discreet.verify.certificate.checker import check
 from discreet.verify.derive import PrivateRows
 from discreet.verify.levels import gaussian_cost, tier_of
-from discreet.verify.shapes import nodes_of, read
+from discreet.verify.shapes import nodes_of, nothing_unread, read
 from tests.verify.asked import SEVERAL, SINGLE, VISITS, ask, plain, session
 from tests.verify.forging import Document, forged, measurement, sealed
 

@@ -13,7 +13,7 @@ import discreet as dp
 from discreet.backends.connection import open_database
 from discreet.engine.session import Session
 from discreet.verify.certificate.checker import check
-from discreet.verify.matching import finds_one
+from discreet.verify.lists import finds_one
 from tests.verify.asked import ask, plain
 from tests.verify.forging import Document, forged, measurement, sealed
 
