@@ -175,7 +175,7 @@ def test_no_unit_moves_the_numbers_further_than_planned(seed: int, relation: str
             moved = here - answers(changed if relation == "replace" else without)
             assert plan is not None
             assert plan.flows is not None
-            for by, said in zip(moved, plan.flows.parties[side].allowed.sensitivities, strict=True):
+            for by, said in zip(moved, plan.flows.parties[side].side.sensitivities, strict=True):
                 assert abs(by).max() <= said.linf
                 assert abs(by).sum() <= said.l1
                 assert (by**2).sum() <= said.l2_squared
@@ -495,7 +495,7 @@ def test_relations_and_filters_are_each_accounts_own(tmp_path: Path) -> None:
     ) as session:
         plan = session.plan("SELECT SUM(cost) FROM visits", epsilon=0.5, delta=1e-7, noise="gaussian")
         assert plan.flows is not None
-        assert [p.relation.value for p in plan.flows.parties] == ["replace", "add-remove"]
+        assert [p.side.relation.value for p in plan.flows.parties] == ["replace", "add-remove"]
         session.sql("SELECT SUM(cost) FROM visits", epsilon=0.5, delta=1e-7, noise="gaussian")
         session.sql(COUNT, epsilon={"patients": 0.2, "doctors": 0.3}, delta={"patients": 0, "doctors": 0})
         with pytest.raises(BudgetExceeded):

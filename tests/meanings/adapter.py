@@ -138,7 +138,7 @@ def measured(q: Any) -> Facts:
     columns = zip(q.question.measures, q.sensitivities, a.noises, strict=True)
     found: Facts = {"measured": [[_norms(s), _law(z), str(m.step)] for m, s, z in columns]}
     if flows is not None:
-        found["sensitivities of each"] = [[_norms(s) for s in p.allowed.sensitivities] for p in flows.parties]
+        found["sensitivities of each"] = [[_norms(s) for s in p.side.sensitivities] for p in flows.parties]
     if q.spreads:
         trees = zip(q.question.spreads, q.spreads, a.spreads, strict=True)
         found["trees"] = [[t.spread.leaves, t.spread.depth, _norms(s), _law(z)] for t, (s, _), z in trees]

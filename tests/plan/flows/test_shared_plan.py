@@ -93,7 +93,7 @@ def claim_of(plan: Plan) -> FlowClaim:
 
 def moves(plan: Plan) -> list[list[tuple[int, int]]]:
     """Of each population, ℓ1 and squared ℓ2 of each column."""
-    return [[(s.l1, s.l2_squared) for s in p.allowed.sensitivities] for p in parties_of(plan)]
+    return [[(s.l1, s.l2_squared) for s in p.side.sensitivities] for p in parties_of(plan)]
 
 
 ALL = (
@@ -130,20 +130,20 @@ def test_signed_sums_move_by_one_side_or_by_both() -> None:
 
 def test_nobody_pays_more_than_allowed_and_somebody_pays_just_that() -> None:
     plan = planned(ALL, epsilons=(HALF, Fraction(1)))
-    paid = [p.paid.guarantee.epsilon for p in parties_of(plan)]
+    paid = [p.side.cost.epsilon for p in parties_of(plan)]
     assert [p <= a for p, a in zip(paid, (HALF, Fraction(1)), strict=True)] == [True, True]
     assert paid[0] == HALF or paid[1] == 1
     for party in parties_of(plan):
-        assert PrivacyLoss(party.paid.events).guarantee(0).epsilon <= party.paid.guarantee.epsilon
+        assert PrivacyLoss(party.side.cost.events).guarantee(0).epsilon <= party.side.cost.epsilon
 
 
 def test_one_column_costs_each_by_its_own_sensitivity() -> None:
     plan = planned("SELECT COUNT(*) FROM visits")
     assert plan.query.allocation.noises == (DiscreteLaplaceNoise(Fraction(80)),)
-    assert [p.paid.guarantee.epsilon for p in parties_of(plan)] == [Fraction(3, 80), HALF]
+    assert [p.side.cost.epsilon for p in parties_of(plan)] == [Fraction(3, 80), HALF]
     assert "ε = 0.0375 of 'patients', ε = 0.5 of 'doctors'" in str(plan)
     asked = planned("SELECT COUNT(*) FROM visits", epsilons=(Fraction(1, 80), HALF))
-    assert [p.paid.guarantee.epsilon for p in parties_of(asked)] == [Fraction(1, 80), Fraction(1, 6)]
+    assert [p.side.cost.epsilon for p in parties_of(asked)] == [Fraction(1, 80), Fraction(1, 6)]
 
 
 @pytest.mark.parametrize("kind", list(Kind))
@@ -151,13 +151,13 @@ def test_with_a_delta_the_charge_holds_by_the_accountant(kind: Kind) -> None:
     delta = Fraction(1, 10**6)
     plan = planned(ALL, kind=kind, delta=delta, relations=(ADD, REPLACE), rows=(3, 4))
     for party in parties_of(plan):
-        g = party.paid.guarantee
-        assert PrivacyLoss(party.paid.events).guarantee(g.delta).epsilon <= g.epsilon * (
+        g = party.side.cost
+        assert PrivacyLoss(party.side.cost.events).guarantee(g.delta).epsilon <= g.epsilon * (
             1 + Fraction(1, 10**9)
         )
         assert g.epsilon <= HALF
     if kind is Kind.GAUSSIAN:
-        assert max(p.paid.guarantee.epsilon for p in parties_of(plan)) > HALF * Fraction(999, 1000)
+        assert max(p.side.cost.epsilon for p in parties_of(plan)) > HALF * Fraction(999, 1000)
         assert all(isinstance(z, RoundedGaussianNoise) for z in plan.query.allocation.noises)
 
 

@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from typing import Never
 
 from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
-from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.plan.flows.flow import LARGEST
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import (
@@ -22,11 +19,10 @@ from discreet.plan.measures.measure import (
     Total,
     UnitCount,
 )
-from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
-from discreet.privacy.sensitivity import Sensitivity
-from discreet.privacy.unit import PrivacyUnit, Relation
+from discreet.privacy.unit import PrivacyUnit
 from discreet.query.expr import Expr, Literal
+from discreet.verify.flows import Side
 
 FEWEST = 1 << 10
 """The fewest grid steps from 0 to the larger bound of a real value: what is lost by rounding is far below the noise."""
@@ -199,58 +195,17 @@ def _refuse(measure: Measure, names: tuple[str, str], text: str) -> Never:
 
 
 @dataclass(frozen=True, slots=True)
-class Allowed:
-    """What a population may pay, and how far one of its units moves each column."""
-
-    sensitivities: tuple[Sensitivity, ...]
-    epsilon: Fraction
-    delta: Fraction
-
-    def pure(self, noises: Sequence[Additive]) -> Fraction:
-        """What Laplace noise costs it when ε adds up."""
-        return sum(
-            (
-                s.l1 / z.scale
-                for s, z in zip(self.sensitivities, noises, strict=True)
-                if isinstance(z, DiscreteLaplaceNoise)
-            ),
-            Fraction(0),
-        )
-
-    def mu_squared(self, noises: Sequence[Additive]) -> Fraction:
-        """The μ² that Gaussian noise costs it."""
-        return sum(
-            (
-                s.l2_squared / z.sigma**2
-                for s, z in zip(self.sensitivities, noises, strict=True)
-                if isinstance(z, RoundedGaussianNoise)
-            ),
-            Fraction(0),
-        )
-
-
-@dataclass(frozen=True, slots=True)
-class PartyCost:
-    """What a population pays: the events for its own sensitivities, and the promise that they are charged as."""
-
-    events: Composed
-    guarantee: Approximate
-
-
-@dataclass(frozen=True, slots=True)
 class Party:
     """One of the two populations, in one question.
 
     Attributes:
         population: whose account it is.
         unit: the column of its ids in the table, and the cap on rows.
-        relation: its neighbours.
-        allowed: how far one of its units moves each column, and what it may pay.
-        paid: what it pays.
+        allowed: what it may pay.
+        side: its neighbours, how far one of its units moves each column, and what it pays.
     """
 
     population: str
     unit: PrivacyUnit
-    relation: Relation
-    allowed: Allowed
-    paid: PartyCost
+    allowed: Approximate
+    side: Side

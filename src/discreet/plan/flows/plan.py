@@ -4,8 +4,8 @@ Guarantee:
     In the text that `edges_sql` returns, each row is of one group, one unit of either population, and those of the
     table's rows that have all three. Its numbers are whole, from 0 to what a pair can carry at all, and follow from
     these rows alone. Rows without an id of either population are dropped. What a unit passes is capped where the flows
-    are found (`flow.py`), not here. `PartyCost.events` composed are (ε, δ)-DP for `PartyCost.guarantee`, for neighbours
-    in that population, whose sensitivities they are for; the ε is at most what was allowed it (docs/proofs/flows.md).
+    are found (`flow.py`), not here. The events of `Side.cost` composed are (ε, δ)-DP for its ε and δ, for neighbours in
+    that population, whose sensitivities they are for; the ε is at most what was allowed it (docs/proofs/flows.md).
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, Rounded
 from discreet.plan.bound import BoundedQuery, lattice_sql, rows_with
 from discreet.plan.cost import Allocation, Kind, allocate, root_above, sensitivity_of
 from discreet.plan.explain import citations
-from discreet.plan.flows.network import Allowed, Flow, Network, Party, PartyCost, coarser, network
+from discreet.plan.flows.network import Flow, Network, Party, coarser, network
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.plan import Payer, Plan, PlanOutput
 from discreet.plan.query import Query
@@ -88,7 +88,7 @@ class Flows:
             FlowColumn(tuple(Pipe(next(places), f.sign, f.caps) for f in n.flows), noise)
             for n, noise in zip(self.networks, query.allocation.noises, strict=True)
         ]
-        first, second = (_side(p) for p in self.parties)
+        first, second = self.parties
         table, lists = query.question.table, query.question.keys.lists or ()
         return FlowClaim(
             table.name,
@@ -96,7 +96,7 @@ class Flows:
             query.sql,
             tuple(len(v) for v in lists),
             tuple(columns),
-            (first, second),
+            (first.side, second.side),
             table.view,
         )
 
@@ -144,20 +144,20 @@ def make_shared_plan(
             "would have to be private for both.",
             hint='declare the keys: columns={"region": dp.Values("north", "south")}',
         )
-    sides = tuple(
-        Allowed(
-            tuple(sensitivity_of(n.span(i), groups, groups, relation) for n in networks),
-            epsilons[i],
-            deltas[i],
-        )
+    moved = [
+        tuple(sensitivity_of(n.span(i), groups, groups, relation) for n in networks)
         for i, relation in enumerate(relations)
-    )
-    noises, paid = shared_noise(sides, kind)
+    ]
+    allowed = list(map(Approximate, epsilons, deltas))
+    noises = shared_noise(moved, allowed, kind)
     first_party, second_party = (
-        Party(name, unit, relation, side, pays)
-        for name, unit, relation, side, pays in zip(
-            populations, (first, second), relations, sides, paid, strict=True
+        Party(
+            populations[i],
+            unit,
+            allowed[i],
+            Side(unit.column or "", relations[i], moved[i], _paid(moved[i], allowed[i], noises)),
         )
+        for i, unit in enumerate((first, second))
     )
     flows = Flows(networks, (first_party, second_party))
     query = Query(
@@ -167,12 +167,17 @@ def make_shared_plan(
         max(deltas),
         edges_sql(question, second.column, flows.flows),
         (),
-        _largest(sides),
+        tuple(
+            max(pair, key=lambda s: s.l1) for pair in zip(*moved, strict=True)
+        ),  # each is charged by its own
         # its events and its guarantee are nobody's: each population has its own
         Allocation(noises, None, (), Composed(), Approximate(max(epsilons), max(deltas))),
     )
     check_flows(flows.claim(query))
-    payers = tuple(Payer(p.population, p.paid.events, p.paid.guarantee) for p in flows.parties)
+    payers = tuple(
+        Payer(p.population, p.side.cost.events, Approximate(p.side.cost.epsilon, p.side.cost.delta))
+        for p in flows.parties
+    )
     return Plan(query.identity, (query,), {"": PlanOutput(query)}, payers, flows=flows)
 
 
@@ -216,20 +221,6 @@ def _on_coarser_grids(question: Question, units: tuple[PrivacyUnit, PrivacyUnit]
     return replace(question, measures=measures, outer=outer)
 
 
-def _largest(sides: Sequence[Allowed]) -> tuple[Sensitivity, ...]:
-    """Of each column, the move of the population that moves it further; each is charged by its own."""
-    return tuple(
-        max(pair, key=lambda s: s.l1) for pair in zip(*(s.sensitivities for s in sides), strict=True)
-    )
-
-
-def _side(party: Party) -> Side:
-    g = party.paid.guarantee
-    assert party.unit.column is not None
-    cost = Cost(party.paid.events, g.epsilon, g.delta)
-    return Side(party.unit.column, party.relation, party.allowed.sensitivities, cost)
-
-
 def _identity(
     q: Question, networks: Sequence[Network], parties: Sequence[Party], version: str | None, kind: Kind
 ) -> str:
@@ -248,7 +239,7 @@ def _identity(
                 p.population,
                 p.unit.column,
                 p.unit.max_rows,
-                p.relation.value,
+                p.side.relation.value,
                 str(p.allowed.epsilon),
                 str(p.allowed.delta),
             ]
@@ -296,53 +287,56 @@ def _is_expression(of: Expr | LatticeValue | None) -> bool:
     return of is not None and not isinstance(of, LatticeValue)
 
 
-def shared_noise(sides: Sequence[Allowed], kind: Kind) -> tuple[tuple[Additive, ...], tuple[PartyCost, ...]]:
-    """The noise of each column such that no population pays more than it may, and what each pays.
+def shared_noise(
+    moved: Sequence[tuple[Sensitivity, ...]], allowed: Sequence[Approximate], kind: Kind
+) -> tuple[Additive, ...]:
+    """The noise of each column such that no population pays more than it may; of each, how far a unit moves them.
 
     Raises:
         NotPrivate: Gaussian noise without a δ.
     """
     alone = [
-        allocate(s.sensitivities, epsilon=s.epsilon, delta=s.delta, kind=kind, select=None).noises
-        for s in sides
+        allocate(s, epsilon=most.epsilon, delta=most.delta, kind=kind, select=None).noises
+        for s, most in zip(moved, allowed, strict=True)
     ]
-    noises = _shrunk(sides, [_larger(column) for column in zip(*alone, strict=True)])
-    return noises, tuple(_paid(side, noises) for side in sides)
+    noises = [max(column, key=_scale) for column in zip(*alone, strict=True)]
+    # all are made smaller by one factor, until a population pays all that it may: where columns differ in which
+    # population needs more, none does yet
+    if all(isinstance(z, RoundedGaussianNoise) for z in noises):
+        part = max(
+            sum((s.l2_squared / _scale(z) ** 2 for s, z in zip(of, noises, strict=True)), Fraction(0))
+            / mu_squared_for(most.epsilon, most.delta)
+            for of, most in zip(moved, allowed, strict=True)
+        )
+        if not 0 < part < 1:
+            return tuple(noises)
+        return tuple(RoundedGaussianNoise(root_above(_scale(z) ** 2 * part)) for z in noises)
+    part = max(_pure(s, noises) / most.epsilon for s, most in zip(moved, allowed, strict=True))
+    if not 0 < part < 1:  # at 1, or above it, where a δ pays for more than adding up does
+        return tuple(noises)
+    return tuple(DiscreteLaplaceNoise(_scale(z) * part) for z in noises)
 
 
-def _larger(noises: Sequence[Additive]) -> Additive:
-    """Of the noises that each population needs for a column, the largest."""
-    return max(noises, key=lambda z: z.scale if isinstance(z, DiscreteLaplaceNoise) else _sigma(z))
-
-
-def _sigma(noise: Additive) -> Fraction:
+def _scale(noise: Additive) -> Fraction:
+    if isinstance(noise, DiscreteLaplaceNoise):
+        return noise.scale
     assert isinstance(noise, RoundedGaussianNoise)
     return noise.sigma
 
 
-def _shrunk(sides: Sequence[Allowed], noises: Sequence[Additive]) -> tuple[Additive, ...]:
-    """All scales made smaller by one factor, until a population pays all that it may: where columns differ in which
-    population needs more, none does yet.
-    """
-    if all(isinstance(z, RoundedGaussianNoise) for z in noises):
-        part = max(s.mu_squared(noises) / mu_squared_for(s.epsilon, s.delta) for s in sides)
-        if not 0 < part < 1:
-            return tuple(noises)
-        return tuple(RoundedGaussianNoise(root_above(_sigma(z) ** 2 * part)) for z in noises)
-    part = max(s.pure(noises) / s.epsilon for s in sides)
-    if not 0 < part < 1:  # at 1, or above it, where a δ pays for more than adding up does
-        return tuple(noises)
-    return tuple(DiscreteLaplaceNoise(z.scale * part) for z in noises if isinstance(z, DiscreteLaplaceNoise))
+def _pure(moved: Sequence[Sensitivity], noises: Sequence[Additive]) -> Fraction:
+    """What Laplace noise costs a population when ε adds up."""
+    return sum((s.l1 / _scale(z) for s, z in zip(moved, noises, strict=True)), Fraction(0))
 
 
-def _paid(side: Allowed, noises: Sequence[Additive]) -> PartyCost:
-    events = sum((z.event(s) for z, s in zip(noises, side.sensitivities, strict=True)), Composed())
-    pure = side.pure(noises)
-    if pure <= side.epsilon and all(isinstance(z, DiscreteLaplaceNoise) for z in noises):
-        return PartyCost(events, Approximate(pure))
-    spent = PrivacyLoss(events).guarantee(side.delta).epsilon if len(events) else Fraction(0)
-    return PartyCost(
-        events, Approximate(min(side.epsilon, spent), side.delta if len(events) else Fraction(0))
+def _paid(moved: Sequence[Sensitivity], allowed: Approximate, noises: Sequence[Additive]) -> Cost:
+    events = sum((z.event(s) for z, s in zip(noises, moved, strict=True)), Composed())
+    if all(isinstance(z, DiscreteLaplaceNoise) for z in noises) and _pure(moved, noises) <= allowed.epsilon:
+        return Cost(events, _pure(moved, noises), Fraction(0))
+    if not len(events):
+        return Cost(events, Fraction(0), Fraction(0))
+    return Cost(
+        events, min(allowed.epsilon, PrivacyLoss(events).guarantee(allowed.delta).epsilon), allowed.delta
     )
 
 
@@ -352,10 +346,10 @@ def explain(plan: Plan) -> str:
     q, flows = plan.query.question, plan.flows
     lines = []
     for p in flows.parties:
-        differ = "is there or not" if p.relation is Relation.ADD_REMOVE else "is replaced by any other"
+        differ = "is there or not" if p.side.relation is Relation.ADD_REMOVE else "is replaced by any other"
         lines.append(
             f"Protected as {p.population!r}: all rows that share one {p.unit.column!r} of {q.table.name!r}. "
-            f"Neighbours ({p.relation.value}): one such unit {differ}."
+            f"Neighbours ({p.side.relation.value}): one such unit {differ}."
         )
     lines += ["Rows without an id of either are dropped.", ""]
     count = q.keys.count
@@ -372,7 +366,7 @@ def explain(plan: Plan) -> str:
         lines += ["", f"Column {i}: {measure.word}{step}, as the {of} in each group."]
         for side, p in enumerate(flows.parties):
             low, high = found.span(side)
-            s = p.allowed.sensitivities[i]
+            s = p.side.sensitivities[i]
             lines.append(
                 f"  One unit of {p.population!r} moves a group by an integer in [{low}, {high}], so Δ₀ = {s.l0}, "
                 f"Δ∞ = {s.linf}, Δ₁ = {s.l1}, Δ₂² = {s.l2_squared}."
@@ -386,7 +380,7 @@ def explain(plan: Plan) -> str:
                 lines.append(f"  Gaussian noise, rounded to the integers, with σ = {float(sigma):,.6g}.")
     lines.append("")
     for p in flows.parties:
-        g = p.paid.guarantee
+        g = p.side.cost
         of = words(p.allowed.epsilon, p.allowed.delta)
         lines.append(
             f"{p.population!r} pays ε = {decimal(g.epsilon)}, δ = {decimal(g.delta)}, of {of} that it may be asked."
