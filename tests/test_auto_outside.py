@@ -33,9 +33,9 @@ from discreet.plan.auto_bounds.ranges import (
     holds,
     share_outside,
 )
+from discreet.plan.nodes.node import Measured
 from discreet.plan.plan import Plan
 from discreet.plan.query import Query
-from discreet.query.expr import Measured
 from discreet.verify.check import check, check_look
 from discreet.verify.claim import PlanClaim
 

@@ -21,6 +21,7 @@ from discreet.plan.nodes.key import Key
 from discreet.plan.nodes.list_of import ListOf
 from discreet.plan.nodes.mean import Mean
 from discreet.plan.nodes.mode import Mode
+from discreet.plan.nodes.node import Answer, Applied, Constant, Measured, Node, RowInterval, measured_in
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.nodes.quantile import Quantile
 from discreet.plan.nodes.slope import Slope
@@ -29,7 +30,6 @@ from discreet.plan.nodes.within import Within
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.plan.question import looked_at
-from discreet.query.expr import Answer, Call, Column, Expr, Literal, Measured, RowInterval, measured_in, walk
 from discreet.query.functions.calendar import EPOCH
 from tests.plan.spread_trees import given, spread_of, whole
 
@@ -77,13 +77,13 @@ TREES = {spread: tree_of(spread) for spread in WEIGHTS}
 class Row:
     """A node, and its value where there is no noise, from the data."""
 
-    node: Expr
+    node: Node
     truth: Any
 
 
 ROWS = {
     "key": Row(Key(1, Type.INT), 3),
-    "literal": Row(Literal(2.5, Type.REAL), 2.5),
+    "literal": Row(Constant(2.5, Type.REAL), 2.5),
     "count": Row(COUNT, 400),
     "sum": Row(MEAN_Y.numerator, Y.sum() / 8),
     "mean": Row(MEAN_X, X.mean() / 8),
@@ -98,11 +98,11 @@ ROWS = {
     "histogram": Row(Histogram(FLAT, Type.INT), {i: WEIGHTS[FLAT].get(i, 0) for i in range(9)}),
     "within": Row(Within(CELLS, (0, 2, 5)), 111),
     "list": Row(ListOf(tuple(Quantile(TREE, p, Type.INT) for p in (F(1, 4), F(3, 4)))), [20, 40]),
-    "affine": Row(Call("+", (COUNT, Literal(5, Type.INT)), Type.INT), 405),
-    "difference": Row(Call("-", (Within(CELLS, (1,)), Within(CELLS, (5,))), Type.INT), 39),
-    "root": Row(Call("sqrt", (VARIANCE,), Type.REAL), np.sqrt(COVARIANCES[0, 0])),
+    "affine": Row(Applied("+", (COUNT, Constant(5, Type.INT)), Type.INT), 405),
+    "difference": Row(Applied("-", (Within(CELLS, (1,)), Within(CELLS, (5,))), Type.INT), 39),
+    "root": Row(Applied("sqrt", (VARIANCE,), Type.REAL), np.sqrt(COVARIANCES[0, 0])),
     "date": Row(
-        Call("date + days", (Literal(EPOCH.date(), Type.DATE), Mode(FLAT, Type.INT)), Type.DATE),
+        Applied("date + days", (Constant(EPOCH.date(), Type.DATE), Mode(FLAT, Type.INT)), Type.DATE),
         dt.date(1970, 1, 4),
     ),
 }
@@ -139,7 +139,7 @@ class WatchedTrees(dict[Spread, NoisyTree]):
         return super().__getitem__(spread)
 
 
-def value(node: Expr, cells: Sequence[int] = COLUMNS) -> Any:
+def value(node: Node, cells: Sequence[int] = COLUMNS) -> Any:
     return node.compiled()(KEYS, (*cells, TREES))
 
 
@@ -154,7 +154,7 @@ def ends(found: Any) -> Iterator[tuple[Any, Any]]:
             yield from ends(inner)
 
 
-def interval(node: Expr, confidence: F, cells: Sequence[int] = COLUMNS) -> list[tuple[Any, Any]]:
+def interval(node: Node, confidence: F, cells: Sequence[int] = COLUMNS) -> list[tuple[Any, Any]]:
     return list(ends(node.interval(LAWS.columns, confidence)(KEYS, (*cells, TREES))))
 
 
@@ -190,7 +190,7 @@ def names_what_it_reads(row: Row) -> None:
         keys, trees = Watched(KEYS), WatchedTrees(TREES)
         cells = Watched((*COLUMNS, trees))
         what(keys, cells)
-        assert keys.read == {e.key for e in walk(node) if e.key is not None}
+        assert keys.read == {e.key for e in node.walk() if e.key is not None}
         assert cells.read - {-1} == {m.index for m in measured_in(node)}
         assert trees.read == {looked.spread for looked in looked_at([node])}
 
@@ -244,23 +244,23 @@ def test_nodes_keep_the_contract(row: Row, law: Callable[[Row], None]) -> None:
 
 @pytest.mark.parametrize("row", ROWS.values(), ids=ROWS)
 def test_what_is_no_part_of_a_row_is_not_computed_there(row: Row) -> None:
-    if not {type(e) for e in walk(row.node)} <= {Literal, Call}:
+    if not {type(e) for e in row.node.walk()} <= {Constant, Applied}:
         with pytest.raises(TypeError, match="not"):
             row.node.of_row({})
         with pytest.raises(TypeError, match="not"):
             _ = row.node.identity
 
 
-def subclasses(kind: type[Expr]) -> Iterator[type[Expr]]:
+def subclasses(kind: type[Node]) -> Iterator[type[Node]]:
     for sub in kind.__subclasses__():
         yield sub
         yield from subclasses(sub)
 
 
 def test_every_class_of_nodes_has_a_row() -> None:
-    own = [kind for kind in subclasses(Expr) if kind.__module__.startswith("discreet.")]
+    own = [kind for kind in subclasses(Node) if kind.__module__.startswith("discreet.")]
     names = {kind.__name__ for kind in own if hasattr(kind, "__dataclass_fields__")}
-    assert names - {Column.__name__} == {type(row.node).__name__ for row in ROWS.values()}
+    assert names == {type(row.node).__name__ for row in ROWS.values()}
 
 
 class Doubled(Measured):
@@ -301,7 +301,7 @@ class Rooted(Mean):
 class Losing(ListOf):
     """It loses its last value when parts are replaced."""
 
-    def map_children(self, change: Callable[[Expr], Expr]) -> Expr:
+    def map_children(self, change: Callable[[Any], Any]) -> Losing:
         return replace(self, items=tuple(change(e) for e in self.items[:-1]))
 
 

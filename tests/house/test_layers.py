@@ -33,7 +33,6 @@ EXCEPTIONS: dict[tuple[str, str], str] = {
     ): "the front door names every part, for type checkers; it is loaded when it is first used",
     ("discreet", "plots"): "as above",
     ("discreet", "sketch"): "as above",
-    ("discreet.query.expr", "plan"): "operations of an answer stand beside those of a row, in one class",
 }
 
 

@@ -113,7 +113,7 @@ def reference_cells(case: Case, plan: Query, order: Order) -> Cells:
 def columns_of(case: Case, plan: Query) -> list[tuple[int, ...]]:
     """For each measure of the case, the places of its integer columns among the plan's."""
     from discreet.plan.nodes.mean import Mean
-    from discreet.query.expr import Measured
+    from discreet.plan.nodes.node import Measured
 
     places: list[tuple[int, ...]] = []
     for _, e in plan.question.outer.columns[len(case.question.keys) :]:

@@ -11,7 +11,7 @@ import pytest
 
 import discreet as dp
 from discreet.catalog.types import Type
-from discreet.query.expr import Call, Literal, Measured
+from discreet.plan.nodes.node import Applied, Constant, Measured
 from tests.plan.tables import planned
 
 LEVEL = Fraction(19, 20)
@@ -86,8 +86,8 @@ def test_days_beyond_the_calendar_are_null() -> None:
         (dt.date(9999, 12, 25), False),
         (dt.date(1, 1, 3), False),
     ):
-        day = Call("date + days", (Literal(first, Type.DATE), count), Type.DATE)
-        month = Call("month", (day,), Type.INT)
+        day = Applied("date + days", (Constant(first, Type.DATE), count), Type.DATE)
+        month = Applied("month", (day,), Type.INT)
         assert (None not in [month.compiled()((), [n]) for n in CELLS]) == fits
         assert month.bounded({count: (-4.0, 12.0)}, ()) == ((1, 12), fits)
 

@@ -22,6 +22,7 @@ from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNo
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.batch import plan_batch
 from discreet.plan.explain import explain
+from discreet.plan.nodes.node import Measured
 from discreet.plan.nodes.within import Within
 from discreet.plan.partition import joint as regions
 from discreet.plan.partition.joint import condition
@@ -31,7 +32,7 @@ from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.query import Query, make_query
 from discreet.plan.question import read_question
 from discreet.privacy.unit import PrivacyUnit, Relation
-from discreet.query.expr import Literal, Measured, walk
+from discreet.query.expr import Literal, walk
 from tests.coverage import covers
 from tests.plan.cases import Engine
 from tests.reference.expression import Row

@@ -13,8 +13,8 @@ from discreet.errors import (
     UnsupportedQuery,
 )
 from discreet.plan.nodes.mean import Mean
+from discreet.plan.nodes.node import Measured
 from discreet.privacy.unit import PrivacyUnit
-from discreet.query.expr import Measured
 from tests.plan.tables import planned, visits
 
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from discreet.catalog.schema import Scalar
     from discreet.engine.paid import Paid
     from discreet.mechanisms.additive import Additive
+    from discreet.plan.nodes.node import Answer, Node
     from discreet.plan.plan import Plan
     from discreet.plan.quantile_tree.chosen import ChosenLeaves
     from discreet.plan.quantile_tree.shape import Spread
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from discreet.plan.question import OrderBy
     from discreet.plan.reported import Reported
     from discreet.plan.totals import TotalRow
-    from discreet.query.expr import Answer, Expr
 
 SHOWN_ROWS = 60
 """Rows that a printed release shows; `rows` has all."""
@@ -343,7 +343,7 @@ def _end(plan: Query, place: int, *, upper: bool) -> Callable[[_Line], float | N
     return value
 
 
-def _interval_of_line(plan: Query, expr: Expr, level: Fraction) -> Callable[[_Line], Any]:
+def _interval_of_line(plan: Query, expr: Node, level: Fraction) -> Callable[[_Line], Any]:
     """The interval of a column, prepared once for each noise that lines have."""
     from discreet.plan.nonnegative import honest, never_negative
 

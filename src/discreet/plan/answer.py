@@ -16,9 +16,10 @@ from discreet.plan.aggregates.read import read_aggregate
 from discreet.plan.measures.measure import Measure
 from discreet.plan.measures.ranges import Facts, Ranges
 from discreet.plan.nodes.key import Key
+from discreet.plan.nodes.node import Measured
 from discreet.query.aggregate_nodes import has_aggregate, is_aggregate
 from discreet.query.bind import bind, bind_row, call
-from discreet.query.expr import Expr, Literal, Measured
+from discreet.query.expr import Expr, Literal
 from discreet.query.scope import Scope
 
 MOST_MEASURES = 200

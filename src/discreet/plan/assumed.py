@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Never
 
 from discreet.catalog.types import Type
 from discreet.errors import InvalidParameter
+from discreet.plan.nodes.node import PARTIAL, Node, measured_in
 from discreet.plan.partition.counted import Combined, Layered
 from discreet.plan.question import looked_at
 from discreet.privacy.exact import Real, exact
-from discreet.query.expr import PARTIAL, Call, Expr, Literal, measured_in, walk
+from discreet.query.expr import Literal
 
 if TYPE_CHECKING:
     from discreet.plan.decided import Decided
@@ -57,18 +58,18 @@ class Assumed:
         """
         return self._error(column, self.plan.column(column), confidence)
 
-    def _error(self, column: str, expr: Expr, confidence: Fraction) -> float:
+    def _error(self, column: str, expr: Node, confidence: Fraction) -> float:
         width = self._moved(column, expr, confidence)
         if width is not None:
             return width
-        match expr:
-            case Call("round", (inner,), _):  # each of the two values moves by at most half a step
+        match expr.children if expr.args_of("round") else ():
+            case (inner,):  # each of the two values moves by at most half a step
                 return self._error(column, inner, confidence) + 1
-            case Call("round", (inner, Literal(int(digits), Type.INT)), _) if abs(digits) < _DIGITS:
+            case inner, Literal(int(digits), Type.INT) if abs(digits) < _DIGITS:
                 return self._error(column, inner, confidence) + 10.0**-digits
         box, middle = self._boxes(column, expr, confidence)
         ((low, high), sure), ((below, above), _) = expr.bounded(box, ()), expr.bounded(middle, ())
-        if not sure and any(e.args_of(*PARTIAL) for e in walk(expr)):
+        if not sure and any(e.args_of(*PARTIAL) for e in expr.walk()):
             return math.inf  # no bound on an error counts an answer that is not there
         if math.isinf(below) or math.isinf(above):
             self._missing(column, expr)
@@ -92,16 +93,16 @@ class Assumed:
         return (Fraction(low) + Fraction(high)) / 2
 
     def _boxes(
-        self, column: str, expr: Expr, confidence: Fraction
-    ) -> tuple[dict[Expr, tuple[float, float]], dict[Expr, tuple[float, float]]]:
+        self, column: str, expr: Node, confidence: Fraction
+    ) -> tuple[dict[Node, tuple[float, float]], dict[Node, tuple[float, float]]]:
         """Where all noisy terms lie at once with probability `confidence` (Bonferroni), and where they are assumed."""
         terms = expr.atoms()
         settled = all(t.over is not None or (t.affine() or t.counts()) is not None for t in terms)
-        if not terms or not settled or any(e.key is not None for e in walk(expr)):
+        if not terms or not settled or any(e.key is not None for e in expr.walk()):
             self._missing(column, expr)
         level = 1 - (1 - confidence) / len(terms)
-        box: dict[Expr, tuple[float, float]] = {}
-        middle: dict[Expr, tuple[float, float]] = {}
+        box: dict[Node, tuple[float, float]] = {}
+        middle: dict[Node, tuple[float, float]] = {}
         for term in terms:
             value = float(self._atom(column, term))
             moved = self._moved(column, term, level)
@@ -109,13 +110,13 @@ class Assumed:
             box[term], middle[term] = term.box(value, moved), (value, value)
         return box, middle
 
-    def _moved(self, column: str, term: Expr, level: Fraction) -> float | None:
+    def _moved(self, column: str, term: Node, level: Fraction) -> float | None:
         """How far noise moves it; None where that follows from its terms alone."""
         if term.over is None:
             return term.known_error(self.plan.laws, level)
         return term.error_over(float(self._rows(column, term)), self.plan.row_noises, level)
 
-    def _rows(self, column: str, mean: Expr) -> Fraction:
+    def _rows(self, column: str, mean: Node) -> Fraction:
         """Over how many rows a mean is: `rows`, the assumed count that it is divided by, or the least other guess."""
         if ROWS in self.sizes:
             return self.sizes[ROWS]
@@ -129,7 +130,7 @@ class Assumed:
             self._missing(column, mean)
         return min(others or counts)
 
-    def _atom(self, column: str, term: Expr) -> Fraction:
+    def _atom(self, column: str, term: Node) -> Fraction:
         """The assumed value of a noisy term: an output column's own, or what follows from those of others."""
         outputs = dict(self.plan.question.outer.columns)
         for name, expr in outputs.items():
@@ -161,7 +162,7 @@ class Assumed:
                 return (self.sizes[name] - found[0]) / found[1][index]
         self._missing(column, self.plan.column(column))
 
-    def _missing(self, column: str, expr: Expr) -> Never:
+    def _missing(self, column: str, expr: Node) -> Never:
         if any(looked.spread.layers is None for looked in looked_at([expr])):
             raise InvalidParameter(
                 f"the error of {column!r} depends on how the values lie, which is private.",

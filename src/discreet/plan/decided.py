@@ -11,12 +11,12 @@ from discreet.mechanisms.samples import Sampling
 from discreet.plan.bound import BoundedQuery
 from discreet.plan.cost import Allocation
 from discreet.plan.measures.lattice_value import LatticeValue
+from discreet.plan.nodes.node import Node
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.question import Question
 from discreet.plan.reports import Report
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.query.expr import Expr
 from discreet.verify.claim import PartClaim, PartKind
 
 
@@ -25,7 +25,7 @@ class FirstChoice(Protocol):
 
     @property
     def sentences(self) -> tuple[str, ...]: ...
-    def is_unsure(self, expr: Expr, question: Question) -> bool: ...
+    def is_unsure(self, expr: Node, question: Question) -> bool: ...
     def explain(self, second: str) -> str: ...
 
 
@@ -52,7 +52,7 @@ class Decided(Protocol):
     def laws(self) -> Laws: ...
     @property
     def row_noises(self) -> tuple[Additive, ...]: ...
-    def column(self, name: str) -> Expr: ...
+    def column(self, name: str) -> Node: ...
     def is_end(self, name: str) -> bool: ...
 
 

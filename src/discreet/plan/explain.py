@@ -18,7 +18,6 @@ from discreet.plan.reports import report_moves
 from discreet.privacy.guarantee import decimal, words
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation
-from discreet.query.expr import walk
 
 if TYPE_CHECKING:
     from discreet.plan.decided import Decided
@@ -283,7 +282,7 @@ def partition_lines(plan: Decided, spread: Spread) -> list[str]:
     """Which sums of cells are measured, and how each count is read from them."""
     assert spread.layers is not None
     laws = plan.laws
-    parts = (e for expr in plan.question.outer.expressions for e in walk(expr))
+    parts = (e for expr in plan.question.outer.expressions for e in expr.walk())
     read = dict.fromkeys(e.counts() for e in parts if e.source == spread)
     sums = " and ".join(f"{len(layer):,}" for layer in spread.layers)
     each = f"on each of {spread.depth} levels ({sums} sums)" if spread.depth > 1 else f"({sums} sums)"

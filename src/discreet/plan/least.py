@@ -13,7 +13,6 @@ from discreet.errors import BudgetExceeded, DiscreetError, InvalidParameter
 from discreet.plan.assumed import ROWS, Assumed
 from discreet.privacy.exact import Real, below, exact, positive
 from discreet.privacy.guarantee import decimal
-from discreet.query.expr import walk
 
 if TYPE_CHECKING:
     from discreet.plan.query import Query
@@ -54,7 +53,7 @@ class WantedErrors:
 
     def _check(self, plan: Query, assumed: Assumed) -> None:
         """Refuses a guess at what the question does not have."""
-        means = any(e.over is not None for _, c in plan.question.outer.columns for e in walk(c))
+        means = any(e.over is not None for _, c in plan.question.outer.columns for e in c.walk())
         unknown = [k for k in assumed.sizes if k not in plan.columns and k != ROWS]
         if unknown and not means:
             raise InvalidParameter(

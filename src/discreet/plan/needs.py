@@ -24,7 +24,6 @@ from discreet.plan.cost import Allocation, Kind
 from discreet.plan.partition.joint import ranges_of, width_of
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.privacy.event import Composed, GaussianEvent
-from discreet.query.expr import walk
 
 if TYPE_CHECKING:
     from discreet.plan.decided import Decided
@@ -182,6 +181,6 @@ def counted_now(plan: Decided, alone: Decided) -> tuple[float, float] | None:
     """
     if plan.question.measures == alone.question.measures:
         return None
-    laws, parts = plan.laws, (e for expr in plan.question.outer.expressions for e in walk(expr))
+    laws, parts = plan.laws, (e for expr in plan.question.outer.expressions for e in expr.walk())
     found = next(v for e in parts if (v := e.noise_variance(laws)) is not None)
     return found, alone.allocation.noises[0].variance

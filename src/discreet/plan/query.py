@@ -19,6 +19,7 @@ from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, sprea
 from discreet.plan.decided import FirstChoice
 from discreet.plan.measures.measure import DistinctCount
 from discreet.plan.measures.ranges import Ranges
+from discreet.plan.nodes.node import Node
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.partition.choose import is_more_accurate
 from discreet.plan.partition.joint import counted_jointly, shares_of, width_of
@@ -29,7 +30,6 @@ from discreet.plan.reports import Report, report_moves, report_sql, reports_of
 from discreet.plan.totals import summed_noises
 from discreet.privacy.exact import Real, exact, positive, probability
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.query.expr import Expr
 from discreet.verify.check import check
 
 
@@ -79,7 +79,7 @@ class Query:
         """The names of the answer's columns."""
         return [n for n, _ in self.question.outer.columns]
 
-    def is_unsure(self, expr: Expr) -> bool:
+    def is_unsure(self, expr: Node) -> bool:
         """Whether nothing is known of how far the truth may be from an output column: it is made of values that were
         clamped to bounds chosen privately, and too many of them may lie outside.
         """
@@ -106,7 +106,7 @@ class Query:
             return not self.question.table.unit.is_row
         return text in (self.sql, *(own for _, own in self.spreads)) and needs_secret(self.question)
 
-    def column(self, name: str) -> Expr:
+    def column(self, name: str) -> Node:
         """An output column's expression, by its name.
 
         Raises:
@@ -199,7 +199,7 @@ class Query:
             )
         return found
 
-    def _known_error(self, expr: Expr, level: Fraction) -> float | None:
+    def _known_error(self, expr: Node, level: Fraction) -> float | None:
         """The error of a column that does not depend on the data, of a histogram that of each count; else None.
 
         Infinite where nothing is known of it.

@@ -17,10 +17,11 @@ from discreet.plan.answer import Measures, bind_answer
 from discreet.plan.cost import Kind
 from discreet.plan.measures.measure import Measure
 from discreet.plan.measures.ranges import Missing, Ranges
+from discreet.plan.nodes.node import Measured, Node, answer_node
 from discreet.plan.quantile_tree.shape import Spread, TreeRead
 from discreet.query.aggregate_nodes import has_aggregate
 from discreet.query.bind import TableScope, as_condition, bind_row
-from discreet.query.expr import Expr, Measured, columns_of, walk
+from discreet.query.expr import Expr, columns_of
 from discreet.query.grouping_sets import Sets
 from discreet.query.interval_ends import end_of, interval_end, refuse_end
 from discreet.query.keys import Keys, find_keys
@@ -36,7 +37,7 @@ FORMAT = 1
 class OrderBy:
     """One term of ORDER BY over the answer."""
 
-    by: Expr
+    by: Node
     descending: bool
     nulls_first: bool
 
@@ -45,8 +46,8 @@ class OrderBy:
 class Outer:
     """The answer's columns and clauses, over keys and noisy columns: all of it post-processing."""
 
-    columns: tuple[tuple[str, Expr], ...]
-    having: Expr | None
+    columns: tuple[tuple[str, Node], ...]
+    having: Node | None
     order: tuple[OrderBy, ...]
     limit: int | None
     offset: int
@@ -56,12 +57,12 @@ class Outer:
     """The keys of each grouping set, where totals are asked for as well."""
 
     @property
-    def expressions(self) -> list[Expr]:
+    def expressions(self) -> list[Node]:
         """All that is read of the measurement."""
         having = [] if self.having is None else [self.having]
         return [*(e for _, e in self.columns), *having, *(o.by for o in self.order)]
 
-    def with_columns(self, change: Callable[[Measured], Expr]) -> Outer:
+    def with_columns(self, change: Callable[[Measured], Node]) -> Outer:
         """The same clauses with each noisy column in them replaced."""
         return replace(
             self,
@@ -139,10 +140,10 @@ class Question:
         return hashlib.sha256(json.dumps(described, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 
-def looked_at(exprs: Iterable[Expr]) -> tuple[TreeRead, ...]:
+def looked_at(exprs: Iterable[Node]) -> tuple[TreeRead, ...]:
     """Return the spreads that expressions over the answer read, each once, in an order of their own."""
     found: dict[Spread, set[Fraction]] = {}
-    for e in (node for expr in exprs for node in walk(expr)):
+    for e in (node for expr in exprs for node in expr.walk()):
         if isinstance(e.source, Spread):
             found.setdefault(e.source, set()).update(e.shares)
     return tuple(
@@ -204,8 +205,8 @@ def _bound(
         end = interval_end(node)
         if end is not None:
             ends.append((len(columns), end[1]))
-        shown = node if end is None else end_of(end[0], items)
-        columns.append((name or default_name(node, len(columns)), answer(shown, {})))
+        of = node if end is None else end_of(end[0], items)
+        columns.append((name or default_name(node, len(columns)), answer(of, {})))
     _refuse_twins([n for n, _ in columns])
     names = {n.lower(): e for i, (n, e) in enumerate(columns) if i not in dict(ends)}
     having = None if select.having is None else as_condition(answer(select.having, names), "HAVING")
@@ -213,7 +214,11 @@ def _bound(
     order = tuple(_order(o, columns, answer, names) for o in select.order)
     where = None if select.where is None else as_condition(bind_row(select.where, scope), "WHERE")
     sets = _sets(select, scope, keys, measures)
-    outer = Outer(tuple(columns), having, order, select.limit, select.offset, tuple(ends), sets)
+    shown, kept = (
+        tuple((n, answer_node(e)) for n, e in columns),
+        None if having is None else answer_node(having),
+    )
+    outer = Outer(shown, kept, order, select.limit, select.offset, tuple(ends), sets)
     found, outer = _canonical(measures.found, outer)
     question = Question(sql, table, where, keys, found, outer, relation)
     if sets is not None and question.spreads:
@@ -293,12 +298,12 @@ def _order(o: Ordering, columns: list[tuple[str, Expr]], answer: Any, names: dic
     return OrderBy(_sortable(answer(o.by, names)), o.descending, o.nulls_first)
 
 
-def _sortable(expr: Expr) -> Expr:
+def _sortable(expr: Expr) -> Node:
     if expr.type is not None and expr.type.is_nested:
         raise UnsupportedQuery(
             f"Rows are not put in order by {expr.type.word}.", hint="ORDER BY one value: COUNT(*), MEDIAN(x)"
         )
-    return expr
+    return answer_node(expr)
 
 
 def _check_ends(

@@ -26,10 +26,11 @@ from discreet.plan.measures.measure import (
     Total,
     UnitCount,
 )
+from discreet.plan.nodes.node import Node, measured_in
 from discreet.plan.question import looked_at
 from discreet.plan.reports import Part, Report
 from discreet.plan.totals import summed_noises
-from discreet.query.expr import Expr, Literal, measured_in, walk
+from discreet.query.expr import Literal, walk
 
 if TYPE_CHECKING:
     from discreet.mechanisms.additive import Additive
@@ -164,7 +165,7 @@ def _said(plan: Decided, r: Reported) -> str:
     return f"{name[:1].upper()}{name[1:]}: {', '.join(each)}{lost if r.is_key else ''}."
 
 
-def bias(plan: Decided, found: Sequence[Reported], name: str, expr: Expr, rows: Sequence[Row]) -> str | None:
+def bias(plan: Decided, found: Sequence[Reported], name: str, expr: Node, rows: Sequence[Row]) -> str | None:
     """Whether what is cut off may move a column of the answer by more than its margin of error, in any of its rows;
     None where nothing is cut off of it.
     """
@@ -204,7 +205,7 @@ def bias(plan: Decided, found: Sequence[Reported], name: str, expr: Expr, rows: 
 
 
 def _limit(
-    plan: Decided, expr: Expr, used: Sequence[Measure], rows: Sequence[Row]
+    plan: Decided, expr: Node, used: Sequence[Measure], rows: Sequence[Row]
 ) -> tuple[float, float] | None:
     """How much may be cut off in all before a column moves by more than its margin of error, in some row of the answer;
     and how much one row or unit adds at most with the bounds and caps applied. None for what is not known to move in

@@ -10,7 +10,8 @@ from discreet.catalog.schema import Fact
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.measures.measure import Measure
-from discreet.query.expr import Expr, Measured
+from discreet.plan.nodes.node import Measured
+from discreet.query.expr import Expr
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,9 +21,10 @@ from discreet.plan.measures.lattice_value import LatticeValue, lattice_value, la
 from discreet.plan.measures.measure import CentredTotal, KnownCount
 from discreet.plan.nodes.covariance import Covariance
 from discreet.plan.nodes.mean import Mean
+from discreet.plan.nodes.node import Measured
 from discreet.plan.nodes.slope import Slope
 from discreet.query.bind import call, coerce
-from discreet.query.expr import Expr, Literal, Measured
+from discreet.query.expr import Expr, Literal
 
 FLATTEST = 1024
 """A number whose standard deviation is below 1/FLATTEST of its reach counts as one of that standard deviation."""

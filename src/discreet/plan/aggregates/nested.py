@@ -8,6 +8,7 @@ from discreet.plan.aggregates.aggregate import Aggregate, Needs, type_of
 from discreet.plan.aggregates.dated import counted_moments
 from discreet.plan.nodes.histogram import Histogram
 from discreet.plan.nodes.list_of import ListOf
+from discreet.plan.nodes.node import answer_node
 from discreet.plan.nodes.top import Top
 from discreet.plan.quantile_tree.binned import binned_spread
 from discreet.plan.quantile_tree.shape import Spread, counted_spread
@@ -23,7 +24,7 @@ def each(aggregate: Aggregate) -> Aggregate:
 
     def found(arguments: tuple[Expr, ...], needs: Needs) -> Expr:
         value, *others = arguments
-        return ListOf(tuple(aggregate((value, other), needs) for other in others))
+        return ListOf(tuple(answer_node(aggregate((value, other), needs)) for other in others))
 
     return found
 

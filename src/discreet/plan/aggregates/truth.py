@@ -13,8 +13,9 @@ from discreet.catalog.types import Type
 from discreet.plan.aggregates.aggregate import Needs
 from discreet.plan.aggregates.count import one_where
 from discreet.plan.measures.measure import KnownUnits
+from discreet.plan.nodes.node import Measured
 from discreet.query.bind import call
-from discreet.query.expr import Expr, Literal, Measured
+from discreet.query.expr import Expr, Literal
 
 _HALF = Literal(0.5, Type.REAL)
 

@@ -24,6 +24,7 @@ from discreet.plan.bound import bounding, spread_sql
 from discreet.plan.claim import claim_in_stages
 from discreet.plan.explain import report_lines
 from discreet.plan.measures.ranges import ChosenRanges, Missing, Ranges
+from discreet.plan.nodes.node import Node, measured_in
 from discreet.plan.notes import capped, clamped, missing, said_of, undeclared
 from discreet.plan.plan import Payer, Plan, PlanOutput
 from discreet.plan.quantile_tree.chosen import is_alone
@@ -31,7 +32,7 @@ from discreet.plan.query import Query, statements
 from discreet.plan.question import Question, looked_at
 from discreet.privacy.event import ApproximateEvent, Composed
 from discreet.privacy.guarantee import Approximate, decimal, words
-from discreet.query.expr import Expr, measured_in
+from discreet.query.expr import Expr
 from discreet.verify.price import check_charge
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ class ChosenBounds:
             return said
         return f"{said} That may be too many: what rests on {name} has no finite interval."
 
-    def is_unsure(self, expr: Expr, question: Question) -> bool:
+    def is_unsure(self, expr: Node, question: Question) -> bool:
         """Whether an output column's expression is made of values of which too many may lie outside their range."""
         clamped = [v for m in measured_in(expr) for v in question.measures[m.index].clamped]
         clamped += [looked.spread.value for looked in looked_at([expr])]

@@ -30,8 +30,8 @@ from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.plan.nodes.mean import Mean
+from discreet.plan.nodes.node import Answer, Measured, Node, RowInterval
 from discreet.plan.nodes.noise import Terms, quantile
-from discreet.query.expr import Answer, Expr, Measured, RowInterval
 
 Width: TypeAlias = Callable[[int, int, int], float]
 """The quantile of T, by how large x̄, ȳ and the factor of the count are at most, in parts of their greatest size."""
@@ -43,7 +43,7 @@ _PARTS = 16  # so many sizes of each mean, and of the count's factor, are told a
 
 
 @dataclass(frozen=True, slots=True)
-class Covariance(Expr):
+class Covariance(Node):
     """`product` − `first`·`second` inside [low, high]: means over the same rows of numbers less a public centre.
 
     For a sample it is times n/(n − 1), with the noisy number of rows n taken as at least 2.

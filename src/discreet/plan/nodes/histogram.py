@@ -10,10 +10,10 @@ from typing import Any
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
+from discreet.plan.nodes.node import Answer
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.nodes.of_spread import OfSpread
 from discreet.plan.quantile_tree.shape import Spread
-from discreet.query.expr import Answer
 
 
 @dataclass(frozen=True, slots=True)

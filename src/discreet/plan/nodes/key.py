@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
-from discreet.query.expr import Answer, Expr, Known, point
+from discreet.plan.nodes.node import Answer, Known, Node, point
 from discreet.query.functions.function import EVERYTHING, Interval
 
 
 @dataclass(frozen=True, slots=True)
-class Key(Expr):
+class Key(Node):
     """The i-th group key of the answer's row."""
 
     index: int

@@ -5,24 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from typing import Any, Self
 
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
-from discreet.query.expr import Answer, Expr
+from discreet.plan.nodes.node import Answer, Node
 
 
 @dataclass(frozen=True, slots=True)
-class ListOf(Expr):
+class ListOf(Node):
     """A list of values, each of which could be a column of its own."""
 
-    items: tuple[Expr, ...]
+    items: tuple[Node, ...]
     type: Type = Type.LIST
 
     @property
-    def children(self) -> tuple[Expr, ...]:
+    def children(self) -> tuple[Node, ...]:
         return self.items
 
-    def map_children(self, change: Callable[[Expr], Expr]) -> Expr:
+    def map_children(self, change: Callable[[Any], Any]) -> Self:
         return replace(self, items=tuple(change(e) for e in self.items))
 
     @property

@@ -15,14 +15,14 @@ from typing import Any, ClassVar
 from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
+from discreet.plan.nodes.node import Answer, Measured, Node, RowInterval
 from discreet.plan.nodes.noise import quantile
-from discreet.query.expr import Answer, Expr, Measured, RowInterval
 
 _SEGMENTS = 16  # of |θ| in a mean's inversion: the quantile is taken at the far end of each
 
 
 @dataclass(frozen=True, slots=True)
-class Mean(Expr):
+class Mean(Node):
     """`centre` + numerator/denominator inside [low, high]; the noisy denominator is taken as at least 1."""
 
     numerator: Measured

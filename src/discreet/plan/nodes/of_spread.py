@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
+from discreet.plan.nodes.node import Node
 from discreet.plan.quantile_tree.shape import Spread
-from discreet.query.expr import Expr
 
 if TYPE_CHECKING:
     from discreet.plan.quantile_tree.tree import NoisyTree
 
 
-class OfSpread(Expr):
+class OfSpread(Node):
     """A node that is read from the noisy tree of a spread."""
 
     __slots__ = ()

@@ -9,11 +9,11 @@ from typing import ClassVar
 
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
+from discreet.plan.nodes.node import Answer, RowInterval
 from discreet.plan.nodes.noise import Laws
 from discreet.plan.nodes.of_spread import OfSpread
 from discreet.plan.quantile_tree.chosen import rank_off
 from discreet.plan.quantile_tree.shape import Spread
-from discreet.query.expr import Answer, RowInterval
 
 
 @dataclass(frozen=True, slots=True)

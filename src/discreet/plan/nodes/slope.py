@@ -26,8 +26,8 @@ from discreet.catalog.schema import Scalar
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive
 from discreet.plan.nodes.covariance import Covariance
+from discreet.plan.nodes.node import Answer, Measured, Node, RowInterval
 from discreet.plan.nodes.noise import Terms, quantile
-from discreet.query.expr import Answer, Expr, Measured, RowInterval
 
 _FOR_EACH = Fraction(1, 10)  # of the risk: the covariance, the variance, and the two means together
 _RATIO = Fraction(7, 6)  # sizes of coefficients are rounded up to its powers: few quantiles are computed
@@ -35,7 +35,7 @@ _ROUNDED = 2.0**-27  # of n times both reaches: what rounding to the grids can t
 
 
 @dataclass(frozen=True, slots=True)
-class Slope(Expr):
+class Slope(Node):
     """`covariance` over `variance`, of the same rows, inside ±`most`; the variance is taken as at least `flattest`."""
 
     covariance: Covariance

@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import TYPE_CHECKING
 
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
-from discreet.query.expr import Expr, walk
+from discreet.plan.nodes.node import Node
 
 if TYPE_CHECKING:
     from discreet.plan.decided import Decided
@@ -68,8 +68,8 @@ def _numbers(jointly: Decided, apart: Decided) -> Iterator[tuple[float, float]]:
         yield from _affine(*laws, one, other)
 
 
-def _affine(jointly: Laws, apart: Laws, one: Expr, other: Expr) -> Iterator[tuple[float, float]]:
-    if all(e.counts() is None for e in walk(one)):
+def _affine(jointly: Laws, apart: Laws, one: Node, other: Node) -> Iterator[tuple[float, float]]:
+    if all(e.counts() is None for e in one.walk()):
         return
     now = one.known_error(jointly, _CONFIDENCE) if one.counts() is not None else None
     before = other.known_error(apart, _CONFIDENCE)

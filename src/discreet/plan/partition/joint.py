@@ -26,11 +26,12 @@ from discreet.errors import DiscreetError
 from discreet.plan.cost import sensitivity_of, spread_sensitivity
 from discreet.plan.measures.lattice_value import LatticeValue
 from discreet.plan.measures.measure import KnownCount, Measure, RowCount
+from discreet.plan.nodes.node import Measured, Node, measured_in
 from discreet.plan.nodes.within import Within
 from discreet.plan.partition.strategy import chosen
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.query.bind import call
-from discreet.query.expr import Call, Expr, Literal, Measured, columns_of, measured_in, walk
+from discreet.query.expr import Call, Expr, Literal, columns_of
 from discreet.query.render import finite
 
 if TYPE_CHECKING:
@@ -64,7 +65,7 @@ def counted_jointly(question: Question, b: BoundedQuery, *, gaussian: bool) -> Q
     of_place = dict(zip(places, leaves, strict=True))
     left = [i for i in range(len(question.measures)) if i not in places]
 
-    def swap(m: Measured) -> Expr:
+    def swap(m: Measured) -> Node:
         if m.index in of_place:
             return Within(spread, of_place[m.index])
         return replace(m, index=left.index(m.index))
@@ -73,9 +74,9 @@ def counted_jointly(question: Question, b: BoundedQuery, *, gaussian: bool) -> Q
     return replace(question, measures=measures, outer=question.outer.with_columns(swap))
 
 
-def in_ratios(expr: Expr) -> list[Measured]:
+def in_ratios(node: Node) -> list[Measured]:
     """The noisy columns that means and the like are made of, which have to be columns."""
-    return [m for e in walk(expr) if not e.children for m in measured_in(e) if m is not e]
+    return [m for e in node.walk() if not e.children for m in measured_in(e) if m is not e]
 
 
 def condition(measure: Measure) -> Expr | None:
@@ -108,7 +109,7 @@ def joint_spread(
 
 def ranges_of(question: Question, spread: Spread) -> int:
     """How many different counts a question reads from a spread; as many columns would have been measured else."""
-    return len({e for expr in question.outer.expressions for e in walk(expr) if e.source == spread})
+    return len({e for expr in question.outer.expressions for e in expr.walk() if e.source == spread})
 
 
 def width_of(question: Question) -> int:

@@ -17,8 +17,8 @@ from discreet.catalog.types import Type
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import Chosen, ExponentialQuantile
 from discreet.mechanisms.flanks import rank_error
+from discreet.plan.nodes.node import Node
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.query.expr import Expr, walk
 
 if TYPE_CHECKING:
     from discreet.plan.quantile_tree.shape import Spread, TreeRead
@@ -49,7 +49,7 @@ def named(chosen: Chosen) -> Families:
 
 
 def is_chosen(
-    exprs: Sequence[Expr],
+    exprs: Sequence[Node],
     looked: TreeRead,
     moves: Sensitivity,
     choose: Callable[[Fraction], ExponentialQuantile],
@@ -69,11 +69,11 @@ def is_chosen(
     return choose(Fraction(1)).reach() <= tree_error(spread, p, noise, 1 - Fraction(1, 20) / spread.depth)
 
 
-def is_alone(exprs: Sequence[Expr], looked: TreeRead) -> bool:
+def is_alone(exprs: Sequence[Node], looked: TreeRead) -> bool:
     """Whether one inner quantile is all that is read of the spread."""
     if len(looked.at) != 1 or not 0 < looked.at[0] < 1:
         return False
-    reading = [e for expr in exprs for e in walk(expr) if e.source == looked.spread]
+    reading = [e for expr in exprs for e in expr.walk() if e.source == looked.spread]
     return all(e.shares and e.type is not None and e.type.is_number for e in reading)
 
 
