@@ -13,10 +13,10 @@ from discreet.catalog.schema import TableSchema
 from discreet.errors import UnsupportedQuery
 from discreet.plan.bound import SECRET, BoundedQuery, lattice_sql, rows_with
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.measures.measure import Measure, Total
+from discreet.plan.measures.measure import Total
+from discreet.plan.nodes.node import measured_in
 from discreet.plan.question import Question, read_question
 from discreet.privacy.exact import count
-from discreet.query.expr import Expr, Measured
 from discreet.query.keys import Keys
 from discreet.query.parse import default_name, parse_select
 
@@ -115,7 +115,8 @@ def person_rows(sql: str, tables: Sequence[TableSchema], *, rows: int = 1) -> Pe
     question = read_question(tree.sql(dialect="duckdb"), tables)
     found: dict[str, LatticeValue] = {}
     for name, (_, expr) in zip(names, question.outer.columns, strict=True):
-        total = next((m for i, m in enumerate(question.measures) if _shows(expr, i, m)), None)
+        read = measured_in(expr)
+        total = question.measures[read[0].index] if read == [expr] else None
         if not isinstance(total, Total) or name in found:
             raise UnsupportedQuery(
                 f"The column {name!r} is no number with bounds, or stands there twice.",
@@ -124,11 +125,6 @@ def person_rows(sql: str, tables: Sequence[TableSchema], *, rows: int = 1) -> Pe
         found[name] = total.value
     most = 1 if question.table.unit.is_row else count("rows", rows)
     return PersonRows(question, found, most)
-
-
-def _shows(expr: Expr, place: int, measure: Measure) -> bool:
-    """Whether an output column is a measure as it stands."""
-    return expr.type is not None and expr == Measured(place, measure.step, expr.type)
 
 
 def _nearest(v: LatticeValue) -> int:

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from discreet.audit.outputs.derived import DerivedColumns
 from discreet.audit.outputs.identity import codes_of
 from discreet.audit.outputs.shape import Batch
-from discreet.audit.outputs.tree import Node, OutputColumn, example
+from discreet.audit.outputs.tree import Branch, OutputColumn, example
 from discreet.audit.places import Floats
 
 Index: TypeAlias = "slice | NDArray[Any]"
@@ -85,7 +85,7 @@ class Encoded:
 class Encoder:
     """What turns outputs into rows: its columns are fixed, so that rows of several batches can be compared."""
 
-    def __init__(self, raw: tuple[OutputColumn, ...], plain: _Plain | None, node: Node | None) -> None:
+    def __init__(self, raw: tuple[OutputColumn, ...], plain: _Plain | None, node: Branch | None) -> None:
         self._raw = raw
         self._plain = plain
         self._node = node
@@ -108,7 +108,7 @@ class Encoder:
         if plain is not None:
             encoder = cls(plain.columns, plain, None)
         else:
-            node = Node.learned("output", [o for batch in some for o in _listed(batch)])
+            node = Branch.learned("output", [o for batch in some for o in _listed(batch)])
             encoder = cls(tuple(node.columns()), None, node)
         encoder._learn(np.concatenate([encoder._matrix(batch) for batch in some]), bits=bits)
         return encoder

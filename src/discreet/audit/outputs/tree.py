@@ -50,7 +50,7 @@ class OutputColumn:
 
 
 @dataclass(slots=True)
-class Node:
+class Branch:
     """One place in the outputs, and the columns that describe what is there."""
 
     path: str
@@ -62,11 +62,11 @@ class Node:
     parses: bool = False
     lengths: bool = False
     orders: tuple[str, ...] = ()
-    positions: list[Node] = field(default_factory=list)
-    keys: dict[str, Node] = field(default_factory=dict)
+    positions: list[Branch] = field(default_factory=list)
+    keys: dict[str, Branch] = field(default_factory=dict)
 
     @classmethod
-    def learned(cls, path: str, values: list[Any], depth: int = 0) -> Node:
+    def learned(cls, path: str, values: list[Any], depth: int = 0) -> Branch:
         """Return the node for values of one place."""
         node = cls(path, depth)
         counted = Counter(_kinds(values))
