@@ -36,8 +36,9 @@ from discreet.engine.cells import exact_leaves
 from discreet.mechanisms import ExponentialQuantile
 from discreet.mechanisms.exponential_quantile import Runs
 from discreet.noise.entropy import SystemEntropy
+from discreet.plan.planner import make_query
 from discreet.plan.quantile_tree.tree import ExactLeaves, NoisyTree
-from discreet.plan.query import Query, make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 RNG = SystemEntropy()
@@ -86,7 +87,7 @@ def leaves_of(c: Column, rows: int, p: str, relation: Relation) -> tuple[Query, 
 def by_tree(plan: Query, exact: ExactLeaves, epsilon: Fraction, p: Fraction, rounds: int) -> Measured:
     """The tree, as the engine draws it."""
     tree_plan = make_query(
-        plan.question.text, [plan.question.table], population="p", version=None, epsilon=epsilon, trees=True
+        plan.question.text, [plan.question.table], population="p", version=None, epsilon=epsilon, rules=()
     )
     return judged(drawn_by_tree(tree_plan, exact, p, rounds), exact, p)
 

@@ -33,12 +33,12 @@ from discreet.engine.cells import measure
 from discreet.engine.release import Release
 from discreet.mechanisms.linear import MatrixMechanism, explicit
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.batch import plan_batch
 from discreet.plan.cost import Kind, allocate
 from discreet.plan.grouping_sets.split_budget import agreements
 from discreet.plan.nodes.within import Within
 from discreet.plan.plan import alone
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query, plan_batch
+from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 
 RNG = SystemEntropy()

@@ -27,7 +27,8 @@ from discreet.errors import (
     UnsupportedQuery,
 )
 from discreet.plan.answer import MOST_MEASURES
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import Relation
 from discreet.query.functions import FUNCTIONS
 from discreet.query.parse import LONGEST

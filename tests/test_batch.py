@@ -17,11 +17,11 @@ import discreet as dp
 from discreet.engine.session import Session
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter, PlanError, UnknownColumn
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan import batch as batch_module
-from discreet.plan.batch import plan_batch
 from discreet.plan.cost import allocate
 from discreet.plan.needs import counted_now
 from discreet.plan.plan import Plan
+from discreet.plan.planner import plan_batch
+from discreet.plan.rules import common as batch_module
 from tests.plan.tables import visits
 
 FRAME = pd.DataFrame(

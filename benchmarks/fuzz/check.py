@@ -20,14 +20,15 @@ from discreet.engine.cells import exact_all as exact
 from discreet.engine.release import Release
 from discreet.errors import DiscreetError, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan import query as planning
+from discreet.plan import planner as planning
 from discreet.plan.auto_bounds.asking import plan_in_stages
 from discreet.plan.auto_bounds.queries import ValuesLook
 from discreet.plan.auto_bounds.staged import PlanStages
 from discreet.plan.plan import Plan, alone
+from discreet.plan.planner import make_query
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.plan.quantile_tree.tree import ExactLeaves
-from discreet.plan.query import Query, make_query
+from discreet.plan.query import Query
 from discreet.plan.reports import report_moves
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import Relation

@@ -13,7 +13,8 @@ from discreet.catalog.types import Type
 from discreet.engine.cells import exact_cells
 from discreet.engine.session import Session
 from discreet.engine.tables import with_id_kinds
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import Relation
 from tests.written import written
 

@@ -21,7 +21,7 @@ from discreet.errors import InternalError, InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import Payer, Plan, alone
-from discreet.plan.query import make_query
+from discreet.plan.planner import make_query
 from discreet.privacy.event import Composed
 from discreet.privacy.guarantee import Approximate
 from tests.plan.tables import planned

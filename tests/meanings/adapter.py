@@ -25,10 +25,10 @@ from discreet.errors import DiscreetError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
-from discreet.plan import query as planning
+from discreet.plan import planner as planning
 from discreet.plan.auto_bounds.staged import kept, restored
-from discreet.plan.batch import plan_batch
 from discreet.plan.plan import Plan
+from discreet.plan.planner import plan_batch
 from discreet.plan.query import Query
 from discreet.privacy.codec import encode
 from tests.meanings.worlds import World, fact, plain, restored_value, table, unit

@@ -13,7 +13,8 @@ from discreet.backends.connection import open_database
 from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.engine.cells import exact_cells
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.reference.expression import Row
 from tests.reference.measures import CountUnits, OnLattice

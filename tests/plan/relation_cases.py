@@ -11,7 +11,8 @@ from discreet.catalog.schema import Reached, TableSchema
 from discreet.catalog.types import Type
 from discreet.engine.cells import exact_cells
 from discreet.errors import UnsupportedQuery
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import Engine, as_value, facts_of, in_reference_order, reference_cells
 from tests.reference.question import Cells

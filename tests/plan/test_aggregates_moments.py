@@ -17,7 +17,7 @@ from discreet.errors import InvalidParameter, MissingBounds, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.aggregates.read import BY_NAME, BY_NODE
-from discreet.plan.query import make_query
+from discreet.plan.planner import make_query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.query.aggregate_nodes import NAMES, is_aggregate
 from tests.exhaustive.plan.test_sensitivity import as_tuple, observed, within

@@ -14,7 +14,8 @@ from discreet.catalog.types import Type
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.threshold import Threshold
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.derive import PrivateRows, derive

@@ -11,7 +11,7 @@ import pytest
 from discreet.catalog.schema import Fact, Range, TableSchema
 from discreet.catalog.types import Type
 from discreet.errors import InternalError
-from discreet.plan.query import make_query
+from discreet.plan.planner import make_query
 from discreet.privacy.discrete_events import BoundedRangeEvent
 from discreet.privacy.event import Composed
 from discreet.privacy.unit import PrivacyUnit, Relation

@@ -24,7 +24,7 @@ from discreet.errors import InternalError, InvalidParameter
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import NAMED, ExponentialQuantile
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.cost import Kind
+from discreet.plan.cost import Kind, PlanTerms
 from discreet.plan.quantile_tree.tree import NoisyTree
 from discreet.plan.query import Query
 from discreet.privacy.event import Composed
@@ -93,20 +93,14 @@ def test_private_groups_and_other_columns_leave_the_choice_its_share() -> None:
 
 
 def test_the_identity_says_that_a_quantile_is_chosen_and_trees_keep_theirs() -> None:
-    given: dict[str, Any] = {
-        "population": "customers",
-        "version": None,
-        "epsilon": Fraction(1),
-        "delta": Fraction(0),
-        "report_share": Fraction(0),
-    }
+    terms = PlanTerms("customers", None, Fraction(1), Fraction(0), Kind.LAPLACE)
     for text, same in (
         ("SELECT MEDIAN(amount), MAX(amount) FROM visits", True),
         ("SELECT MEDIAN(day) FROM visits", True),
         ("SELECT MEDIAN(amount) FROM visits", False),
     ):
         plan = planned_visits(text)
-        assert (plan.question.identity(kind=Kind.LAPLACE, **given) == plan.identity) is same
+        assert (plan.question.identity(terms) == plan.identity) is same
     assert planned_visits("SELECT MEDIAN(amount) FROM visits").identity == (
         planned_visits(
             "SELECT PERCENTILE_CONT(0.5) WITHIN GROUP (ORDER BY amount) AS m FROM visits ORDER BY 1"

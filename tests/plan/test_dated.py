@@ -19,7 +19,8 @@ from discreet.catalog.types import Type
 from discreet.engine.cells import exact_leaves
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InternalError, InvalidParameter, MissingBounds, UnsupportedQuery
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.coverage import covers
 from tests.exhaustive.plan.test_spread_sql import norms

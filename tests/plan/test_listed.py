@@ -17,7 +17,7 @@ from discreet.catalog.schema import Range, Scalar, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.plan import bound
 from discreet.plan.bound import SHORT, BoundedQuery, bounded_sql, bounding, key_table_sql
-from discreet.plan.query import make_query
+from discreet.plan.planner import make_query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.lists import key_lists
 

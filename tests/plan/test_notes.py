@@ -17,7 +17,7 @@ from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
 from discreet.plan.clamping import may_clamp
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.query import make_query
+from discreet.plan.planner import make_query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.query.render import finite
 

@@ -20,7 +20,6 @@ from discreet.engine.release import Release
 from discreet.errors import UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.batch import plan_batch
 from discreet.plan.explain import explain
 from discreet.plan.nodes.node import Measured
 from discreet.plan.nodes.within import Within
@@ -28,9 +27,11 @@ from discreet.plan.partition import joint as regions
 from discreet.plan.partition.joint import condition
 from discreet.plan.partition.strategy import PARTS, Layers, _candidates, chosen, squared, weights
 from discreet.plan.plan import alone
+from discreet.plan.planner import make_query, plan_batch
 from discreet.plan.quantile_tree.shape import Spread
-from discreet.plan.query import Query, make_query
+from discreet.plan.query import Query
 from discreet.plan.question import read_question
+from discreet.plan.rules import RULES
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.query.expr import Literal, walk
 from tests.coverage import covers
@@ -443,7 +444,7 @@ def test_a_sum_of_counts_has_no_more_noise_than_apart(name: str, rest: str, aske
     read = counting(RANGES) if rest else f"SELECT {SUMS[name]} AS s, COUNT_IF(x < 3) AS c FROM t"
     sql = read + rest.format(SUMS[name])
     plan = planned(sql, **asked)
-    other = make_query(sql, [table()], population="p", version=None, epsilon=1, jointly=False, **asked)
+    other = make_query(sql, [table()], population="p", version=None, epsilon=1, rules=(), **asked)
     if asked or name == "beside another column":
         assert not is_joint(plan)
     for column in plan.columns:
@@ -459,8 +460,8 @@ def test_rounding_is_part_of_the_error(n: int, asked: dict[str, Any]) -> None:
     joint, sql = 0, counting([f"x < {i}" for i in range(1, n + 1)])
     for epsilon in ("0.1", "1", "8", "30"):
         plan, other = (
-            make_query(sql, [table()], population="p", version=None, epsilon=epsilon, jointly=j, **asked)
-            for j in (True, False)
+            make_query(sql, [table()], population="p", version=None, epsilon=epsilon, rules=rules, **asked)
+            for rules in (RULES, ())
         )
         joint += is_joint(plan)
         for column in plan.columns:

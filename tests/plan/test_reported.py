@@ -14,7 +14,8 @@ import pytest
 from discreet.catalog.schema import Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.plan.reported import Reported, bias, report_notes, reported
 from discreet.plan.reports import Part, Report
 from discreet.privacy.unit import PrivacyUnit, Relation

@@ -14,7 +14,8 @@ from discreet.catalog.types import Type
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.plan.plan import alone
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.plan.reports import Part, Report, report_moves
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import Engine

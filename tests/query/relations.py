@@ -13,7 +13,8 @@ from discreet.backends.connection import open_database
 from discreet.catalog.schema import Fact, Range, Reached, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.plan.bound import bounded_sql, bounding
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.plan.question import Question, read_question
 from discreet.privacy.unit import PrivacyUnit, Relation
 

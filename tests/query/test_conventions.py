@@ -15,7 +15,8 @@ from discreet.catalog.types import Type
 from discreet.engine.cells import exact_cells
 from discreet.engine.session import Session
 from discreet.errors import DiscreetError, InvalidParameter, UnknownColumn, UnsupportedQuery
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.query.dialects.conventions import prepare
 from tests.exhaustive.plan.test_sensitivity import FACTS, ONE, SCHEMA, SHORT, as_tuple, observed

@@ -9,7 +9,7 @@ import pytest
 from discreet.catalog.schema import Range, TableSchema
 from discreet.catalog.types import Type
 from discreet.errors import UnsupportedQuery
-from discreet.plan.query import make_query
+from discreet.plan.planner import make_query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.query.dialects.dialect import as_duckdb
 

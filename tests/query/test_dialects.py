@@ -12,8 +12,8 @@ import discreet as dp
 from discreet.catalog.schema import TableSchema
 from discreet.catalog.types import Type
 from discreet.errors import DiscreetError, InvalidParameter, UnsupportedQuery
-from discreet.plan.cost import Kind
-from discreet.plan.query import make_query
+from discreet.plan.cost import Kind, PlanTerms
+from discreet.plan.planner import make_query
 from discreet.plan.question import read_question
 from discreet.query.dialects.dialect import as_duckdb
 from discreet.query.dialects.functions import RULES
@@ -24,9 +24,8 @@ ALL = ("postgres", "bigquery", "snowflake", "spark")
 
 def identity(sql: str, dialect: str = "duckdb") -> str:
     text = as_duckdb(sql, dialect, [visits()])
-    asked: dict[str, Any] = {"epsilon": Fraction(1), "delta": Fraction(0), "report_share": Fraction(0)}
-    question = read_question(text, [visits()])
-    return question.identity(population="customers", version=None, kind=Kind.LAPLACE, **asked)
+    terms = PlanTerms("customers", None, Fraction(1), Fraction(0), Kind.LAPLACE)
+    return read_question(text, [visits()]).identity(terms)
 
 
 # (dialects, a row's value there, and as DuckDB has it): asked as a condition or inside an aggregate.

@@ -10,7 +10,8 @@ import discreet as dp
 from discreet.catalog.schema import TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.errors import PlanError
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import Relation
 
 UNIT = dp.PrivacyUnit("person", max_groups=2, max_rows=9)

@@ -80,7 +80,7 @@ class AskedOfOne:
 
     def query(self, prepared: Prepared, epsilon: Fraction) -> Query:
         """The question decided at this ε, without a first stage."""
-        from discreet.plan.query import make_query
+        from discreet.plan.planner import make_query
 
         return make_query(
             prepared.text,

@@ -72,7 +72,7 @@ def verified(
         raise InvalidParameter(
             "A recipe of your own plans private parts of rows, or queries with declared bounds, which one population "
             "pays for; where people have budgets of their own, private parts alone.",
-            hint="make its plan with discreet.recipes.plan_recipe, or discreet.plan.batch.plan_batch",
+            hint="make its plan with discreet.recipes.plan_recipe, or discreet.plan.planner.plan_batch",
         )
     name = f"{type(recipe).__module__}.{type(recipe).__qualname__}"
     (payer,) = plan.payers

@@ -262,7 +262,7 @@ class Session:
             BackendFailed: the database failed after the charge, which stands.
         """
         from discreet.engine.asked import epsilon_asked, share_asked
-        from discreet.plan.batch import plan_batch
+        from discreet.plan.planner import plan_batch
 
         if self._bounds is not None:
             raise InvalidParameter(

@@ -7,8 +7,8 @@ References: the table in docs/decisions/0001-meanings.md, proved in docs/proofs/
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from enum import Enum
 from fractions import Fraction
 from types import MappingProxyType
@@ -31,6 +31,26 @@ class Kind(Enum):
 
     LAPLACE = "laplace"
     GAUSSIAN = "gaussian"
+
+
+@dataclass(frozen=True, slots=True)
+class PlanTerms:
+    """What a plan may spend, and on which noise.
+
+    Attributes:
+        population: whose account pays.
+        version: the owner's public label of the data.
+        epsilon, delta: what may be spent at most.
+        kind: of the noise.
+        report_share: the part of ε that truncation reports have.
+    """
+
+    population: str
+    version: str | None
+    epsilon: Fraction
+    delta: Fraction
+    kind: Kind
+    report_share: Fraction = Fraction(0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +83,7 @@ class Allocation:
         guarantee: what is promised.
         spreads: for each spread, the noise of every node of its tree, or what chooses a leaf of it by rank.
         levels: where totals are measured as well, their noise; `noises` is then that of the finest groups.
+        undivided: where they are, each column's noise before its budget was divided among levels.
     """
 
     noises: tuple[Additive, ...]
@@ -72,6 +93,12 @@ class Allocation:
     guarantee: Approximate
     spreads: tuple[Additive | ExponentialQuantile, ...] = ()
     levels: tuple[LevelNoise, ...] = ()
+    undivided: tuple[Additive, ...] = ()
+
+    @property
+    def of_columns(self) -> tuple[Additive, ...]:
+        """The noise of each column with all of its budget, before any totals have a part of it."""
+        return self.undivided or self.noises
 
     @property
     def is_gaussian(self) -> bool:
@@ -141,7 +168,7 @@ def allocate(
     reports: Sequence[Sensitivity] = (),
     report_share: Fraction = Fraction(0),
     spreads: Sequence[tuple[Sensitivity, int]] = (),
-    chosen: Mapping[int, Callable[[Fraction], ExponentialQuantile]] = MappingProxyType({}),
+    by_rank: Mapping[int, ExponentialQuantile] = MappingProxyType({}),
     shares: Sequence[Fraction] = (),
     width: int | None = None,
 ) -> Allocation:
@@ -149,7 +176,7 @@ def allocate(
 
     Each column gets the same share of the budget, measured against its own sensitivity; so do the selection of groups
     (`select`: how many groups a unit may enter, and the relation), each level of a spread (`spreads`: of one level, and
-    how many there are) and, within `report_share`, the reports. Places of `spreads` that are `chosen` by rank have the
+    how many there are) and, within `report_share`, the reports. Places of `spreads` that are chosen `by_rank` have the
     share of all of their levels. With `shares`, 1 together, columns and then each level of each spread have those; the
     selection then has one part beside `width` such.
 
@@ -160,7 +187,7 @@ def allocate(
     for_reports = epsilon * report_share
     left = epsilon - for_reports
     own = len(sensitivities)
-    levels = [0 if i in chosen else n for i, (_, n) in enumerate(spreads)]
+    levels = [0 if i in by_rank else n for i, (_, n) in enumerate(spreads)]
     columns = own + sum(n for _, n in spreads)
     sensitivities = [
         *sensitivities,
@@ -173,12 +200,12 @@ def allocate(
         share = left / ((columns if width is None else width) + 1)
         threshold = Threshold(share, delta - noise_delta, max_groups=max_groups, relation=relation)
         for_columns = left - share
-    by_rank = {i: choose(for_columns * spreads[i][1] / columns) for i, choose in chosen.items()}
-    for_columns -= sum((q.epsilon for q in by_rank.values()), Fraction(0))
+    named = {i: replace(q, epsilon=for_columns * spreads[i][1] / columns) for i, q in by_rank.items()}
+    for_columns -= sum((q.epsilon for q in named.values()), Fraction(0))
     report_noises = tuple(DiscreteLaplaceNoise(s.l1 * len(reports) / for_reports) for s in reports)
     report_events = sum((n.event(s) for n, s in zip(report_noises, reports, strict=True)), Composed())
     fixed = (threshold.event() if threshold else Composed()) + report_events
-    fixed += sum((q.events for q in by_rank.values()), Composed())
+    fixed += sum((q.events for q in named.values()), Composed())
     parts = [*shares[:own], *(w for w, n in zip(shares[own:], levels, strict=False) for _ in range(n))]
     parts = parts or [Fraction(1, len(sensitivities)) for _ in sensitivities]
     noises = _noises(sensitivities, for_columns, noise_delta, kind, parts)
@@ -196,7 +223,7 @@ def allocate(
         events,
         Approximate(epsilon, needs_delta),
         # levels of one sensitivity have one noise
-        tuple(by_rank[i] if i in by_rank else noises[start] for i, start in enumerate(starts)),
+        tuple(named[i] if i in named else noises[start] for i, start in enumerate(starts)),
     )
 
 

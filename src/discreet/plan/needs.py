@@ -113,10 +113,7 @@ def least_scales(plans: Sequence[Decided], asked: Sequence[Sequence[Decided]]) -
 
 def _scale(plan: Decided, place: int) -> Fraction:
     """The scale of a column or, after the columns, of a spread, of a question asked alone; before totals get a part."""
-    a = plan.allocation
-    if a.levels:
-        return max(plan.sensitivities[place].l1, 1) * _width(plan) / a.guarantee.epsilon
-    noise = (*a.noises, *a.spreads)[place]
+    noise = (*plan.allocation.of_columns, *plan.allocation.spreads)[place]
     assert isinstance(noise, DiscreteLaplaceNoise)
     return noise.scale
 

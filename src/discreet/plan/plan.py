@@ -49,6 +49,11 @@ class PlanOutput:
     place: Place | None = None
     alone: Query | None = None
 
+    @property
+    def is_apart(self) -> bool:
+        """Whether it is a question of a batch that shares nothing with the others."""
+        return self.place is not None and self.alone is None
+
 
 @dataclass(frozen=True, slots=True)
 class Payer:

@@ -3,34 +3,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from functools import partial
-from typing import Any
+from types import MappingProxyType
 
-from discreet.catalog.schema import TableSchema
 from discreet.errors import InvalidParameter, UnknownColumn
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.bound import BoundedQuery, bounded_sql, bounding, distinct_sql, needs_secret, spread_sql
-from discreet.plan.claim import claim_of
-from discreet.plan.cost import Allocation, Kind, allocate, sensitivity_of, spread_sensitivity
+from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, sensitivity_of, spread_sensitivity
 from discreet.plan.decided import FirstChoice
 from discreet.plan.measures.measure import DistinctCount
-from discreet.plan.measures.ranges import Ranges
 from discreet.plan.nodes.node import Node
 from discreet.plan.nodes.noise import Laws
-from discreet.plan.partition.choose import is_more_accurate
-from discreet.plan.partition.joint import counted_jointly, shares_of, width_of
-from discreet.plan.quantile_tree.chosen import is_chosen
+from discreet.plan.partition.joint import shares_of, width_of
 from discreet.plan.quantile_tree.shape import TreeRead
-from discreet.plan.question import Question, read_question
+from discreet.plan.question import Question
 from discreet.plan.reports import Report, report_moves, report_sql, reports_of
 from discreet.plan.totals import summed_noises
-from discreet.privacy.exact import Real, exact, positive, probability
+from discreet.privacy.exact import Real, exact
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.verify.check import check
 
 
 @dataclass(frozen=True, slots=True)
@@ -229,107 +222,75 @@ class Query:
         return lines
 
 
-def make_query(
-    sql: str,
-    tables: Sequence[TableSchema],
-    *,
-    population: str,
-    version: str | None,
-    epsilon: Real,
-    delta: Real = 0,
-    noise: str | None = None,
-    truncation: Real = 0,
-    ranges: Ranges | None = None,
-    trees: bool = False,
-    jointly: bool = True,
-) -> Query:
-    """Decides a question.
-
-    Args:
-        sql: the question.
-        tables: the connected private tables.
-        population: whose account pays.
-        version: the owner's public label of the data.
-        epsilon: the ε to be spent at most, above 0.
-        delta: the δ to be spent at most; 0 for pure ε.
-        noise: "laplace" (the default) or "gaussian".
-        truncation: the share of ε, below 1, spent on counting the units of which something is cut off; 0 for none.
-        ranges: of values without bounds, where those were chosen.
-        trees: quantiles are read from trees, which questions can share, and never chosen by rank.
-        jointly: counts under conditions may be read from one partition (`plan/partition`); not in two stages, the
-            second of which is rehearsed before it is known.
-
-    Raises:
-        PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.
-    """
-    eps, dlt, kind, share = (
-        positive("epsilon", epsilon),
-        probability("delta", delta),
-        kind_of(noise),
-        probability("truncation", truncation),
-    )
-    decide = partial(
-        _decided, population=population, version=version, epsilon=eps, delta=dlt, kind=kind, share=share
-    )
-    question = read_question(sql, tables, ranges)
-    bounded = bounding(question)
-    plan = decide(question, bounded, trees=trees)
-    joint = counted_jointly(question, bounded, gaussian=kind is Kind.GAUSSIAN) if jointly else None
-    if joint is not None:
-        other = decide(joint, bounding(joint), trees=True)
-        plan = other if is_more_accurate(other, plan) else plan
-    check(claim_of(plan))
-    return plan
-
-
-def _decided(
-    question: Question,
-    b: BoundedQuery,
-    *,
-    population: str,
-    version: str | None,
-    epsilon: Fraction,
-    delta: Fraction,
-    kind: Kind,
-    share: Fraction,
-    trees: bool,
-) -> Query:
-    """The query of a bound question; `share` is that of the truncation reports."""
+def decided(question: Question, terms: PlanTerms) -> Query:
+    """Return the query of a bound question, each of whose numbers is measured by itself."""
+    b = bounding(question)
     relation, groups = question.table.relation, question.keys.count
     sensitivities = tuple(
         sensitivity_of(m.span(b.max_rows), b.max_groups, groups, relation) for m in question.measures
     )
-    reports = reports_of(question) if share else ()
+    reports = reports_of(question) if terms.report_share else ()
     spreads = tuple((spread_moves(b, s), spread_sql(b, s.spread)) for s in question.spreads)
-    allocation = allocate(
+    allocation = _allocated(question, terms, sensitivities, [moved for moved, _ in spreads], len(reports))
+    text, distinct = statements(question, b)
+    return Query(
+        question,
+        question.identity(terms, allocation),
+        terms.epsilon,
+        terms.delta,
+        text,
+        report_sql(b, reports) if reports else (),
         sensitivities,
-        epsilon=epsilon,
-        delta=delta,
-        kind=kind,
-        select=(b.max_groups, relation) if groups is None else None,
-        reports=[report_moves(relation) for _ in reports],
-        report_share=share,
-        spreads=[(m, s.spread.depth) for (m, _), s in zip(spreads, question.spreads, strict=True)],
-        chosen={} if trees or kind is not Kind.LAPLACE else _chosen(question, b, [m for m, _ in spreads]),
+        allocation,
+        distinct,
+        spreads,
+    )
+
+
+def allocated(
+    query: Query, terms: PlanTerms, by_rank: Mapping[int, ExponentialQuantile], *, composes: bool = False
+) -> Query:
+    """Return the query with noise chosen again: with leaves of the spreads at these places chosen by rank, by a law
+    given at any ε, and with Laplace columns that a δ lets compose, or not.
+    """
+    moves, reports = [moved for moved, _ in query.spreads], len(query.allocation.reports)
+    return with_allocation(
+        query,
+        terms,
+        _allocated(query.question, terms, query.sensitivities, moves, reports, by_rank, composes=composes),
+    )
+
+
+def _allocated(
+    question: Question,
+    terms: PlanTerms,
+    sensitivities: Sequence[Sensitivity],
+    moves: Sequence[Sensitivity],
+    reports: int,
+    by_rank: Mapping[int, ExponentialQuantile] = MappingProxyType({}),
+    *,
+    composes: bool = False,
+) -> Allocation:
+    """The noise of columns and of spreads, one of whose levels a unit moves so far each, and of so many reports."""
+    table, selects = question.table, question.keys.count is None
+    return allocate(
+        sensitivities,
+        epsilon=terms.epsilon,
+        delta=terms.delta if composes or selects or terms.kind is Kind.GAUSSIAN else Fraction(0),
+        kind=terms.kind,
+        select=(table.unit.max_groups or 0, table.relation) if selects else None,
+        reports=[report_moves(table.relation)] * reports,
+        report_share=terms.report_share,
+        spreads=[(m, s.spread.depth) for m, s in zip(moves, question.spreads, strict=True)],
+        by_rank=by_rank,
         shares=shares_of(question),
         width=width_of(question),
     )
-    allocation = with_levels(question, b, allocation, plain=not allocation.guarantee.delta)
-    text, distinct = statements(question, b)
-    identity = question.identity(
-        population=population,
-        version=version,
-        epsilon=epsilon,
-        delta=delta,
-        kind=kind,
-        report_share=share,
-        levels=[(level.kept, level.share) for level in allocation.levels],
-        by_rank=[i for i, q in enumerate(allocation.spreads) if isinstance(q, ExponentialQuantile)],
-    )
-    extra = report_sql(b, reports) if reports else ()
-    return Query(
-        question, identity, epsilon, delta, text, extra, sensitivities, allocation, distinct, spreads
-    )
+
+
+def with_allocation(query: Query, terms: PlanTerms, allocation: Allocation) -> Query:
+    """Return the query with another noise, and the identity that it has with it."""
+    return replace(query, allocation=allocation, identity=query.question.identity(terms, allocation))
 
 
 def spread_moves(b: BoundedQuery, looked: TreeRead) -> Sensitivity:
@@ -343,44 +304,6 @@ def statements(question: Question, b: BoundedQuery) -> tuple[str, tuple[tuple[in
     """Return `Query.sql` and `Query.distinct`: the sums over units, and what is counted apart."""
     apart = [(i, m) for i, m in enumerate(question.measures) if isinstance(m, DistinctCount)]
     return bounded_sql(b) if b.measures else "", tuple((i, distinct_sql(b, m.argument)) for i, m in apart)
-
-
-def with_levels(question: Question, b: BoundedQuery, allocation: Allocation, *, plain: bool) -> Allocation:
-    """Return the allocation with the noise of columns divided among levels of totals, where that is better."""
-    if question.outer.sets is None or question.keys.lists is None:
-        return allocation
-    from discreet.plan.grouping_sets.moves import ColumnReach
-    from discreet.plan.grouping_sets.split_budget import weighed
-
-    reaches = [
-        ColumnReach(m.span(b.max_rows), b.max_groups, question.table.relation) for m in question.measures
-    ]
-    return weighed(question, allocation, reaches, plain=plain)
-
-
-def _chosen(
-    question: Question, b: BoundedQuery, moves: Sequence[Sensitivity]
-) -> dict[int, Callable[[Fraction], ExponentialQuantile]]:
-    """The places of the spreads whose quantile is chosen by rank, each with the mechanism for an ε."""
-    found: dict[int, Callable[[Fraction], ExponentialQuantile]] = {}
-    for i, (looked, moved) in enumerate(zip(question.spreads, moves, strict=True)):
-        is_row = b.table.unit.is_row
-        choose = partial(
-            _by_rank,
-            p=looked.at[0] if looked.at else Fraction(0),
-            sensitivity=looked.spread.total(b.max_rows, is_row=is_row),
-            relation=b.table.relation,
-            max_groups=b.max_groups,
-            groups=b.keys.count,
-            row=looked.spread.steps(is_row=is_row),
-        )
-        if is_chosen(question.outer.expressions, looked, moved, choose):
-            found[i] = choose
-    return found
-
-
-def _by_rank(epsilon: Fraction, **public: Any) -> ExponentialQuantile:
-    return ExponentialQuantile(epsilon=epsilon, **public)
 
 
 def confidence_level(confidence: Real) -> Fraction:

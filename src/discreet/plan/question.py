@@ -13,8 +13,9 @@ from sqlglot import exp
 
 from discreet.catalog.schema import TableSchema, find_table
 from discreet.errors import MissingBounds, UnsupportedQuery
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.plan.answer import Measures, bind_answer
-from discreet.plan.cost import Kind
+from discreet.plan.cost import Allocation, PlanTerms
 from discreet.plan.measures.measure import Measure
 from discreet.plan.measures.ranges import Missing, Ranges
 from discreet.plan.nodes.node import Measured, Node, answer_node
@@ -93,29 +94,20 @@ class Question:
     def __post_init__(self) -> None:
         object.__setattr__(self, "spreads", looked_at(self.outer.expressions))
 
-    def identity(
-        self,
-        *,
-        population: str,
-        version: str | None,
-        epsilon: Fraction,
-        delta: Fraction,
-        kind: Kind,
-        report_share: Fraction,
-        levels: Sequence[tuple[tuple[int, ...], Fraction]] = (),
-        by_rank: Sequence[int] = (),
-    ) -> str:
+    def identity(self, terms: PlanTerms, allocation: Allocation | None = None) -> str:
         """The question's identity: equal measurements with equal parameters, equal text (decision 0001).
 
-        `levels` are the totals that are measured as well, each with its part of the budget; `by_rank` the places of the
-        spreads whose quantile is chosen by its rank.
+        An allocation says which totals are measured as well, and which quantiles are chosen by rank.
         """
+        levels = () if allocation is None else allocation.levels
+        spreads = () if allocation is None else allocation.spreads
+        by_rank = [i for i, law in enumerate(spreads) if isinstance(law, ExponentialQuantile)]
         unit = self.table.unit
         described: dict[str, Any] = {
             "format": FORMAT,
-            "population": population,
+            "population": terms.population,
             "table": self.table.name,
-            "version": version,
+            "version": terms.version,
             "where": None if self.where is None else self.where.identity,
             "keys": [e.identity for e in self.keys.exprs],
             "lists": None
@@ -124,19 +116,19 @@ class Question:
             "measures": [m.identity for m in self.measures],
             "unit": [unit.column, unit.max_groups, unit.max_rows],
             "relation": self.table.relation.value,
-            "epsilon": str(epsilon),
-            "delta": str(delta),
-            "noise": kind.value,
-            "reports": str(report_share),
+            "epsilon": str(terms.epsilon),
+            "delta": str(terms.delta),
+            "noise": terms.kind.value,
+            "reports": str(terms.report_share),
         }
         if self.relation is not None:
             described["rows"] = self.relation.identity
         if levels:
-            described["levels"] = [[list(kept), str(share)] for kept, share in levels]
+            described["levels"] = [[list(level.kept), str(level.share)] for level in levels]
         if self.spreads:
             described["spreads"] = [s.identity for s in self.spreads]
         if by_rank:
-            described["by rank"] = list(by_rank)
+            described["by rank"] = by_rank
         return hashlib.sha256(json.dumps(described, sort_keys=True, ensure_ascii=True).encode()).hexdigest()
 
 

@@ -16,7 +16,8 @@ from discreet.backends.duckdb import DuckDB
 from discreet.catalog.schema import Fact, Range, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.engine.cells import exact_cells
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import SECRET, Engine, in_reference_order, plan_of, reference_cells
 from tests.reference.expression import Column, Expression, Row

@@ -15,7 +15,8 @@ from discreet.catalog.schema import Fact, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.errors import InternalError, UnsupportedQuery
 from discreet.plan.measures.measure import DistinctCount
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.exhaustive.plan.test_sensitivity import as_tuple, norms, within

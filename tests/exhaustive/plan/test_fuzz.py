@@ -153,7 +153,7 @@ def test_a_second_derivation_that_disagrees_is_seen_where_it_is_asked(
     def reject(_: object) -> None:
         raise InternalError("no")
 
-    monkeypatch.setattr("discreet.plan.query.check", reject)
+    monkeypatch.setattr("discreet.plan.planner.check", reject)
     sql = "SELECT COUNT(*) FROM customers"
     assert "two derivations disagree" in tried(databases, asked(sql)).broken[0]
     assert tried(databases, asked(sql, derived=False)).broken == []

@@ -15,7 +15,8 @@ from sqlglot import exp
 from discreet.catalog.schema import Reached, TableSchema, Values
 from discreet.catalog.types import Type
 from discreet.errors import InternalError
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit
 from discreet.privacy.unit import Relation as PopulationRelation
 from discreet.verify.census import derive_reports

@@ -22,10 +22,10 @@ from discreet.engine.cells import exact_cells, level_sums
 from discreet.errors import InvalidParameter, UnsupportedQuery
 from discreet.ledger.people.table import BEYOND, CAPACITY
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
-from discreet.plan.batch import plan_batch
 from discreet.plan.people.person_cost import PersonCost, toll_of
 from discreet.plan.plan import alone
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query, plan_batch
+from discreet.plan.query import Query
 from discreet.privacy.guarantee import Budget
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import SECRET, Engine, as_value

@@ -19,7 +19,8 @@ from discreet.engine.cells import NoisyTable, measure
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.threshold import Threshold
 from discreet.noise.entropy import SystemEntropy
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
 from discreet.privacy.sensitivity import Sensitivity
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import Engine, plan_of

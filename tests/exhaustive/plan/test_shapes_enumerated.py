@@ -16,7 +16,9 @@ import pytest
 
 from discreet.backends.connection import open_database
 from discreet.engine.cells import exact_cells
-from discreet.plan.query import Query, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query
+from discreet.plan.rules import RULES
 from discreet.privacy.unit import Relation
 from tests.exhaustive.plan.test_sensitivity import as_tuple, norms, of_units, within
 from tests.plan.cases import as_value
@@ -135,7 +137,9 @@ ENGINE = Engine()
 
 def planned(sql: str, relation: Relation, max_groups: int = 1) -> Query:
     options: dict[str, Any] = {"population": "p", "version": None, "epsilon": 1, "delta": "1e-6"}
-    return make_query(sql, schemas(relation, max_groups), jointly=False, **options)
+    return make_query(
+        sql, schemas(relation, max_groups), rules=[rule for rule in RULES if rule.in_stages], **options
+    )
 
 
 def cells_of(plan: Query, given: Iterable[Frozen]) -> dict[Frozen, Cells]:

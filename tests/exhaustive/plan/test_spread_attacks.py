@@ -21,9 +21,10 @@ from discreet.errors import InvalidParameter, PlanError, UnsupportedQuery
 from discreet.mechanisms.additive import DiscreteLaplaceNoise
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.noise.entropy import SystemEntropy
+from discreet.plan.planner import make_query
 from discreet.plan.quantile_tree.shape import TreeRead
 from discreet.plan.quantile_tree.tree import ExactLeaves, NoisyTree, families_json, families_of
-from discreet.plan.query import Query, make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.query.dialects.conventions import prepare
 from tests.plan.spread_trees import spread_of

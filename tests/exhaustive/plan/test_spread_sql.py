@@ -15,9 +15,10 @@ from discreet.catalog.types import Type
 from discreet.engine.cells import exact_leaves
 from discreet.errors import InternalError
 from discreet.mechanisms.additive import DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.plan.planner import make_query
 from discreet.plan.quantile_tree.shape import STEPS
 from discreet.plan.quantile_tree.tree import ExactLeaves
-from discreet.plan.query import Query, make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from discreet.verify.derive import PrivateRows
 from discreet.verify.spread import derive_spread

@@ -14,8 +14,9 @@ from discreet.engine.cells import exact_leaves, measure
 from discreet.engine.release import Release
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.plan import alone
+from discreet.plan.planner import make_query
 from discreet.plan.quantile_tree.tree import ExactLeaves
-from discreet.plan.query import Query, make_query
+from discreet.plan.query import Query
 from discreet.privacy.unit import PrivacyUnit, Relation
 from tests.plan.cases import Engine
 from tests.reference.expression import Column, Row

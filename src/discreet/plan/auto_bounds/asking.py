@@ -9,10 +9,13 @@ from discreet.catalog.schema import TableSchema
 from discreet.errors import InvalidParameter
 from discreet.plan.auto_bounds.caps import Caps
 from discreet.plan.auto_bounds.staged import StagedQuery, stage, with_caps
+from discreet.plan.cost import PlanTerms
 from discreet.plan.measures.ranges import Ranges
 from discreet.plan.plan import Plan
-from discreet.plan.query import Query, kind_of, make_query
+from discreet.plan.planner import make_query
+from discreet.plan.query import Query, kind_of
 from discreet.plan.question import Question
+from discreet.plan.rules import RULES
 from discreet.privacy.exact import Real, probability
 from discreet.query.dialects.conventions import Prepared
 
@@ -51,6 +54,7 @@ def plan_in_stages(
             hint="say one of the two",
         )
     spent = probability("delta", prepared.delta_or(delta))
+    rules = [rule for rule in RULES if rule.in_stages]
 
     def make(left: Fraction, under: Caps | None, ranges: Ranges) -> Query:
         return make_query(
@@ -63,18 +67,12 @@ def plan_in_stages(
             noise=noise,
             truncation=truncation,
             ranges=ranges,
-            jointly=False,
+            rules=rules,
         )
 
     def identify(question: Question, left: Fraction) -> str:
-        return question.identity(
-            population=population,
-            version=version,
-            epsilon=left,
-            delta=spent,
-            kind=kind_of(noise),
-            report_share=probability("truncation", truncation),
-        )
+        share = probability("truncation", truncation)
+        return question.identity(PlanTerms(population, version, left, spent, kind_of(noise), share))
 
     rows = max((t.unit.max_rows or 1 for t in prepared.tables if not t.public), default=1)
     return stage(StagedQuery(make, identify, population, epsilon, spent, caps, rows))

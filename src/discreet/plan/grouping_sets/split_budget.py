@@ -21,7 +21,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
 from itertools import combinations
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,6 +29,7 @@ from numpy.typing import NDArray
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
 from discreet.mechanisms.summed import SummedNoise
 from discreet.mechanisms.weighed import Parts, WeighedNoise
+from discreet.plan.bound import bounding
 from discreet.plan.cost import Allocation, LevelNoise, root_above
 from discreet.plan.grouping_sets.moves import ColumnReach, joint_l1, level_moves
 from discreet.plan.grouping_sets.weights import Kept, LevelCosts, Levels, shares
@@ -41,15 +42,12 @@ if TYPE_CHECKING:
     from discreet.plan.question import Question
 
 
-def weighed(
-    question: Question, allocation: Allocation, reaches: Sequence[ColumnReach], *, plain: bool
-) -> Allocation:
-    """The allocation with its columns' noise divided among levels, where that is better; else as it is.
+def weighed(question: Question, allocation: Allocation, *, plain: bool) -> Allocation | None:
+    """The allocation with its columns' noise divided among levels; None where adding up the finest groups is better.
 
     Args:
         question: what is asked; only declared groups are weighed.
         allocation: noise for the finest groups alone.
-        reaches: for each column what one unit can do to it.
         plain: whether each column has a share of its own; Laplace columns that a δ lets compose better have not.
 
     Guarantee:
@@ -57,33 +55,86 @@ def weighed(
         together. So the events of the result keep the guarantee of `allocation`.
     """
     levels, gaussian = levels_of(question), allocation.is_gaussian
-    if levels is None or not allocation.noises or not (plain or gaussian) or not all(r.most for r in reaches):
-        return allocation
+    if levels is None or not allocation.noises or not (plain or gaussian):
+        return None
+    reaches = _reaches(question)
+    if not all(r.most for r in reaches):
+        return None
     moves = [_moves(levels, r) for r in reaches]
     costs = tuple(dict.fromkeys(_costs(r, m, gaussian=gaussian) for r, m in zip(reaches, moves, strict=True)))
     found = shares(levels, costs, gaussian=gaussian)
     if found is None:
-        return allocation
+        return None
     given = [Fraction(share, sum(found)) for share in found]
     columns = [
         _divided(levels, noise, reach, moved, given)
         for noise, reach, moved in zip(allocation.noises, reaches, moves, strict=True)
     ]
     measured = [i for i, share in enumerate(given) if share]
-    for noise, moved, (own, _) in zip(allocation.noises, moves, columns, strict=True):
-        agreement = Agreement(levels, tuple((levels.kept[i], own[i]) for i in measured))
-        if not _is_better(agreement, noise, moved):
-            return allocation
+    if any(not z.variance for own, _ in columns for z in own.values()):
+        return None
     others = sum((z.event(report_moves(question.table.relation)) for z in allocation.reports), Composed())
     events = sum((e for _, e in columns), others)
-    return replace(
+    divided = replace(
         allocation,
         noises=tuple(own[0] for own, _ in columns),
         events=events,
         levels=tuple(
             LevelNoise(levels.kept[i], given[i], tuple(own[i] for own, _ in columns)) for i in measured[1:]
         ),
+        undivided=allocation.noises,
     )
+    return divided if all(map(_is_less, totals_noise(question, divided))) else None
+
+
+def totals_noise(question: Question, allocation: Allocation) -> Iterator[tuple[LevelVariances, ...]]:
+    """For each column how far its numbers are off on each level, where totals are measured."""
+    for agreement, noise, reach in zip(
+        agreements(question, allocation), allocation.undivided, _reaches(question), strict=True
+    ):
+        yield _level_variances(agreement, noise, reach)
+
+
+class LevelVariances(NamedTuple):
+    """How far noise in whole numbers, and rounding, move the numbers of one level: squares.
+
+    Attributes:
+        measured: where levels are measured and made to agree.
+        added: where the finest groups are added up, with all of the column's budget.
+        alone: where the level is asked alone, with its even part of that.
+    """
+
+    measured: float
+    added: float
+    alone: float
+
+
+def _is_less(column: Sequence[LevelVariances]) -> bool:
+    """Whether measured totals are closer in all, or added up some would have more noise than alone."""
+    less = sum(math.log(v.measured / v.added) for v in column)
+    return less < 0 or any(v.added > v.alone * _ALIKE for v in column)
+
+
+_ALIKE = 1 + 1e-3
+
+
+@lru_cache(maxsize=512)
+def _level_variances(agreement: Agreement, noise: Additive, reach: ColumnReach) -> tuple[LevelVariances, ...]:
+    levels = agreement.levels
+    moves = _moves(levels, reach)
+    return tuple(
+        LevelVariances(
+            agreement.variance(kept) + float(rounding(levels, kept)) ** 2 / 3,
+            noise.variance * levels.parts(kept),
+            _alone(noise, moves[0], moved, len(levels.kept)).variance,
+        )
+        for kept, moved in zip(levels.kept, moves, strict=True)
+    )
+
+
+def _reaches(question: Question) -> list[ColumnReach]:
+    b = bounding(question)
+    return [ColumnReach(m.span(b.max_rows), b.max_groups, b.table.relation) for m in question.measures]
 
 
 def levels_of(question: Question) -> Levels | None:
@@ -151,28 +202,6 @@ def _divided(
     if together < 1:  # less than the sum of what the levels cost apart
         return of, Composed([ApproximateEvent(epsilon)])
     return of, sum((z.event(moves[i]) for i, z in of.items()), Composed())
-
-
-def _is_better(agreement: Agreement, noise: Additive, moves: Sequence[Sensitivity]) -> bool:
-    """Whether no level has more noise than alone, which adding up the finest groups does not keep to or keeps to with
-    more noise in all: with the variances of noise in whole numbers and of rounding, which matter where there is little.
-    """
-    levels = agreement.levels
-    if any(not z.variance for _, z in agreement.measured):
-        return False
-    less, kept_to = 0.0, True
-    for kept, moved in zip(levels.kept, moves, strict=True):
-        found = agreement.variance(kept) + float(rounding(levels, kept)) ** 2 / 3
-        added_up = noise.variance * levels.parts(kept)
-        alone = _alone(noise, moves[0], moved, len(levels.kept)).variance * (1 + _TOLERANCE)
-        if found > alone + 1 / 4:
-            return False
-        less += math.log(found / added_up)
-        kept_to = kept_to and added_up <= alone
-    return less < 0 or not kept_to
-
-
-_TOLERANCE = 1e-3
 
 
 def _alone(noise: Additive, finest: Sensitivity, moved: Sensitivity, questions: int) -> Additive:

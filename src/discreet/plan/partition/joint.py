@@ -12,7 +12,7 @@ from __future__ import annotations
 import datetime as dt
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -25,9 +25,8 @@ from discreet.catalog.types import Type
 from discreet.errors import DiscreetError
 from discreet.plan.cost import sensitivity_of, spread_sensitivity
 from discreet.plan.measures.lattice_value import LatticeValue
-from discreet.plan.measures.measure import KnownCount, Measure, RowCount
+from discreet.plan.measures.measure import KnownCount, Measure
 from discreet.plan.nodes.node import Measured, Node, measured_in
-from discreet.plan.nodes.within import Within
 from discreet.plan.partition.strategy import chosen
 from discreet.plan.quantile_tree.shape import Spread
 from discreet.query.bind import call
@@ -37,41 +36,6 @@ from discreet.query.render import finite
 if TYPE_CHECKING:
     from discreet.plan.bound import BoundedQuery
     from discreet.plan.question import Question
-
-
-def counted_jointly(question: Question, b: BoundedQuery, *, gaussian: bool) -> Question | None:
-    """The same question with its counts under conditions read from one partition; None where there are no two of them,
-    where that is not better, or where a unit has many rows: what counts of its rows under a cap then depended on which
-    other conditions are asked for.
-
-    Args:
-        question: what is asked, without totals.
-        b: its caps and groups.
-        gaussian: whether noise is Gaussian.
-    """
-    if question.outer.sets is not None or not b.table.unit.is_row:
-        return None
-    elsewhere = {m.index for e in question.outer.expressions for m in in_ratios(e)}
-    every = Literal(True, Type.BOOL)
-    places = {
-        i: found
-        for i, m in enumerate(question.measures)
-        if (found := every if isinstance(m, RowCount) else condition(m)) and i not in elsewhere
-    }
-    joint = joint_spread(list(places.values()), b, gaussian=gaussian)
-    if joint is None:
-        return None
-    spread, leaves = joint
-    of_place = dict(zip(places, leaves, strict=True))
-    left = [i for i in range(len(question.measures)) if i not in places]
-
-    def swap(m: Measured) -> Node:
-        if m.index in of_place:
-            return Within(spread, of_place[m.index])
-        return replace(m, index=left.index(m.index))
-
-    measures = tuple(question.measures[i] for i in left)
-    return replace(question, measures=measures, outer=question.outer.with_columns(swap))
 
 
 def in_ratios(node: Node) -> list[Measured]:

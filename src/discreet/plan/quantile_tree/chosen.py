@@ -8,8 +8,10 @@ Guarantee:
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from dataclasses import replace
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING
 
 from discreet.catalog.schema import Scalar
@@ -48,25 +50,14 @@ def named(chosen: Chosen) -> Families:
     return {(0, 0): (chosen.cell,), (1, 0): chosen.edges, (2, 0): chosen.counts}
 
 
-def is_chosen(
-    exprs: Sequence[Node],
-    looked: TreeRead,
-    moves: Sensitivity,
-    choose: Callable[[Fraction], ExponentialQuantile],
-) -> bool:
-    """Whether one quantile, alone on its spread, is closer when its leaf is chosen by rank.
-
-    Args:
-        exprs: all that is read, of this spread and of others.
-        looked: the spread.
-        moves: how far one unit moves a level of its tree.
-        choose: the mechanism that would choose, for an ε.
+@lru_cache(maxsize=256)
+def rank_errors(by_rank: ExponentialQuantile, spread: Spread, moves: Sensitivity) -> tuple[float, float]:
+    """How far the rank of a quantile's edge is off at ε = 1, so that nothing but the question decides: where its leaf
+    is chosen by rank, and where it is read from a noisy tree, of which one unit moves a level so far.
     """
-    if not is_alone(exprs, looked):
-        return False
-    spread, (p,) = looked.spread, looked.at
-    noise = DiscreteLaplaceNoise(Fraction(spread.depth * moves.l1))  # all levels share ε = 1
-    return choose(Fraction(1)).reach() <= tree_error(spread, p, noise, 1 - Fraction(1, 20) / spread.depth)
+    noise = DiscreteLaplaceNoise(Fraction(spread.depth * moves.l1))  # all levels share ε
+    confidence = 1 - Fraction(1, 20) / spread.depth
+    return replace(by_rank, epsilon=Fraction(1)).reach(), tree_error(spread, by_rank.p, noise, confidence)
 
 
 def is_alone(exprs: Sequence[Node], looked: TreeRead) -> bool:

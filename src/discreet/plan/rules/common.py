@@ -11,140 +11,69 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import islice
 from typing import Any
 
 from discreet.accounting.loss import PrivacyLoss
-from discreet.catalog.schema import TableSchema
-from discreet.errors import DiscreetError, InternalError, InvalidParameter
+from discreet.errors import InternalError
 from discreet.mechanisms.additive import Additive
 from discreet.mechanisms.exponential_quantile import ExponentialQuantile
 from discreet.mechanisms.threshold import Threshold
 from discreet.plan.bound import bounding
-from discreet.plan.claim import claim_of_all
-from discreet.plan.cost import Allocation, Kind, LevelNoise, allocate, as_small
+from discreet.plan.cost import Allocation, Kind, PlanTerms, allocate, as_small
 from discreet.plan.measures.measure import Measure
-from discreet.plan.needs import (
-    is_composed,
-    law_of,
-    least_scales,
-    needs_of,
-    noise_delta_of,
-)
-from discreet.plan.partition.lifted import keeps_to, lifted
+from discreet.plan.needs import is_composed, law_of, least_scales, needs_of, noise_delta_of
 from discreet.plan.plan import Payer, Place, Plan, PlanOutput
 from discreet.plan.quantile_tree.shape import Spread
-from discreet.plan.query import Query, kind_of, make_query, statements, with_levels
-from discreet.plan.question import Outer, Question
+from discreet.plan.query import Query, statements, with_allocation
+from discreet.plan.question import Outer
+from discreet.plan.rules.rule import Rule, has_no_more_noise
+from discreet.plan.rules.totals import measured_totals
 from discreet.privacy.event import Composed
-from discreet.privacy.exact import Real, positive, probability
 from discreet.privacy.guarantee import Approximate
 from discreet.privacy.sensitivity import Sensitivity
-from discreet.query.dialects.conventions import prepare, refuse_clause
-from discreet.verify.check import check
-
-MOST_QUESTIONS = 1000
-"""Questions in one batch."""
 
 
-def plan_batch(
-    questions: Mapping[str, str],
-    tables: Sequence[TableSchema],
-    *,
-    population: str,
-    version: str | None,
-    epsilon: Real,
-    delta: Real = 0,
-    noise: str | None = None,
-    dialect: str = "duckdb",
-) -> Plan:
-    """Decides several questions with one budget.
-
-    Raises:
-        PlanError, InvalidParameter: one of them cannot be answered as asked; the message says which.
-    """
-    eps, dlt, kind = positive("epsilon", epsilon), probability("delta", delta), kind_of(noise)
-    _check_questions(questions)
-    m = len(questions)
-    alone: dict[str, Query] = {}
-    for name, sql in questions.items():
-        try:
-            prepared = prepare(sql, dialect, tables)
-            if prepared.has_clause:
-                refuse_clause()
-            alone[name] = make_query(
-                prepared.text,
-                tables,
-                population=population,
-                version=version,
-                epsilon=eps / m,
-                delta=dlt / m,
-                noise=noise,
-                trees=True,
-            )
-        except DiscreetError as error:
-            raise type(error)(f"in question {name!r:.60}: {error.message}", hint=error.hint) from None
-
-    found = _together(lifted(alone, kind), alone, population, version, eps, dlt, kind)
-    if all(keeps_to(output.query, alone[name]) for name, output in found.outputs.items()):
-        return found
-    return _together(alone, alone, population, version, eps, dlt, kind)
+def measured_apart(asked: Mapping[str, Query], terms: PlanTerms) -> Plan:
+    """Return the plan of a batch that measures each question by itself, with the part of ε and δ that it has."""
+    events = sum((q.allocation.events for q in asked.values()), Composed())
+    outputs = {
+        name: PlanOutput(q, Place(i, (*range(len(q.question.measures)),), (*range(len(q.question.spreads)),)))
+        for i, (name, q) in enumerate(asked.items())
+    }
+    measurements, guarantee = tuple(asked.values()), Approximate(terms.epsilon, terms.delta)
+    payer = Payer(terms.population, events, guarantee)
+    return Plan(_identity(measurements, ("apart",)), measurements, outputs, (payer,))
 
 
-def _together(
-    asked_for: Mapping[str, Query],
-    alone: Mapping[str, Query],
-    population: str,
-    version: str | None,
-    eps: Fraction,
-    dlt: Fraction,
-    kind: Kind,
-) -> Plan:
-    """The batch of these plans, of which `alone` says what each would be by itself."""
+def together(asked_for: Mapping[str, Query], alone: Mapping[str, Query], terms: PlanTerms) -> Plan:
+    """Return the batch of these queries, of which `alone` says what each would be by itself."""
     m = len(asked_for)
-
-    def identity_of(q: Question, levels: Sequence[LevelNoise] = ()) -> str:
-        return q.identity(
-            population=population,
-            version=version,
-            epsilon=eps,
-            delta=dlt,
-            kind=kind,
-            report_share=Fraction(0),
-            levels=[(level.kept, level.share) for level in levels],
-        )
-
     nothing = Outer((), None, (), None, 0)
-    rows = {n: identity_of(replace(p.question, measures=(), outer=nothing)) for n, p in asked_for.items()}
-    for name, p in asked_for.items():
-        if p.allocation.levels:  # totals that are measured as well are a measurement of their own
-            rows[name] += json.dumps(p.question.outer.sets)
-    by_rows = _merged(asked_for, rows, identity_of)
+    rows = {n: replace(q.question, measures=(), outer=nothing).identity(terms) for n, q in asked_for.items()}
+    for name, q in asked_for.items():
+        if q.allocation.levels:  # totals that are measured as well are a measurement of their own
+            rows[name] += json.dumps(q.question.outer.sets)
+    by_rows = _merged(asked_for, rows, terms)
     order = sorted(by_rows, key=lambda key: (by_rows[key].identity, key))
-    asked = [[p for name, p in asked_for.items() if rows[name] == key] for key in order]
-    shared = _allocated([by_rows[key] for key in order], asked, eps, dlt, kind)
+    asked = [[q for name, q in asked_for.items() if rows[name] == key] for key in order]
+    shared = _allocated([by_rows[key] for key in order], asked, terms)
     measurements = tuple(
-        replace(
-            by_rows[key],
-            allocation=a,
-            identity=identity_of(by_rows[key].question, a.levels),
-            epsilon=eps,
-            delta=dlt,
-        )
+        replace(with_allocation(by_rows[key], terms, a), epsilon=terms.epsilon, delta=terms.delta)
         for key, a in zip(order, shared.allocations, strict=True)
     )
-    check(claim_of_all(measurements, shared.events, shared.guarantee))
     _check_price(shared.events, shared.guarantee)
     identity = _identity(measurements, shared.law)
-    places = {name: _place(p, by_rows[rows[name]], order.index(rows[name])) for name, p in asked_for.items()}
+    places = {name: _place(q, by_rows[rows[name]], order.index(rows[name])) for name, q in asked_for.items()}
     outputs = {
-        name: _output(p, alone[name], measurements[at.measurement], at, shared, m)
-        for (name, p), at in zip(asked_for.items(), places.values(), strict=True)
+        name: _output(q, alone[name], measurements[at.measurement], at, shared, m)
+        for (name, q), at in zip(asked_for.items(), places.values(), strict=True)
     }
-    return Plan(identity, measurements, outputs, (Payer(population, shared.events, shared.guarantee),))
+    payer = Payer(terms.population, shared.events, shared.guarantee)
+    return Plan(identity, measurements, outputs, (payer,))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,30 +86,15 @@ class _Shared:
     law: tuple[str, ...]
 
 
-def _check_questions(questions: object) -> None:
-    if not isinstance(questions, Mapping) or not questions:
-        raise InvalidParameter(
-            f"a batch is a dict from a name to a question, not {questions!r:.60}.",
-            hint='batch({"a": "SELECT …", "b": "SELECT …"}, epsilon=1)',
-        )
-    if len(questions) > MOST_QUESTIONS:
-        raise InvalidParameter(f"a batch has {MOST_QUESTIONS} questions at most, not {len(questions)}.")
-    for name in questions:
-        if not isinstance(name, str) or not name:
-            raise InvalidParameter(f"the name of a question must be text, not {name!r:.60}.")
-
-
-def _merged(
-    plans: Mapping[str, Query], rows: Mapping[str, str], identity_of: Callable[[Question], str]
-) -> dict[str, Query]:
+def _merged(plans: Mapping[str, Query], rows: Mapping[str, str], terms: PlanTerms) -> dict[str, Query]:
     """For all questions over the same rows, groups and unit one plan, with the columns of all of them."""
     found: dict[str, list[Query]] = {}
     for name, p in plans.items():
         found.setdefault(rows[name], []).append(p)
-    return {key: _with_all_columns(same, identity_of) for key, same in found.items()}
+    return {key: _with_all_columns(same, terms) for key, same in found.items()}
 
 
-def _with_all_columns(same: Sequence[Query], identity_of: Callable[[Question], str]) -> Query:
+def _with_all_columns(same: Sequence[Query], terms: PlanTerms) -> Query:
     moved: dict[Measure, Sensitivity] = {}
     spreads: dict[Spread, tuple[Sensitivity, str]] = {}
     for p in same:
@@ -196,7 +110,7 @@ def _with_all_columns(same: Sequence[Query], identity_of: Callable[[Question], s
     return replace(
         same[0],
         question=question,
-        identity=identity_of(question),
+        identity=question.identity(terms),
         sql=sql,
         sensitivities=tuple(moved[m] for m in measures),
         distinct=distinct,
@@ -204,14 +118,13 @@ def _with_all_columns(same: Sequence[Query], identity_of: Callable[[Question], s
     )
 
 
-def _allocated(
-    plans: Sequence[Query], asked: Sequence[Sequence[Query]], epsilon: Fraction, delta: Fraction, kind: Kind
-) -> _Shared:
+def _allocated(plans: Sequence[Query], asked: Sequence[Sequence[Query]], terms: PlanTerms) -> _Shared:
     """The noise of each measurement's columns, and its selection of groups, from one budget.
 
     Each column, level of a spread and selection gets what it needs (`needs.py`), and of what is left in proportion.
     `asked` has for each measurement its questions, planned alone with their part of ε and δ.
     """
+    epsilon, delta, kind = terms.epsilon, terms.delta, terms.kind
     questions = sum(len(own) for own in asked)
     sensitivities = [s for p in plans for s in p.sensitivities]
     spreads = [level for p in plans for level in _levels(p)]
@@ -258,9 +171,9 @@ def _allocated(
     for p, given in zip(plans, shares, strict=True):
         own = tuple(islice(rest, len(p.sensitivities)))
         trees = tuple(islice(rest_of_spreads, len(p.spreads)))
-        b, threshold = bounding(p.question), None
+        threshold = None
         if given.selection:
-            k, relation = b.max_groups, p.question.table.relation
+            k, relation = bounding(p.question).max_groups, p.question.table.relation
             threshold = Threshold(epsilon * given.selection, selection_delta, max_groups=k, relation=relation)
         mine = threshold.event() if threshold else Composed()
         mine += sum((n.event(s) for n, s in zip(own, p.sensitivities, strict=True)), Composed())
@@ -268,11 +181,19 @@ def _allocated(
             assert isinstance(n, Additive)  # in a batch no quantile is chosen by rank
             mine += n.event(s) * depth
         even = Allocation(own, threshold, (), mine, guarantee, trees)
-        allocations.append(with_levels(p.question, b, even, plain=not needed))
+        allocations.append(_with_totals(replace(p, allocation=even), plain=not needed))
         events += allocations[-1].events
     law = law_of(shares, noise_delta if needed else Fraction(0), delta, kind)
     law = (*law, "as alone") if composes else law
     return _Shared(tuple(allocations), events, guarantee, law)
+
+
+def _with_totals(query: Query, *, plain: bool) -> Allocation:
+    """The noise of a measurement, divided among levels where no number has more by it."""
+    found = measured_totals(query, plain=plain)
+    if found is None or not has_no_more_noise(replace(query, allocation=found), query):
+        return query.allocation
+    return found
 
 
 def _levels(plan: Query) -> list[tuple[Sensitivity, int]]:
@@ -321,6 +242,7 @@ def _output(
         shared.guarantee,
         tuple(a.spreads[i] for i in place.spreads),
         tuple(replace(v, noises=tuple(v.noises[i] for i in place.columns)) for v in a.levels),
+        tuple(a.undivided[i] for i in place.columns) if a.undivided else (),
     )
     if questions == 1:
         return PlanOutput(replace(query, allocation=own), place)
@@ -336,3 +258,6 @@ def _identity(measurements: Sequence[Query], law: tuple[str, ...]) -> str:
     if law:
         described = ["batch", 2, [p.identity for p in measurements], list(law)]
     return hashlib.sha256(json.dumps(described).encode()).hexdigest()
+
+
+COMMON = Rule(name="common", of_several=lambda asked, terms: together(asked, asked, terms))

@@ -1,0 +1,127 @@
+"""From text to plan: the query as it is asked, then what rules make of it (`rules/`), then a second derivation."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from discreet.catalog.schema import TableSchema
+from discreet.errors import DiscreetError, InvalidParameter
+from discreet.plan.claim import claim_of_all
+from discreet.plan.cost import PlanTerms
+from discreet.plan.measures.ranges import Ranges
+from discreet.plan.plan import Plan, alone
+from discreet.plan.query import Query, decided, kind_of
+from discreet.plan.question import read_question
+from discreet.plan.rules import RULES
+from discreet.plan.rules.common import measured_apart
+from discreet.plan.rules.rule import Rule, improved
+from discreet.privacy.exact import Real, positive, probability
+from discreet.query.dialects.conventions import prepare, refuse_clause
+from discreet.verify.check import check
+
+MOST_QUESTIONS = 1000
+"""Questions in one batch."""
+
+
+def make_query(
+    sql: str,
+    tables: Sequence[TableSchema],
+    *,
+    population: str,
+    version: str | None,
+    epsilon: Real,
+    delta: Real = 0,
+    noise: str | None = None,
+    truncation: Real = 0,
+    ranges: Ranges | None = None,
+    rules: Sequence[Rule] = RULES,
+) -> Query:
+    """Decides a question.
+
+    Args:
+        sql: the question.
+        tables: the connected private tables.
+        population: whose account pays.
+        version: the owner's public label of the data.
+        epsilon: the ε to be spent at most, above 0.
+        delta: the δ to be spent at most; 0 for pure ε.
+        noise: "laplace" (the default) or "gaussian".
+        truncation: the share of ε, below 1, spent on counting the units of which something is cut off; 0 for none.
+        ranges: of values without bounds, where those were chosen.
+        rules: what may be tried to measure it with less noise.
+
+    Raises:
+        PlanError, InvalidParameter: see `discreet.errors`; nothing has been read or charged.
+    """
+    eps, dlt, kind, share = (
+        positive("epsilon", epsilon),
+        probability("delta", delta),
+        kind_of(noise),
+        probability("truncation", truncation),
+    )
+    terms = PlanTerms(population, version, eps, dlt, kind, share)
+    return _verified(_planned(sql, tables, terms, rules, ranges)).query
+
+
+def plan_batch(
+    questions: Mapping[str, str],
+    tables: Sequence[TableSchema],
+    *,
+    population: str,
+    version: str | None,
+    epsilon: Real,
+    delta: Real = 0,
+    noise: str | None = None,
+    dialect: str = "duckdb",
+) -> Plan:
+    """Decides several questions with one budget.
+
+    Raises:
+        PlanError, InvalidParameter: one of them cannot be answered as asked; the message says which.
+    """
+    eps, dlt, kind = positive("epsilon", epsilon), probability("delta", delta), kind_of(noise)
+    _check_questions(questions)
+    m = len(questions)
+    part = PlanTerms(population, version, eps / m, dlt / m, kind)
+    rules = [rule for rule in RULES if rule.in_batches]
+    found: dict[str, Query] = {}
+    for name, sql in questions.items():
+        try:
+            prepared = prepare(sql, dialect, tables)
+            if prepared.has_clause:
+                refuse_clause()
+            found[name] = _planned(prepared.text, tables, part, rules).query
+        except DiscreetError as error:
+            raise type(error)(f"in question {name!r:.60}: {error.message}", hint=error.hint) from None
+    terms = PlanTerms(population, version, eps, dlt, kind)
+    return _verified(improved(measured_apart(found, terms), terms, RULES))
+
+
+def _planned(
+    sql: str,
+    tables: Sequence[TableSchema],
+    terms: PlanTerms,
+    rules: Sequence[Rule],
+    ranges: Ranges | None = None,
+) -> Plan:
+    query = decided(read_question(sql, tables, ranges), terms)
+    return improved(alone(query, terms.population), terms, rules)
+
+
+def _verified(plan: Plan) -> Plan:
+    (payer,) = plan.payers
+    check(claim_of_all(plan.measurements, payer.events, payer.guarantee))
+    return plan
+
+
+def _check_questions(questions: object) -> None:
+    if not isinstance(questions, Mapping) or not questions:
+        raise InvalidParameter(
+            f"a batch is a dict from a name to a question, not {questions!r:.60}.",
+            hint='batch({"a": "SELECT …", "b": "SELECT …"}, epsilon=1)',
+        )
+    if len(questions) > MOST_QUESTIONS:
+        raise InvalidParameter(f"a batch has {MOST_QUESTIONS} questions at most, not {len(questions)}.")
+    for name in questions:
+        if not isinstance(name, str) or not name:
+            raise InvalidParameter(f"the name of a question must be text, not {name!r:.60}.")

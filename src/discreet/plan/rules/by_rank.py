@@ -1,0 +1,44 @@
+"""Quantiles whose leaf is chosen by its rank, in place of a noisy tree, where that is closer.
+
+References: docs/proofs/exponential-quantile.md.
+"""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from discreet.mechanisms.exponential_quantile import ExponentialQuantile
+from discreet.plan.bound import bounding
+from discreet.plan.cost import Kind, PlanTerms
+from discreet.plan.quantile_tree.chosen import is_alone, rank_errors
+from discreet.plan.query import Query, allocated
+from discreet.plan.rules.rule import Rule
+
+
+def _by_rank(query: Query, terms: PlanTerms) -> Query | None:
+    """The query with each quantile chosen by rank that is alone on its spread and closer so."""
+    question = query.question
+    if terms.kind is not Kind.LAPLACE or not question.spreads:
+        return None
+    b, found = bounding(question), dict[int, ExponentialQuantile]()
+    is_row = b.table.unit.is_row
+    for i, (looked, (moves, _)) in enumerate(zip(question.spreads, query.spreads, strict=True)):
+        if not is_alone(question.outer.expressions, looked):
+            continue
+        law = ExponentialQuantile(
+            epsilon=Fraction(1),
+            p=looked.at[0],
+            sensitivity=looked.spread.total(b.max_rows, is_row=is_row),
+            relation=b.table.relation,
+            max_groups=b.max_groups,
+            groups=b.keys.count,
+            row=looked.spread.steps(is_row=is_row),
+        )
+        named, read = rank_errors(law, looked.spread, moves)
+        if named <= read:
+            found[i] = law
+    return allocated(query, terms, found) if found else None
+
+
+BY_RANK = Rule(name="by_rank", of_one=_by_rank, in_batches=False)
+"""Questions cannot share what was chosen for one of them."""
