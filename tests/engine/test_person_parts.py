@@ -369,6 +369,36 @@ def test_a_person_counts_in_so_many_steps_of_a_tree() -> None:
     assert [round(x / PEOPLE) for x in sums[:4]] == [1, 2, 2, 2]
 
 
+def test_steps_are_capped_of_factors_too_and_not_of_a_whole() -> None:
+    class Factors(Drawn):
+        """The same part of each person as a product."""
+
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
+            return np.ones((people.size, 1), np.int64), np.ones((people.size, 1), np.int64)
+
+    law = RunningTotals(BinaryTree(epsilon=40, steps=4, contributions=2))
+    with session() as s:
+        given: dict[str, Any] = {"law": law, "width": 1, "norms": Sensitivity(1, 1), "times": 4}
+        for recipe, sums in ((Factors(**given), [1, 2, 2, 2]), (Drawn(kind="whole", **given), [1, 2, 3, 4])):
+            rows = s.perform(recipe, trusted_code=True).rows
+            assert [round(x / PEOPLE) for (x,) in rows] == sums
+
+
+def test_another_attribute_of_a_recipe_is_another_question() -> None:
+    @dataclass(frozen=True)
+    class Scaled(Drawn):
+        """With a number that only its private code reads."""
+
+        factor: int = 1
+
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
+            return np.full((people.size, 2), self.factor)
+
+    with session() as s:
+        rows = [s.perform(Scaled(factor=f), trusted_code=True).rows[0][0] for f in (1, 2)]
+    assert rows == [[PEOPLE] * 2, [2 * PEOPLE] * 2]
+
+
 def test_the_best_of_scores_is_named() -> None:
     class Best(Drawn):
         """The scores of three candidates."""

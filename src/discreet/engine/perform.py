@@ -12,7 +12,7 @@ import json
 import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import is_dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from discreet.engine.cells import uses_of
@@ -78,7 +78,9 @@ def verified(
     (payer,) = plan.payers
     if not payer.population:
         plan = replace(plan, payers=(replace(payer, population=account.population),))
-    asked = json.dumps([name, account.population, version, plan.identity])
+    # whatever its code may read of a recipe that is a value is part of what is asked
+    value = repr(recipe) if is_dataclass(recipe) else ""
+    asked = json.dumps([name, value, account.population, version, plan.identity])
     plan = replace(plan, recipe=name, identity=hashlib.sha256(asked.encode()).hexdigest())
     claim = plan.claim
     assert isinstance(claim, PlanClaim)

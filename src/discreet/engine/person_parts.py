@@ -147,12 +147,15 @@ class PartUse(PlannedUse):
             people = self._prepared(people.take(next(samples)))
         values = exact_values(part, self.code, people, args)
         limit = part.law.steps_of_a_unit if part.law is not None else None
-        if isinstance(values, tuple) or limit is None:
+        if (
+            limit is None or part.kind is PartKind.WHOLE
+        ):  # in how many draws a whole moves, the recipe promises
             vector = total_of(part, values)
         else:
             taken = exact.once(("taken", self.name), lambda: np.zeros(people.size, np.int64))
-            counts = (values != 0).any(axis=1)
-            vector = total_of(part, np.where((counts & (taken < limit))[:, None], values, 0))
+            a, b = values if isinstance(values, tuple) else (values, np.ones((people.size, 1), np.int64))
+            counts = (a != 0).any(axis=1) & (b != 0).any(axis=1)
+            vector = total_of(part, (np.where((counts & (taken < limit))[:, None], a, 0), b))
             taken += counts
         law = part.law
         assert law is not None
