@@ -2,11 +2,13 @@
 
 from discreet.catalog.schema import TableSchema as TableSchema
 from discreet.engine.on_arrays import run_on_arrays as run_on_arrays
+from discreet.engine.open_run import OpenRun as OpenRun
 from discreet.engine.person_parts import PeopleRows as PeopleRows
 from discreet.engine.person_recipe import PersonRecipe as PersonRecipe
 from discreet.engine.person_recipe import RecipeTable as RecipeTable
 from discreet.engine.recipe import Draw as Draw
 from discreet.engine.recipe import Running as Running
+from discreet.engine.recipe import Wait as Wait
 from discreet.mechanisms.draws import AboveOrBelow as AboveOrBelow
 from discreet.mechanisms.draws import AddedNoise as AddedNoise
 from discreet.mechanisms.draws import NamedBest as NamedBest

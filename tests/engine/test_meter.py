@@ -221,8 +221,8 @@ def test_the_run_is_sent_noisy_values_and_nothing_else() -> None:
     """The same noisy values over unrelated data: equal draws, and an equal state."""
     query = planned("SELECT region, COUNT(*) AS n, MEDIAN(amount) AS m FROM visits GROUP BY region")
 
-    def told(sent: Iterator[Any]) -> tuple[list[Draw], Any]:
-        running, draws = measured(query), []
+    def told(sent: Iterator[Any]) -> tuple[list[Any], Any]:
+        running, draws = measured(query), list[Any]()
         try:
             draws.append(next(running))
             while True:

@@ -139,7 +139,10 @@ def test_the_second_derivation_of_a_cost_shares_no_code_with_the_first() -> None
         "discreet.mechanisms.additive.RoundedGaussianNoise",
         "discreet.mechanisms.exponential_quantile.ExponentialQuantile",
         "discreet.mechanisms.threshold.Threshold",
+        "discreet.privacy.event.ApproximateEvent",
         "discreet.privacy.event.Composed",
+        "discreet.privacy.event.Event",
+        "discreet.privacy.event.GaussianEvent",
         "discreet.privacy.sensitivity.Sensitivity",
         "discreet.privacy.unit.Relation",
     }

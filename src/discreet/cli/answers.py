@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 from discreet.cli import output, writing
 from discreet.cli.output import amounts, json_text
 from discreet.cli.waiting import charging, waiting
-from discreet.engine.release import MARKED
 from discreet.errors import InvalidParameter
 from discreet.table import measured, render
 
@@ -78,6 +77,8 @@ class Answering:
             if self.explain:
                 output.say(f"\n{release.explain()}\n")
             if any(any(release.uncertain(name, confidence)) for name in release.columns):
+                from discreet.engine.release import MARKED  # which loads the planner, as no help does
+
                 output.remark(MARKED)
         if release.stored and release.drawn is not None:
             output.remark(_AGAIN.format(drawn=release.drawn))

@@ -14,11 +14,12 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Never, TypeVar
 
+from discreet.engine.recipe import Draw, Wait
 from discreet.engine.uses import PlannedUse, PrivateReads, Read, ReadColumns, Reserved
 from discreet.errors import InternalError, redacted
 
 if TYPE_CHECKING:
-    from discreet.engine.recipe import Draw, Running
+    from discreet.engine.recipe import Running
     from discreet.noise.entropy import Entropy
 
 S = TypeVar("S")
@@ -67,6 +68,25 @@ class Meter:
                 raise
         return found
 
+    def read_ahead(self) -> None:
+        """Reads what the draws will need of people's rows: the data of one moment, and none later.
+
+        Raises:
+            InternalError, BackendFailed: as `draw`.
+        """
+        with self._lock:
+            exact = self._exact
+            assert exact is not None
+            try:
+                after_charge(lambda: self._read_all(exact))
+            except BaseException:
+                self._close()
+                raise
+
+    def _read_all(self, exact: PrivateReads) -> None:
+        for use, _ in self._left.values():
+            use.read_ahead(exact)
+
     def _drawn(self, use: PlannedUse | None, left: int, exact: PrivateReads, draw: Draw) -> Any:
         if use is None:
             raise InternalError(f"{draw.of!r} was not paid for, or drawn already. The charge stands.")
@@ -102,9 +122,13 @@ class Meter:
 def follow(running: Running[S], meter: Meter) -> S:
     """Takes a run to its end, and returns its state; the meter is closed then."""
     try:
-        draw = next(running)
-        while True:
-            draw = running.send(meter.draw(draw))
+        step = next(running)
+        while not isinstance(step, Wait):
+            step = running.send(meter.draw(step))
+        raise InternalError(
+            "This run waits for inputs, and it was not opened for any. The charge stands.",
+            hint="session.open(recipe, trusted_code=True)",
+        )
     except StopIteration as end:
         state: S = end.value
         return state

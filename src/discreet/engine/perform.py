@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from discreet.engine.cells import uses_of
 from discreet.engine.meter import Meter, follow
+from discreet.engine.open_run import OpenRun
 from discreet.engine.paid import Paid
 from discreet.engine.payers import Payers
 from discreet.engine.people import PeopleOf
@@ -26,7 +27,7 @@ from discreet.engine.uses import PlannedUse, Reserved
 from discreet.errors import BudgetExceeded, InternalError, InvalidParameter
 from discreet.noise.entropy import SystemEntropy
 from discreet.plan.claim import public_table
-from discreet.plan.parts import PersonPart
+from discreet.plan.parts import PersonPart, kept_open
 from discreet.plan.person_rows import PersonRows
 from discreet.plan.plan import Payer, Plan
 from discreet.plan.query import Query
@@ -80,7 +81,10 @@ def verified(
         plan = replace(plan, payers=(replace(payer, population=account.population),))
     # whatever its code may read of a recipe that is a value is part of what is asked
     value = repr(recipe) if is_dataclass(recipe) else ""
-    asked = json.dumps([name, value, account.population, version, plan.identity])
+    once = (
+        [] if plan.draws is None else [SystemEntropy().bytes(16).hex()]
+    )  # a run that stays open is never found again
+    asked = json.dumps([name, value, account.population, version, plan.identity, *once])
     plan = replace(plan, recipe=name, identity=hashlib.sha256(asked.encode()).hexdigest())
     claim = plan.claim
     assert isinstance(claim, PlanClaim)
@@ -131,10 +135,7 @@ class Desk:
         plan = recipe.plan(self.tables)
         if not ours:
             plan = verified(recipe, plan, self.payers.accounts[0], self.tables, self.version)
-        if [p.population for p in plan.payers] != [a.population for a in self.payers.accounts]:
-            raise InternalError(
-                "This plan is paid for by others than this session's accounts. Nothing was charged."
-            )
+        self._refuse_others(plan)
         try:
             # one thread at a time asks a question; another that asks the same waits, and gets the stored answer
             with nullcontext() if fresh else self._locks.setdefault(plan.identity, threading.Lock()):
@@ -143,6 +144,28 @@ class Desk:
         except BudgetExceeded as refusal:
             refused = refusal
         raise self.payers.fitting(refused, plan, lambda part: recipe.plan(self.tables, part))
+
+    def open(self, recipe: Recipe[S, R]) -> OpenRun[S, R]:
+        """Charges a recipe whose run stays open, takes it to its first wait, and returns it; raises as `perform`."""
+        self.tables = look_again(self.backend, self.tables)
+        plan = kept_open(recipe.plan(self.tables))
+        plan = verified(recipe, plan, self.payers.accounts[0], self.tables, self.version)
+        self._refuse_others(plan)
+        try:
+            with self._paid(recipe, plan) as (charges, meter):
+                meter.read_ahead()
+                return OpenRun(
+                    recipe.run(plan), meter, lambda state: self._stored(recipe, plan, state, charges)
+                )
+        except BudgetExceeded as refusal:
+            refused = refusal
+        raise self.payers.fitting(refused, plan, lambda part: kept_open(recipe.plan(self.tables, part)))
+
+    def _refuse_others(self, plan: Plan) -> None:
+        if [p.population for p in plan.payers] != [a.population for a in self.payers.accounts]:
+            raise InternalError(
+                "This plan is paid for by others than this session's accounts. Nothing was charged."
+            )
 
     def _again(self, recipe: Recipe[S, R], plan: Plan, found: Entry) -> R:
         """The result of a stored state."""
@@ -154,6 +177,13 @@ class Desk:
 
     def _draw(self, recipe: Recipe[S, R], plan: Plan) -> R:
         """Rehearses, charges, draws, and stores."""
+        with self._paid(recipe, plan) as (charges, meter):
+            state = follow(recipe.run(plan), meter)
+        return self._stored(recipe, plan, state, charges)
+
+    @contextmanager
+    def _paid(self, recipe: object, plan: Plan) -> Iterator[tuple[list[Entry], Meter]]:
+        """Rehearses and charges a plan, and gives the charges and the meter of what was charged."""
         check_views(self.backend, self.tables)
         for text, keyed in plan.rehearsals:
             self.backend.rehearse(text, self._parameters(keyed))
@@ -166,7 +196,10 @@ class Desk:
                 SystemEntropy(),
                 lambda text, keyed: data.columns(text, self._parameters(keyed)),
             )
-            state = follow(recipe.run(plan), meter)
+            yield charges, meter
+
+    def _stored(self, recipe: Recipe[S, R], plan: Plan, state: S, charges: list[Entry]) -> R:
+        """The result of a new state, once the ledger has it."""
         plan = recipe.settled(plan, state)
         receipt = self._receipt(recipe, plan, state, charges[0].time, stored=False)
         result = recipe.build(plan, state, receipt)
@@ -212,7 +245,8 @@ class Desk:
         if plan.recipe:
             read = {part.rows.bounded.table.name for part in plan.parts}
             read |= {q.question.table.name for q in plan.measurements}
-            return {"sql": plan.recipe, "tables": sorted(read), **says}
+            stays = {} if plan.draws is None else {"open": True}
+            return {"sql": plan.recipe, "tables": sorted(read), **stays, **says}
         if [*plan.outputs] == [""]:
             question = plan.query.question
             return {"sql": question.text, "table": question.table.name, **says}

@@ -137,8 +137,7 @@ class PartUse(PlannedUse):
 
     def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> Any:
         args = plain(args)
-        part, read = self.part, self.part.rows
-        people = exact.once(("rows", part.apart, read.sql), lambda: self._read(exact))
+        part, people = self.part, self._people(exact)
         if part.sampling is not None:
             sampling, size = part.sampling, people.size
             samples: Iterator[Integers] = exact.once(
@@ -161,6 +160,12 @@ class PartUse(PlannedUse):
         assert law is not None
         run = exact.once(("run", self.name), lambda: law.start(rng))
         return run(vector)
+
+    def read_ahead(self, exact: PrivateReads) -> None:
+        self._people(exact)
+
+    def _people(self, exact: PrivateReads) -> PeopleRows:
+        return exact.once(("rows", self.part.apart, self.part.rows.sql), lambda: self._read(exact))
 
     def _read(self, exact: PrivateReads) -> PeopleRows:
         read = self.part.rows

@@ -36,7 +36,18 @@ class Draw:
     plan: Plan | None = None
 
 
-Running: TypeAlias = Generator[Draw, Any, S]
+@dataclass(frozen=True, slots=True)
+class Wait:
+    """A run that stays open waits for the next input of its user, and is sent it (`open_run.py`).
+
+    Attributes:
+        state: what the ledger keeps where the run is closed while it waits; None where nothing is to be kept.
+    """
+
+    state: Any = None
+
+
+Running: TypeAlias = Generator[Draw | Wait, Any, S]
 """A run: it yields draws, is sent their noisy values, and returns the state that the ledger keeps."""
 
 

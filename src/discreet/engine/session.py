@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from fractions import Fraction
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from discreet.engine.asked import bounds_asked
 from discreet.engine.payers import Payers
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from discreet.backends.backend import Backend
     from discreet.catalog.schema import TableSchema
     from discreet.engine.asked import AskedOfOne, ForEach
+    from discreet.engine.open_run import OpenRun
     from discreet.engine.recipe import Recipe
     from discreet.engine.release import Release
     from discreet.ledger.account import Account
@@ -57,6 +59,7 @@ class Session:
         self._ledger = ledger
         self._desk = Desk(Payers(tuple(accounts)), backend, tables, version)
         self._units = units
+        self._opened: list[OpenRun[Any, Any]] = []
         self._bounds = bounds_asked(bounds)
 
     @property
@@ -133,12 +136,27 @@ class Session:
             LedgerError: the ledger cannot be used; no data was read.
             BackendFailed: the database failed after the charge, which stands.
         """
-        if not trusted_code:
-            raise InvalidParameter(
-                f"{type(recipe).__name__} is a recipe of your own, and it would run beside the data.",
-                hint="pass trusted_code=True, in a process of the data's owner",
-            )
+        _refuse_untrusted(recipe, trusted_code)
         return self._desk.perform(recipe, fresh=fresh, ours=False)
+
+    def open(self, recipe: Recipe[S, R], *, trusted_code: bool = False) -> OpenRun[S, R]:
+        """Opens a recipe whose run waits for inputs: charged whole now, and never answered from the ledger.
+
+        Guarantee:
+            Inputs may follow from everything that was released before, by this run and by others
+            (docs/proofs/pipeline.md).
+
+        Args:
+            recipe: what is opened; its `run` yields `Wait()` for each input.
+            trusted_code: as in `perform`.
+
+        Raises:
+            PlanError, InvalidParameter, BudgetExceeded, LedgerError, BackendFailed: as `perform`.
+        """
+        _refuse_untrusted(recipe, trusted_code)
+        run = self._desk.open(recipe)
+        self._opened.append(run)
+        return run
 
     def plan(
         self,
@@ -318,9 +336,10 @@ class Session:
         return AskedOfOne(*given) if self._units is None else AskedOfBoth(*given, units=self._units)
 
     def close(self) -> None:
-        """Closes the database and the ledger."""
-        self._desk.backend.close()
-        self._ledger.close()
+        """Closes the runs that are open, the database and the ledger."""
+        with ExitStack() as closing:
+            for end in (self._ledger.close, self._desk.backend.close, *(run.close for run in self._opened)):
+                closing.callback(end)
 
     def __enter__(self) -> Session:
         return self
@@ -334,6 +353,14 @@ class Session:
         except LedgerError:
             told = ["remaining=unknown, since the ledger cannot be read"]
         return f"Session(tables={', '.join(self.tables)}; {'; '.join(told)})"
+
+
+def _refuse_untrusted(recipe: object, trusted_code: bool) -> None:
+    if not trusted_code:
+        raise InvalidParameter(
+            f"{type(recipe).__name__} is a recipe of your own, and it would run beside the data.",
+            hint="pass trusted_code=True, in a process of the data's owner",
+        )
 
 
 def _described(account: Account) -> str:

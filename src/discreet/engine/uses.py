@@ -80,6 +80,10 @@ class PlannedUse(ABC):
         """How often it may be drawn."""
         return 1
 
+    def read_ahead(self, exact: PrivateReads) -> None:
+        """Reads what its draws will need of people's rows, where it draws of these."""
+        return
+
     @abstractmethod
     def draw(self, exact: PrivateReads, args: Any, rng: Entropy) -> Any:
         """The noisy values of the exact ones; nothing else of these may leave, whatever they are.

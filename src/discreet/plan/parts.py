@@ -19,7 +19,7 @@ from discreet.mechanisms.samples import Sampling
 from discreet.plan.claim import source_of
 from discreet.plan.person_rows import PersonRows
 from discreet.plan.plan import Payer, Plan
-from discreet.privacy.event import Composed
+from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent
 from discreet.privacy.exact import Real, count, positive, probability
 from discreet.privacy.guarantee import Approximate, words
 from discreet.privacy.sensitivity import Sensitivity
@@ -225,6 +225,21 @@ def plan_recipe(
     plan = Plan("", (), {}, (Payer("", events, guarantee),), parts=chosen)
     said = [of_claim(plan.claim), dict(parameters or {})]
     return replace(plan, identity=hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest())
+
+
+def kept_open(plan: Plan) -> Plan:
+    """Return the plan of a run that stays open: what its draws cost is charged whole, as one event.
+
+    Guarantee:
+        The event dominates the run as an interactive mechanism, whoever chooses its inputs: a μ² where each draw has
+        one, else (ε, δ) (docs/proofs/pipeline.md).
+    """
+    (payer,) = plan.payers
+    draws, g = payer.events, payer.guarantee
+    whole: Event = ApproximateEvent(g.epsilon, g.delta)
+    if all(event.mu_squared is not None and not event.failure for event, _ in draws):
+        whole = GaussianEvent(sum((n * (event.mu_squared or Fraction(0)) for event, n in draws), Fraction(0)))
+    return replace(plan, draws=draws, payers=(replace(payer, events=Composed.of(whole)),))
 
 
 def _events(parts: Sequence[PersonPart]) -> Composed:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from html import escape
 from typing import Protocol
@@ -127,6 +127,7 @@ class Plan:
         flows: how numbers flow between two populations, where rows belong to both.
         parts: what a recipe draws of people's rows by code of its own.
         recipe: its name; "" of questions in SQL.
+        draws: the events of a run that stays open, which its payer is charged as one; None of others.
         left: what the account that planned it would have left; None where it would refuse, or no account was asked.
         outlook: what the accounts would say to it now, in a sentence.
     """
@@ -140,6 +141,7 @@ class Plan:
     flows: Flowing | None = None
     parts: tuple[Drawing, ...] = ()
     recipe: str = ""
+    draws: Composed | None = None
     left: Budget | None = None
     outlook: str = ""
 
@@ -210,7 +212,10 @@ class Plan:
         events, guarantee = self.payers[0].events, self.payers[0].guarantee
         if self.looks:
             return claim_in_stages(self.looks, self.measurements[0], events, guarantee)
-        return claim_of_all(self.measurements, events, guarantee, self.parts, self.recipe)
+        claim = claim_of_all(self.measurements, self.draws or events, guarantee, self.parts, self.recipe)
+        if self.draws is None:
+            return claim
+        return replace(claim, charged=replace(claim.charged, events=events), open=True)
 
     @property
     def _claim_of_one(self) -> PlanClaim:

@@ -207,6 +207,7 @@ class PlanClaim:
         charged: what the ledger is told, `looks` included.
         parts: what a recipe draws of people's rows.
         recipe: the name of a recipe that is not the session's own; "" of a question in SQL.
+        open: whether its run takes inputs, so that it is charged whole, as one event.
     """
 
     relation: Relation
@@ -216,6 +217,7 @@ class PlanClaim:
     charged: Cost
     parts: tuple[PartClaim, ...] = ()
     recipe: str = ""
+    open: bool = False
 
     @property
     def sources(self) -> tuple[PrivateRows, ...]:

@@ -91,6 +91,11 @@ def events_of_parts(claim: PlanClaim) -> Composed:
 def part_reasons(claim: PlanClaim) -> list[str]:
     """Return a sentence for each private part of a recipe."""
     found = []
+    if claim.open:
+        found.append(
+            "The run stays open for inputs, which may follow from anything that was released before: all its draws are "
+            "charged together, as one event, before the first."
+        )
     for part in claim.parts:
         n = part.norms
         norms = f"l0 ≤ {n.l0:,}, l∞ ≤ {n.linf:,}, l1 ≤ {n.l1:,}, l2² ≤ {n.l2_squared:,}"

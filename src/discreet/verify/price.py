@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from discreet.accounting.loss import PrivacyLoss
 from discreet.mechanisms.additive import Additive, DiscreteLaplaceNoise, RoundedGaussianNoise
+from discreet.privacy.event import ApproximateEvent, Composed, Event, GaussianEvent
 from discreet.verify.claim import Cost, PlanClaim
 from discreet.verify.moves import Moves
 from discreet.verify.shapes import reject
@@ -128,6 +129,11 @@ def check_charge(claim: PlanClaim) -> None:
         InternalError: it is.
     """
     measured, charged = claim.measured, claim.charged
+    if claim.open:
+        same = (measured.epsilon, measured.delta) == (charged.epsilon, charged.delta)
+        if claim.looks or not claim.recipe or not same or charged.events not in wholes(measured):
+            reject("what is charged")
+        return
     if not claim.looks:
         if measured != charged:
             reject("what is charged")
@@ -140,6 +146,14 @@ def check_charge(claim: PlanClaim) -> None:
         reject("what is charged")
     if told < spent + measured.epsilon or told_delta < measured.delta:
         reject("what the ledger is told")
+
+
+def wholes(cost: Cost) -> list[Composed]:
+    """The events that dominate the whole of a run that stays open: its (ε, δ), and its μ² where each draw has one."""
+    found: list[Event] = [ApproximateEvent(cost.epsilon, cost.delta)]
+    if all(event.mu_squared is not None and event.failure == 0 for event, _ in cost.events):
+        found.append(GaussianEvent(_sums(cost)[1]))
+    return [Composed([event]) for event in found]
 
 
 def _sums(cost: Cost) -> tuple[Fraction, Fraction, Fraction]:

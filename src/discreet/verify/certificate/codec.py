@@ -300,6 +300,7 @@ _CLAIM = fields(
     charged=_COST,
     parts=listed(_PART),
     recipe=text,
+    open=flag,
 )
 _PIPE = fields(Pipe, "a flow", place=number, sign=whole, caps=listed(whole, exactly=2))
 _SIDE = fields(

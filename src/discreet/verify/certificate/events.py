@@ -21,10 +21,10 @@ def of_measurements(claim: PlanClaim) -> Composed:
 
 def of_charge(claim: PlanClaim) -> Composed:
     """The events of the whole charge: of the first looks, and the measurements by their guarantee; the same as those of
-    the measurements where nothing is looked at first.
+    the measurements where nothing is looked at first and no run stays open.
     """
-    if not claim.looks:
-        return claim.measured.events
+    if not claim.looks:  # of a run that stays open one event, which `check_charge` has judged
+        return claim.charged.events if claim.open else claim.measured.events
     moved = _one_count(replace=claim.relation.value == "replace")
     looks = Composed()
     for look in claim.looks:
