@@ -219,7 +219,9 @@ def test_where_people_are_apart_a_person_whose_code_fails_counts_nothing() -> No
 
 
 @pytest.mark.parametrize("kind", ["each", "whole"])
-@pytest.mark.parametrize("error", [ValueError, InvalidParameter, SystemExit, StopIteration])
+@pytest.mark.parametrize(
+    "error", [ValueError, InvalidParameter, SystemExit, StopIteration, GeneratorExit, BaseException]
+)
 def test_what_fails_says_nothing_of_the_data(kind: str, error: type[BaseException]) -> None:
     class Tells(Drawn):
         """Fails with words of the data."""
@@ -244,6 +246,8 @@ def test_what_fails_says_nothing_of_the_data(kind: str, error: type[BaseExceptio
         [[1, 1]] * PEOPLE,
         np.ones((PEOPLE, 2), np.int32),
         (np.ones((PEOPLE, 2), np.int64), np.ones((PEOPLE, 2), np.int64)),
+        (np.ones(PEOPLE, np.int64), np.ones((PEOPLE, 2), np.int64)),
+        (type("Shaped", (), {"shape": property(lambda self: 1 / 0)})(),) * 2,
         None,
     ],
 )
@@ -399,6 +403,68 @@ def test_another_attribute_of_a_recipe_is_another_question() -> None:
     assert rows == [[PEOPLE] * 2, [2 * PEOPLE] * 2]
 
 
+def test_from_one_person_alone_nobody_else_is_reached() -> None:
+    with session() as s:
+        read = person_rows("SELECT n FROM t", s._desk.tables, rows=2)
+    one = people_of(read, [np.arange(5), np.arange(5)]).one(0)
+    assert one.matrix.base is None and one.person.base is None
+
+
+@pytest.mark.parametrize("error", [SystemExit, GeneratorExit, ValueError])
+def test_a_person_for_whom_the_code_ends_the_program_counts_nothing(error: type[BaseException]) -> None:
+    class Ends(Drawn):
+        """Ends the program for some people."""
+
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
+            if people.matrix[0, 0] == 1:
+                raise error(f"a secret: {people.matrix}")
+            return np.ones((1, 2), np.int64)
+
+    own = first(Ends(apart=True, rows=1))
+    assert own[0] == own[1] and 0 < own[0] < PEOPLE
+
+
+@pytest.mark.filterwarnings("error")
+def test_no_warning_tells_of_the_data() -> None:
+    class Warns(Drawn):
+        """Divides by a private zero."""
+
+        def prepare(self, people: PeopleRows) -> Any:
+            return np.ones(1) / np.zeros(1)
+
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
+            assert np.isinf(np.ones(1) / np.zeros(1)) and np.isinf(people.prepared)
+            return np.ones((people.size, 2), np.int64)
+
+    assert first(Warns()) == [PEOPLE, PEOPLE]
+
+
+def test_one_text_under_two_names_is_read_by_either() -> None:
+    class Two(Drawn):
+        """The same column twice."""
+
+        def plan(self, tables: Sequence[TableSchema], part: Fraction = Fraction(1)) -> Plan:
+            rows = {name: person_rows(f"SELECT n AS {name} FROM t", tables) for name in "ab"}
+            norms = Sensitivity(1, 5)
+            return plan_recipe(
+                [person_part(n, r, width=1, norms=norms, law=NARROW) for n, r in rows.items()], delta="1e-6"
+            )
+
+        def run(self, plan: Plan) -> Running[Any]:
+            one = yield Draw("a")
+            other = yield Draw("b")
+            return [one, other]
+
+        def each(self, people: PeopleRows, of: str, args: Any) -> Any:
+            return people.column(of)[people.starts[:-1]][:, None]
+
+    with session() as s:
+        ((a,), (b,)) = s.perform(Two(), trusted_code=True).rows
+        assert a == b
+        with pytest.raises(InvalidParameter, match="plain values"):
+            plan_recipe(Two().plan(s._desk.tables).parts, delta="1e-6", parameters={"x": object()})  # type: ignore[arg-type]  # as they stand
+
+
 def test_the_best_of_scores_is_named() -> None:
     class Best(Drawn):
         """The scores of three candidates."""
@@ -441,6 +507,7 @@ class Cheap(DiscreteLaplaceNoise):
     "slip",
     [
         lambda plan: a_part(plan, times=2),
+        lambda plan: a_part(plan, norms=Sensitivity(2, 2**32, l1=2**33, l2_squared=2**64)),
         lambda plan: a_part(plan, norms=Sensitivity(2, 4)),
         lambda plan: a_part(plan, law=AddedNoise(DiscreteLaplaceNoise(Fraction(1, 100)))),
         lambda plan: a_part(plan, law=AddedNoise(Cheap(Fraction(1, 50)))),

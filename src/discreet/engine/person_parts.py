@@ -3,7 +3,8 @@
 Guarantee:
     Of kind "each", a draw's exact numbers are a sum over people of which no summand goes beyond the planned norms: a
     part that does is left out, and so is one whose code fails where people are apart. So one unit moves the sum by
-    these norms, if the code makes each part of one person's rows alone; where people are apart it cannot do otherwise.
+    these norms, if the code makes each part of one person's rows alone; where people are apart it is handed nothing
+    else, and only what it remembers between calls could make a part of others.
     Of kind "whole" they are what the code gives. Whatever fails says nothing of the data (docs/proofs/pipeline.md).
 """
 
@@ -97,7 +98,8 @@ class PeopleRows:
     def one(self, place: int) -> PeopleRows:
         """One person alone."""
         rows = slice(int(self.starts[place]), int(self.starts[place + 1]))
-        return PeopleRows(self._read, self.matrix[rows], np.zeros(rows.stop - rows.start, np.int64), 1)
+        # copied: from a view of the matrix everybody's rows could be reached
+        return PeopleRows(self._read, self.matrix[rows].copy(), np.zeros(rows.stop - rows.start, np.int64), 1)
 
 
 def _fixed(array: NDArray[Any]) -> NDArray[Any]:
@@ -144,20 +146,15 @@ class PartUse(PlannedUse):
                 ("samples", self.name), lambda: sampling.start(size, rng)
             )
             people = self._prepared(people.take(next(samples)))
-        values = exact_values(part, self.code, people, args)
-        limit = part.law.steps_of_a_unit if part.law is not None else None
-        if (
-            limit is None or part.kind is PartKind.WHOLE
-        ):  # in how many draws a whole moves, the recipe promises
-            vector = total_of(part, values)
-        else:
-            taken = exact.once(("taken", self.name), lambda: np.zeros(people.size, np.int64))
-            a, b = values if isinstance(values, tuple) else (values, np.ones((people.size, 1), np.int64))
-            counts = (a != 0).any(axis=1) & (b != 0).any(axis=1)
-            vector = total_of(part, (np.where((counts & (taken < limit))[:, None], a, 0), b))
-            taken += counts
         law = part.law
         assert law is not None
+        with np.errstate(all="ignore"):  # a warning, or one that is made an error, would tell of the data
+            values = exact_values(part, self.code, people, args)
+        limit = law.steps_of_a_unit  # of a whole, in how many draws a unit moves it is the recipe's promise
+        if limit is not None and part.kind is PartKind.EACH:
+            taken = exact.once(("taken", self.name), lambda: np.zeros(people.size, np.int64))
+            values = _taking(values, taken, limit)
+        vector = total_of(part, values)
         run = exact.once(("run", self.name), lambda: law.start(rng))
         return run(vector)
 
@@ -165,7 +162,10 @@ class PartUse(PlannedUse):
         self._people(exact)
 
     def _people(self, exact: PrivateReads) -> PeopleRows:
-        return exact.once(("rows", self.part.apart, self.part.rows.sql), lambda: self._read(exact))
+        read = self.part.rows
+        # one text may stand for columns of several names
+        named = tuple((name, v.step) for name, v in read.columns.items())
+        return exact.once(("rows", self.part.apart, read.sql, named), lambda: self._read(exact))
 
     def _read(self, exact: PrivateReads) -> PeopleRows:
         read = self.part.rows
@@ -174,7 +174,8 @@ class PartUse(PlannedUse):
 
     def _prepared(self, people: PeopleRows) -> PeopleRows:
         if not self.part.apart:  # else each person is prepared alone
-            people.prepared = by_recipe(lambda: self.code.prepare(people))
+            with np.errstate(all="ignore"):
+                people.prepared = by_recipe(lambda: self.code.prepare(people))
         return people
 
 
@@ -194,9 +195,11 @@ def exact_values(part: Drawing, code: PrivateCode, people: PeopleRows, args: Any
     found: Any = by_recipe(lambda: code.each(people, part.name, args))
     if type(found) is not tuple:
         return _integers(found, (people.size, part.width))
-    if len(found) != 2 or found[0].shape[1] * found[1].shape[1] != part.width:
+    if len(found) != 2:
         raise _other_shape()
-    a, b = (_integers(f, (people.size, f.shape[1])) for f in found)
+    a, b = (_integers(f, (people.size, None)) for f in found)
+    if a.shape[1] * b.shape[1] != part.width:
+        raise _other_shape()
     return a, b
 
 
@@ -206,8 +209,19 @@ def _of_one(part: Drawing, code: PrivateCode, person: PeopleRows, args: Any) -> 
         person.prepared = code.prepare(person)
         own: Integers = _integers(code.each(person, part.name, args), (1, part.width))[0]
         return own
-    except Exception:  # it counts 0, as a part beyond the norms does
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # it counts 0, as a part beyond the norms does
         return np.zeros(part.width, np.int64)
+
+
+def _taking(values: Parts, taken: Integers, limit: int) -> Parts:
+    """The parts of people who counted in fewer draws of this run than the limit; `taken` counts this draw."""
+    factors = values if isinstance(values, tuple) else (values,)
+    counts = np.logical_and.reduce([(f != 0).any(axis=1) for f in factors])
+    first = np.where((counts & (taken < limit))[:, None], factors[0], 0)
+    taken += counts
+    return (first, values[1]) if isinstance(values, tuple) else first
 
 
 def total_of(part: Drawing, values: Parts) -> NDArray[Any]:
@@ -280,9 +294,9 @@ def by_recipe(work: Callable[[], T]) -> T:
     failed = False
     try:
         return work()
-    except Exception:  # its words, its type and its frames may tell of the data
-        failed = True
-    except SystemExit:
+    except KeyboardInterrupt:
+        raise
+    except BaseException:  # its words, its type and its frames may tell of the data
         failed = True
     assert failed
     raise InternalError(
@@ -291,9 +305,11 @@ def by_recipe(work: Callable[[], T]) -> T:
     )
 
 
-def _integers(found: Any, shape: tuple[int, ...]) -> Integers:
-    """The integers that the code gave, in this shape."""
-    if type(found) is not np.ndarray or found.dtype != np.int64 or found.shape != shape:
+def _integers(found: Any, shape: tuple[int | None, ...]) -> Integers:
+    """The integers that the code gave, in this shape; None for any length."""
+    if type(found) is not np.ndarray or found.dtype != np.int64 or found.ndim != len(shape):
+        raise _other_shape()
+    if any(n not in (None, has) for n, has in zip(shape, found.shape, strict=True)):
         raise _other_shape()
     return found
 

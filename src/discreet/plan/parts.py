@@ -223,8 +223,13 @@ def plan_recipe(
             hint="more noise, fewer draws, or a larger epsilon=",
         )
     plan = Plan("", (), {}, (Payer("", events, guarantee),), parts=chosen)
-    said = [of_claim(plan.claim), dict(parameters or {})]
-    return replace(plan, identity=hashlib.sha256(json.dumps(said, sort_keys=True).encode()).hexdigest())
+    try:
+        said = json.dumps([of_claim(plan.claim), dict(parameters or {})], sort_keys=True)
+    except (TypeError, ValueError):
+        raise InvalidParameter(
+            "parameters= are plain values: numbers, text, lists and dicts.", hint="parameters={'rate': 0.5}"
+        ) from None
+    return replace(plan, identity=hashlib.sha256(said.encode()).hexdigest())
 
 
 def kept_open(plan: Plan) -> Plan:

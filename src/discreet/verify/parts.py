@@ -71,7 +71,9 @@ def check_parts(claim: PlanClaim) -> None:
         found = derive_rows(part.sql, part.source)
         if found.rows > part.rows:
             reject("how many rows of a person are kept")
-        if part.times < 1 or part.width < 1 or part.norms.l0 > part.width:
+        # else the sum of a person's squares could leave the 64 bits in which it is compared
+        wide = part.norms.l0 * part.norms.linf**2 >= 1 << 62
+        if part.times < 1 or part.width < 1 or part.norms.l0 > part.width or wide:
             reject("the shape of a private part")
         if part.kind is PartKind.WHOLE and part.apart:
             reject("how a private part is bounded")
