@@ -34,6 +34,7 @@ READERS: list[tuple[str, set[str]]] = [
     (r"ledger/accounts/\*/release(/.*)?", {"release"}),
     (r"ledger/head(/.*)?", {"release", "ledger"}),
     (r"claim/.*/(noise|noises)(/.*)?", {"noise", "events", "sensitivity", "charge"}),
+    (r"claim/(recipe|open)", {"sensitivity", "charge"}),
     (r"claim/relation", {"sensitivity"}),
     (r"claim/(measured|charged)/(epsilon|delta)", {"noise", "events", "charge"}),
     (r"claim/(measured|charged)/events(/.*)?", {"events"}),
