@@ -1,4 +1,4 @@
-"""Everything that a recipe of one's own needs (docs/extending.md)."""
+"""Everything that a recipe of one's own needs (docs/decisions/0008-pipeline.md)."""
 
 from discreet.catalog.schema import TableSchema as TableSchema
 from discreet.engine.on_arrays import run_on_arrays as run_on_arrays

@@ -301,7 +301,7 @@ def by_recipe(work: Callable[[], T]) -> T:
     assert failed
     raise InternalError(
         "The recipe's code for people's rows failed. The charge stands.",
-        hint="a private part must not fail on any rows: test it with tests/contracts/recipes",
+        hint="a private part must not fail on any rows, whatever stands in them",
     )
 
 

@@ -38,7 +38,7 @@ class PersonPart:
     Guarantee:
         Each of `times` draws moves, when one unit comes or goes or is replaced, by the norms at most that the price is
         for: of kind "each" whatever the recipe's code does with one person's rows, since the meter counts 0 for a
-        part beyond `norms`; of kind "whole" as the recipe promises, and its contract tests (docs/proofs/pipeline.md).
+        part beyond `norms`; of kind "whole" as the recipe promises (docs/proofs/pipeline.md).
 
     Attributes:
         name: what a draw calls it.
