@@ -50,7 +50,13 @@ R = TypeVar("R")
 
 
 def verified(
-    recipe: object, plan: Plan, account: Account, tables: Sequence[TableSchema], version: str | None
+    recipe: object,
+    plan: Plan,
+    account: Account,
+    tables: Sequence[TableSchema],
+    version: str | None,
+    *,
+    stays_open: bool = False,
 ) -> Plan:
     """The plan of a recipe that is not a session's own, verified anew, under an identity of its own.
 
@@ -75,6 +81,8 @@ def verified(
             "pays for; where people have budgets of their own, private parts alone.",
             hint="make its plan with discreet.recipes.plan_recipe, or discreet.plan.planner.plan_batch",
         )
+    if stays_open:
+        plan = kept_open(plan)
     name = f"{type(recipe).__module__}.{type(recipe).__qualname__}"
     (payer,) = plan.payers
     if not payer.population:
@@ -148,8 +156,8 @@ class Desk:
     def open(self, recipe: Recipe[S, R]) -> OpenRun[S, R]:
         """Charges a recipe whose run stays open, takes it to its first wait, and returns it; raises as `perform`."""
         self.tables = look_again(self.backend, self.tables)
-        plan = kept_open(recipe.plan(self.tables))
-        plan = verified(recipe, plan, self.payers.accounts[0], self.tables, self.version)
+        plan, account = recipe.plan(self.tables), self.payers.accounts[0]
+        plan = verified(recipe, plan, account, self.tables, self.version, stays_open=True)
         self._refuse_others(plan)
         try:
             with self._paid(recipe, plan) as (charges, meter):
@@ -196,7 +204,11 @@ class Desk:
                 SystemEntropy(),
                 lambda text, keyed: data.columns(text, self._parameters(keyed)),
             )
-            yield charges, meter
+            try:
+                yield charges, meter
+            except BaseException:
+                meter.close()
+                raise
 
     def _stored(self, recipe: Recipe[S, R], plan: Plan, state: S, charges: list[Entry]) -> R:
         """The result of a new state, once the ledger has it."""

@@ -59,7 +59,7 @@ class Session:
         self._ledger = ledger
         self._desk = Desk(Payers(tuple(accounts)), backend, tables, version)
         self._units = units
-        self._opened: list[OpenRun[Any, Any]] = []
+        self._opened: set[OpenRun[Any, Any]] = set()
         self._bounds = bounds_asked(bounds)
 
     @property
@@ -155,7 +155,8 @@ class Session:
         """
         _refuse_untrusted(recipe, trusted_code)
         run = self._desk.open(recipe)
-        self._opened.append(run)
+        self._opened.difference_update([other for other in self._opened.copy() if not other.is_open])
+        self._opened.add(run)
         return run
 
     def plan(
